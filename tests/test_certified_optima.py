@@ -27,7 +27,7 @@ OPEN = {"allocation": 0, "staging": 0, "consolidation": 2, "scheduling": AT_ONCE
 """Of so many instances at once, of how many something may be left open: single devices, and all schedules."""
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", [0, 1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 10))])
 @pytest.mark.parametrize("kind", OPEN)
 def test_the_check_proves_the_optimum_and_no_more(kind: str, part: int) -> None:
     """All plans are looked through by code of its own; certificates are also tampered with."""
@@ -53,7 +53,7 @@ def test_the_check_proves_the_optimum_and_no_more(kind: str, part: int) -> None:
     assert len(left) <= OPEN[kind], left
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 4))])
 @pytest.mark.parametrize("kind", ["staging", "scheduling"])
 def test_compiled_loops_prove_the_same_in_python(
     kind: str, part: int, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,8 @@ from clusterplan.formulations.registry import KINDS
 from clusterplan.instances.documents import parse_instance
 
 SHARES = 5
+SHARE = [*range(SHARES - 1), pytest.param(SHARES - 1, marks=pytest.mark.slow)]
+"""Those with most to check are among the slow tests."""
 ROUNDING = 1e-14
 """Of a bound, relatively; processors may add numbers in another order."""
 
@@ -59,7 +61,7 @@ def _too_long(number: int, frame: FrameType | None) -> None:
     raise AssertionError("takes many times as long as usual")
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", SHARE)
 @pytest.mark.parametrize("kind", KINDS)
 def test_certificates_prove_the_recorded_bounds_in_as_many_steps_in_python(kind: str, share: int) -> None:
     """`make record PART=effort` records them anew where a check does more or less on purpose."""
@@ -71,7 +73,7 @@ def test_certificates_prove_the_recorded_bounds_in_as_many_steps_in_python(kind:
         assert found["steps"] == recorded[name]["steps"], name
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", SHARE)
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_and_forgeries_are_judged_as_they_were_in_python(kind: str, share: int) -> None:
     """Whatever is altered: ten forgeries of each result."""

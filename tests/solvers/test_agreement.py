@@ -26,7 +26,7 @@ INSTANCES = {
 }
 QUICK, BATCH = 25, 100
 """The first few instances are tried by the quick tests, the others in batches by the slow ones."""
-FEW = 5
+FEW = 2
 """Of a method that trains a network for each, or starts a process."""
 PARTIAL = ("minlp", "geometric")
 """Methods that refuse what they do not cover."""

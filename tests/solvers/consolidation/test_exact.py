@@ -185,11 +185,12 @@ def test_running_clusters_are_proven() -> None:
     assert (other.objectives[2].value or 0) > (result.objectives[2].value or 0)
 
 
-def test_no_prices_prove_too_much() -> None:
+@pytest.mark.parametrize("number", [30, pytest.param(120, marks=pytest.mark.slow)])
+def test_no_prices_prove_too_much(number: int) -> None:
     """Whatever a certificate says, no bound that is derived from it is better than the optimum."""
     rng = random.Random(1)
     tight = 0
-    for seed in range(120):
+    for seed in range(number):
         instance = random_consolidation(seed)
         best = solve_with(instance, find_solver("brute-force", "consolidation"), SolveOptions())
         if best.plan is None:
@@ -222,7 +223,7 @@ def test_no_prices_prove_too_much() -> None:
             for objective, value, bound in zip(formulation.objectives, optimum, bounds, strict=True):
                 assert bound is None or not objective.better(value, bound), (seed, objective.name)
                 tight += bound == value
-    assert tight > 100
+    assert tight > number * 0.8
 
 
 def test_altered_certificates_are_refused() -> None:
@@ -246,7 +247,7 @@ def test_altered_certificates_are_refused() -> None:
 
 def test_other_methods_get_certificates() -> None:
     """A plan of the textbook model is certified by prices of the class model."""
-    instance = fragmented(4, 10, 1, 1.2, ["value", "spread", "servers"])
+    instance = fragmented(4, 8, 1, 1.2, ["value", "spread", "servers"])
     best = proven(instance)
     for name in ("milp:highs", "cp-sat"):
         result = clusterplan.solve(instance, name)

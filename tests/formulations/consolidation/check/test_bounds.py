@@ -346,9 +346,10 @@ def certificate(formulation: ConsolidationFormulation, draw: random.Random) -> d
     return {"goals": goals}
 
 
-def test_any_prices_bound_every_objective() -> None:
+@pytest.mark.parametrize("number", [30, pytest.param(150, marks=pytest.mark.slow)])
+def test_any_prices_bound_every_objective(number: int) -> None:
     draw, tight = random.Random(0), 0
-    for number in range(150):
+    for index in range(number):
         instance = drawn(draw)
         best = clusterplan.solve(instance, "brute-force")
         formulation = ConsolidationFormulation(instance)
@@ -359,8 +360,8 @@ def test_any_prices_bound_every_objective() -> None:
                 continue
             for objective, bound, value in zip(formulation.objectives, bounds, values, strict=True):
                 if bound is not None:
-                    assert not math.isinf(bound), number
+                    assert not math.isinf(bound), index
                     beyond = bound - value if objective.sense == "min" else value - bound
-                    assert beyond <= 1e-9, (number, objective.name, bound, value)
+                    assert beyond <= 1e-9, (index, objective.name, bound, value)
                     tight += abs(beyond) <= 1e-9
-    assert tight > 500
+    assert tight > 3 * number

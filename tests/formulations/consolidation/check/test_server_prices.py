@@ -245,9 +245,10 @@ def drawn_prices(draw: random.Random) -> dict[str, Any]:
     return document(servers, jobs, **more, objectives=objectives)
 
 
-def test_no_server_that_is_bought_adds_more_than_its_price() -> None:
+@pytest.mark.parametrize("number", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_no_server_that_is_bought_adds_more_than_its_price(number: int) -> None:
     draw, bought, tight = random.Random(0), 0, 0
-    for number in range(300):
+    for _ in range(number):
         before = drawn_prices(draw)
         found = solved(before)
         for name, price in (found.prices or {}).items():
@@ -257,10 +258,10 @@ def test_no_server_that_is_bought_adds_more_than_its_price() -> None:
             values = [result.objectives[0].value for result in (after, found)]
             assert None not in values
             gain = values[0] - values[1]  # type: ignore[operator]
-            assert price >= 0, number
-            assert gain <= price + 1e-9, number
+            assert price >= 0, before
+            assert gain <= price + 1e-9, before
             bought, tight = bought + 1, tight + (gain > price - 1e-9)
-    assert bought > 100
+    assert bought > number / 3
     assert tight > 0.7 * bought
 
 
