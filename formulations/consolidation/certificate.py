@@ -12,6 +12,8 @@ plan's own values F of these,
 where e is the contribution of a job or server to fᵢ + μ·f. For a job that must be placed, the minimum does
 not include 0. This holds for every plan whose earlier objectives are no worse than F, for any prices.
 
+Where servers are freed, prices of the room on servers bound the moves; see `check.moves`.
+
 Where a gap is left, a tree branches on how many jobs of a class are placed (Land & Doig 1960). Its leaves
 cover all plans, and have prices of their own. In a leaf of which l to u jobs of a class are placed, the term
 of the class is min(l·c, u·c), where c is the least cost of one of its jobs.
@@ -101,16 +103,35 @@ class CertifiedTraffic(Model):
     goal: CertifiedGoal
 
 
+PriceByName = Annotated[dict[Name, Price], Field(max_length=10_000)]
+
+
+class RoomPrices(Model):
+    """Prices that bound how many units can be freed, or how many tasks have to move for that.
+
+    Attributes
+    ----------
+    unit
+        What a freed unit is worth.
+    room
+        Prices of a unit of each resource that is free on a server; servers that are not named have none.
+    """
+
+    objective: Literal["free", "migrations"]
+    unit: Price
+    room: Annotated[dict[Name, PriceByName], Field(max_length=1_000_000)] = {}
+
+
 class ConsolidationCertificate(Model):
     """Prices for each objective that is bounded by them; the others only have what counting gives."""
 
-    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), validated_in_batches(8)]
+    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), validated_in_batches(8)] = ()
     traffic: CertifiedTraffic | None = None
+    moves: Annotated[tuple[RoomPrices, ...], Field(max_length=2)] = ()
 
 
 PRICED_BY_SHAPE = ("value", "servers")
 """Objectives with prices by shape of server."""
-PriceByName = Annotated[dict[Name, Price], Field(max_length=10_000)]
 
 
 class DevicePrices(Model):

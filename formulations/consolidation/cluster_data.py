@@ -7,12 +7,17 @@ traffic free, and each task demands its own traffic. The least T with a feasible
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from ...instances.common.arrays import Flags, Floats
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows
-from ..common.objective import Objective, Sense
+from ..common.objective import Objective, Sense, all_loosened, loosened
 from .classes import common_divisor, exact_fraction, restart_loss
 from .fewest_servers import Shapes, fewest_servers, shape_of
 
@@ -24,6 +29,7 @@ OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "migrations": ("min", "tasks moved"),
     "slowdown": ("min", "value lost"),
     "traffic": ("min", "Gbit/s"),
+    "free": ("max", "freed"),
 }
 
 
@@ -111,6 +117,42 @@ class ClusterData:
                     by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
         return by_server
 
+    def must_place(self, job: PlacementJob) -> bool:
+        """Return whether every plan places a job: it says so, or it runs while servers are freed."""
+        return job.must_place or (self.instance.free is not None and self.instance.runs(job))
+
+    @cached_property
+    def releasable(self) -> dict[str, list[str]]:
+        """The servers of each unit that the objective `free` can empty, by unit: a server, or a rack.
+
+        Running tasks are on at least one of them, nothing unlisted is on any, and all have the GPU model.
+        """
+        aim, units = self.instance.free, dict[str, list[str]]()
+        if aim is None:
+            return units
+        for name, server in self.servers.items():
+            unit = name if aim.per == "server" else server.rack
+            if unit is not None:
+                units.setdefault(unit, []).append(name)
+        return {
+            unit: names
+            for unit, names in units.items()
+            if not self.occupied.isdisjoint(names)
+            and self.in_use.isdisjoint(names)
+            and all(aim.gpu_model in (None, self.servers[name].gpu_model) for name in names)
+        }
+
+    @cached_property
+    def occupied(self) -> set[str]:
+        """Names of the servers on which tasks of the listed jobs run now."""
+        return {server for job in self.running for group in job.task_groups for server in group.current}
+
+    def closed(self, server: str) -> bool:
+        """Return whether running tasks may not move to a server, since it is empty and is to stay so."""
+        aim = self.instance.free
+        idle = server not in self.occupied and server not in self.in_use
+        return aim is not None and not aim.into_empty and idle
+
     def _placement_key(self, position: int, job: PlacementJob) -> object:
         now = self.now(job)
         if len(now) > 1 or (now and len(job.task_groups) > 1):
@@ -190,3 +232,80 @@ def _limited_server(server: Server, most: float, everything: float) -> Server:
 
 def _group_with_traffic(group: Group) -> Group:
     return group.model_copy(update={"demand": {**group.demand, TRAFFIC_RESOURCE: group.traffic_gbit_per_s}})
+
+
+class RunningTasks:
+    """The running tasks of a cluster, by shape and server, and which servers tasks of a shape can move to.
+
+    Tasks of a shape have equal demands and accept the same GPU models. Servers are in the order of the
+    instance, resources in that of `resource_names`.
+
+    Attributes
+    ----------
+    shapes
+        Demand of a task, shape (R,), and GPU models of each shape.
+    on_server
+        Number of tasks of each shape on each server.
+    groups
+        Job, group and shape of all running tasks.
+    complete
+        Whether every job runs with all its tasks, or with none.
+    """
+
+    def __init__(self, data: ClusterData) -> None:
+        self.data = data
+        self.position = {name: m for m, name in enumerate(data.servers)}
+        self.on_server = [Counter[int]() for _ in data.servers]
+        self.groups: list[tuple[PlacementJob, Group, int]] = []
+        names, numbers = data.instance.resource_names, dict[object, int]()
+        for job in data.running:
+            for group in job.task_groups:
+                key = tuple(exact_fraction(group.demand.get(name, 0.0)) for name in names), job.gpu_model
+                shape = numbers.setdefault(key, len(numbers))
+                self.groups.append((job, group, shape))
+                for server, count in group.current.items():
+                    self.on_server[self.position[server]][shape] += count
+        self.shapes: list[Any] = list(numbers)
+        self.complete = all(map(data.instance.runs, data.running))
+
+    @cached_property
+    def demands(self) -> Floats:
+        """The demand of a task of each shape; shape (S, R)."""
+        width = len(self.data.instance.resource_names)
+        return np.array([demand for demand, _ in self.shapes], dtype=float).reshape(-1, width)
+
+    @cached_property
+    def capacity(self) -> list[list[Fraction]]:
+        """What a plan may use of each resource of each server, with the tolerance of the check."""
+        return [
+            [
+                exact_fraction(loosened(loosened(server.available.get(name, 0.0))))
+                for name in self.data.instance.resource_names
+            ]
+            for server in self.data.servers.values()
+        ]
+
+    @cached_property
+    def room(self) -> list[list[Fraction]]:
+        """What of this the running tasks leave."""
+        return [
+            [
+                limit - sum(n * self.shapes[s][0][r] for s, n in tasks.items())
+                for r, limit in enumerate(limits)
+            ]
+            for limits, tasks in zip(self.capacity, self.on_server, strict=True)
+        ]
+
+    def destinations(self) -> Flags:
+        """Return whether a task of a shape can move to a server; shape (S, M).
+
+        Where only tasks on freed servers move, it must fit into what is free now, otherwise into the server.
+        """
+        aim = self.data.instance.free
+        limits = self.room if aim is not None and aim.direct else self.capacity
+        amounts = all_loosened(np.array(limits, dtype=float).reshape(len(self.position), -1))
+        fits: Flags = np.all(self.demands[:, None, :] <= amounts[None, :, :], axis=2)
+        for s, (_, models) in enumerate(self.shapes):
+            fits[s] &= [allows(models, server.gpu_model) for server in self.data.servers.values()]
+        fits[:, [self.data.closed(name) for name in self.position]] = False
+        return fits

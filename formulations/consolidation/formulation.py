@@ -24,6 +24,9 @@ Objectives, lexicographic in the order that the instance lists
                 devices of their server only if the instance says that this counts
     slowdown    min Σ v_j (1 − s_j(Σ_n y_jn)) over placed jobs
     traffic     min of the largest b_n + Σ c_g x_gn over servers
+    free        max min(count, number of units with no task): servers or racks that hold running tasks now.
+                All that runs is placed. Tasks leave only servers of such units, unless chains are allowed,
+                and running tasks do not go to servers that are empty now, unless that is
 On single devices
     each task holds named devices of its server; a device is whole, shared or partitioned, never two of
     these; shares of a device come to 1000 thousandths at most; partitions start where their geometry
@@ -136,6 +139,17 @@ def _slowdown(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     )
 
 
+def freed_units(data: ClusterData, plan: Sequence[JobPlacement]) -> list[str]:
+    """Return the units that the plan empties, of those that the objective `free` counts."""
+    used = {server for _, entry in _placed_entries(data, plan) for server in entry.used_servers}
+    return [unit for unit, servers in data.releasable.items() if used.isdisjoint(servers)]
+
+
+def _free(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+    wanted = data.instance.free.count if data.instance.free is not None else 0
+    return float(min(wanted, len(freed_units(data, plan))))
+
+
 def _traffic(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     load = {name: [server.traffic_gbit_per_s] for name, server in data.servers.items()}
     for job, entry in _placed_entries(data, plan):
@@ -153,6 +167,7 @@ EVALUATORS: dict[str, Callable[[ClusterData, Sequence[JobPlacement]], float]] = 
     "migrations": _migrations,
     "slowdown": _slowdown,
     "traffic": _traffic,
+    "free": _free,
 }
 """The evaluation function of each objective."""
 
@@ -179,7 +194,26 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         violations += [
             Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen
         ]
-        return violations or [*self._overuse(plan), *self._too_many_moves(plan)]
+        return violations or [*self._overuse(plan), *self._too_many_moves(plan), *self._wrong_moves(plan)]
+
+    def _wrong_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
+        """Yield the moves that are not allowed where servers are freed."""
+        aim = self.instance.free
+        if aim is None:
+            return
+        freed = {server for unit in freed_units(self, plan) for server in self.releasable[unit]}
+        entries = {entry.job: entry for entry in plan}
+        for job in self.running:
+            for group in job.task_groups:
+                placed = entries[job.name].tasks.get(group.name, {})
+                for server, count in group.current.items():
+                    if aim.direct and server not in freed and placed.get(server, 0) < count:
+                        what = f"job {job.name!r} leaves {server!r}, which is not freed: that needs chains"
+                        yield Violation("free", what)
+                for server in placed:
+                    if self.closed(server):
+                        what = f"job {job.name!r} moves to {server!r}, which is empty: that needs into_empty"
+                        yield Violation("free", what)
 
     def _too_many_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
         most = self.instance.max_moves
@@ -190,7 +224,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         several = job.groups is not None
         if not entry.placed:
-            yield from _unplaced_violations(job, entry)
+            yield from self._unplaced_violations(job, entry)
         elif (entry.groups is not None) != several or (several and entry.servers):
             listed = "groups" if several else "servers"
             yield Violation("groups", f"job {job.name!r} must list {listed}")
@@ -202,6 +236,12 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
                 yield from self._required_spread(job, entry)
         if job.name in self.instance.staying and not _keeps_placement(job, entry):
             yield Violation("stays", f"job {job.name!r} runs and stays where it is")
+
+    def _unplaced_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+        if self.must_place(job):
+            yield Violation("must_place", f"job {job.name!r} must be placed")
+        if entry.tasks:
+            yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
 
     def _eligibility(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         for server in sorted(entry.used_servers):
@@ -308,7 +348,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the error in the format of a certificate; None if it is valid."""
         try:
-            parsed = read_certificate(self._checked.classes, certificate)
+            parsed = read_certificate(self._checked, certificate)
         except (TooLargeError, ClassMismatch) as error:
             return str(error)
         return parsed if isinstance(parsed, str) else None
@@ -334,13 +374,6 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         None if neither is the case.
         """
         return elementary_infeasibility(self)
-
-
-def _unplaced_violations(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-    if job.must_place:
-        yield Violation("must_place", f"job {job.name!r} must be placed")
-    if entry.tasks:
-        yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
 
 
 def _keeps_placement(job: PlacementJob, entry: JobPlacement) -> bool:

@@ -286,7 +286,8 @@ class _Builder:
             check_time()
             never = self.data.fewest(job) is None
             # A job that must be placed and never fits makes the model infeasible, as it should.
-            low, high = int(job.must_place), int(not never or job.must_place)
+            must = self.data.must_place(job)
+            low, high = int(must), int(not never or must)
             self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
             for server in [] if never else self.data.eligible(job):
                 fits = {g.name: tasks_that_fit(server.available, g.demand, g.tasks) for g in job.task_groups}
@@ -437,6 +438,26 @@ class _Builder:
             lost = {u: float(job_value(job) * (1 - exact_fraction(job.relative_speed(u)))) for u in uses}
             terms += [lost[u] * variable for u, variable in uses.items()]
         return self.total(terms), False
+
+    def free(self) -> tuple[Any, bool]:
+        aim, freed = self.data.instance.free, dict[str, Any]()
+        assert aim is not None
+        for u, servers in enumerate(self.data.releasable.values()):
+            unit = self.problem.add_variable(f"free_{u}", cat=self.pulp.LpBinary)
+            freed |= dict.fromkeys(servers, unit)
+        for (_, server), y in self.y.items():
+            if server in freed:
+                self.add(y + freed[server] <= 1)
+        for job in self.data.running:
+            for place, count in current_tasks(job) if aim.direct else ():
+                x = self.pulp.LpAffineExpression(self.x.get(place, 0))
+                self.add(x + count * freed.get(place[2], 0) >= count)
+            for to in self.data.eligible(job):
+                if self.data.closed(to.name) and (job.name, to.name) in self.y:
+                    self.add(self.y[job.name, to.name] <= 0)
+        total = self.problem.add_variable("freed", 0, aim.count, self.pulp.LpInteger)
+        self.add(total <= self.total(list(dict.fromkeys(freed.values()))))
+        return self.pulp.LpAffineExpression([(total, 1.0)]), True
 
     def traffic(self) -> tuple[Any, bool]:
         load: dict[str, list[Any]] = defaultdict(list)

@@ -357,7 +357,8 @@ STAYING_KEY, LEADING_KEY = "staying", "leading"
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
     """Return the formulation of an instance, with the presolve for fixed or running jobs if it applies."""
     formulation = formulation_with_fixed_jobs(instance)
-    if type(formulation) is not ConsolidationFormulation or "migrations" not in instance.objectives:
+    without_parts = "migrations" not in instance.objectives or instance.free is not None
+    if type(formulation) is not ConsolidationFormulation or without_parts:
         return formulation
     return formulation if without_moves(formulation) is None else WithRunningJobs(instance)
 

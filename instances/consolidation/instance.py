@@ -26,6 +26,7 @@ from ..common.fields import (
     Flag,
     Name,
     NonNegative,
+    PositiveCount,
     ServerCount,
     Share,
     frozen,
@@ -114,7 +115,38 @@ def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator
         yield f"free.{name}", f"is {amount:g}; of {devices.count} devices a whole number is free"
 
 
-ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
+ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic", "free"]
+
+
+class Release(Checked):
+    """What the objective `free` empties: servers, or whole racks, on which no task is left.
+
+    No job that runs is stopped. Only servers with running tasks of the listed jobs can be freed.
+
+    Attributes
+    ----------
+    count
+        Number of servers or racks that are wanted; more than these count for nothing.
+    per
+        Whether servers or racks are counted; a server without a rack belongs to none.
+    gpu_model
+        Count only servers of this GPU model, or racks of such servers.
+    chains
+        Tasks on servers that are not freed may move as well, to make room. None: only where racks are freed.
+    into_empty
+        Running tasks may move to servers that are empty now.
+    """
+
+    count: PositiveCount
+    per: Literal["server", "rack"] = "server"
+    gpu_model: Name | None = None
+    chains: Flag | None = None
+    into_empty: Annotated[Flag | None, AfterValidator(only_true)] = None
+
+    @property
+    def direct(self) -> bool:
+        """Whether only tasks on freed servers move."""
+        return self.per == "server" if self.chains is None else not self.chains
 
 
 def _without_devices(given: Any, filled: Any) -> Any:
@@ -154,6 +186,8 @@ class ConsolidationInstance(Instance):
         Running jobs whose names match one of these shell patterns stay.
     max_moves
         Most running jobs that are moved or stopped.
+    free
+        What the objective `free` empties, which then is the first one.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -165,11 +199,12 @@ class ConsolidationInstance(Instance):
         "pinned",
         "max_moves",
         "restart_cost_h",
+        "free",
     )
 
     kind: Literal["consolidation"] = "consolidation"
     objectives: Annotated[
-        tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), validated_in_batches(7)
+        tuple[ObjectiveName, ...], Field(min_length=1, max_length=8), validated_in_batches(8)
     ] = (
         "value",
         "spread",
@@ -181,6 +216,7 @@ class ConsolidationInstance(Instance):
     pinned: Annotated[tuple[Name, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
     max_moves: Count | None = None
     restart_cost_h: NonNegative | None = None
+    free: Release | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
     jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
@@ -198,6 +234,11 @@ class ConsolidationInstance(Instance):
     def _complaints(self) -> Iterator[Complaint]:
         twice = "{value!r} is listed twice; each objective stands once"
         yield from repeated(self.objectives, "objectives", "", twice)
+        if (self.free is not None) != (self.objectives[0] == "free") or "free" in self.objectives[1:]:
+            what = (
+                "the objective `free` stands first, and `free: {count: …}` says how many servers it empties"
+            )
+            yield "objectives", f"{what}; write both or none, such as objectives: [free, migrations]"
         yield from repeated((server.name for server in self.servers), "servers")
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > 1_000_000:
@@ -310,12 +351,16 @@ class ConsolidationInstance(Instance):
     def moves_count(self) -> bool:
         """Whether plans are limited or charged for moves of running jobs."""
         charged = self.restart_cost_h is not None or any(job.restart_s is not None for job in self.jobs)
-        return "migrations" in self.objectives or charged or self.max_moves is not None
+        counted = "migrations" in self.objectives or self.free is not None
+        return counted or charged or self.max_moves is not None
+
+    def runs(self, job: PlacementJob) -> bool:
+        """Return whether a job runs with all its tasks."""
+        return all(sum(group.current.values()) >= group.tasks for group in job.task_groups)
 
     def stays(self, job: PlacementJob) -> bool:
         """Return whether a job runs with all its tasks and may not be moved."""
-        groups = job.task_groups
-        if any(sum(group.current.values()) < group.tasks for group in groups):
+        if not self.runs(job):
             return False
         pinned = any(fnmatchcase(job.name, pattern) for pattern in self.pinned or ())
         return job.movable is False or self.running == "stay" or pinned

@@ -69,7 +69,7 @@ class _Model:
     def _place(self, job: PlacementJob) -> None:
         fewest = self.f.fewest(job)
         z = self.z[job.name] = self.m.new_bool_var(f"z {job.name}")
-        if job.must_place:
+        if self.f.must_place(job):
             self.m.add(z == 1)
         by_group: dict[str, list[Any]] = {group.name: [] for group in job.task_groups}
         for server in self.f.eligible(job) if fewest is not None else []:
@@ -185,6 +185,24 @@ class _Model:
                         kept.append(self.m.new_int_var(0, count, f"stays {job.name} {group.name} {server}"))
                         self.m.add_min_equality(kept[-1], [x, count])
         return running_tasks - sum(kept), 1.0
+
+    def free(self) -> tuple[Any, float]:
+        aim, freed = self.f.instance.free, dict[str, Any]()
+        assert aim is not None
+        for unit, servers in self.f.releasable.items():
+            freed |= dict.fromkeys(servers, self.m.new_bool_var(f"free {unit}"))
+        for on in self.y.values():
+            for server, y in on.items():
+                self.m.add(y + freed.get(server, 0) <= 1)
+        for job in self.f.running:
+            for place, count in current_tasks(job) if aim.direct else ():
+                self.m.add(self.x.get(place, 0) + count * freed.get(place[2], 0) >= count)
+            for server, y in self.y[job.name].items():
+                if self.f.closed(server):
+                    self.m.add(y == 0)
+        total = self.m.new_int_var(0, aim.count, "freed")
+        self.m.add(total <= sum({id(unit): unit for unit in freed.values()}.values()))
+        return total, 1.0
 
     def slowdown(self) -> tuple[Any, float]:
         pairs: list[tuple[Any, float]] = []

@@ -26,13 +26,13 @@ from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
-from ...instances.common.errors import TooLargeError
+from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends import BACKENDS
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from ..milp import Milp
-from . import cp_sat
+from . import cp_sat, moves
 from .brute_force import ConsolidationBruteForce, has_few_placements
 from .heuristics.list_heuristics import BestFit
 from .pattern_search import PatternSearch
@@ -58,7 +58,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     with patience.enforced():
         goals = _certificate_goals(formulation, outcome, patience)
     if goals:
-        outcome.certificate = {"goals": goals}
+        outcome.certificate = {"goals" if formulation.instance.free is None else "moves": goals}
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
 
@@ -67,6 +67,9 @@ def _certificate_goals(
     formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
 ) -> list[dict[str, Any]]:
     """Return the dual prices of an outcome's objectives; empty if there is no plan or proof to certify."""
+    if formulation.instance.free is not None and outcome.plan is not None:
+        freed = int(formulation.evaluate(outcome.plan)[0])
+        return moves.room_prices(moves.MoveProgram(formulation), freed, clock)
     options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
         return infeasibility_goals(master, options, clock)
@@ -160,6 +163,8 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
+        if formulation.instance.free is not None:
+            return run.free_servers()
         if clock.remaining_s is None or clock.remaining_s >= SETTINGS.bounds_first_s:
             run.bound_by_shape()
         # Whatever the limit, so that none returns less.
@@ -184,15 +189,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
                     progress.limit = "time"
                 if progress.plan is not None and progress.plan is run.by_list:
                     progress.notes.append("the plan is that of best-fit")
-        outcome = Outcome(
-            None if progress.infeasible else progress.plan,
-            progress.bounds,
-            limit=progress.limit,
-            infeasible=progress.infeasible,
-            build_s=run.build_s,
-            message="; ".join(progress.notes) or None,
-            certificate=progress.certificate(),
-        )
+        outcome = run.outcome()
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
         return outcome
@@ -213,6 +210,30 @@ class _Run:
     search: PatternSearch | None = None
     too_large: TooLargeError | None = None
     textbook_tried: bool = False
+
+    def outcome(self) -> Outcome:
+        """Return the outcome of the solve: incumbent, bounds and certificate."""
+        progress = self.progress
+        return Outcome(
+            None if progress.infeasible else progress.plan,
+            progress.bounds,
+            limit=progress.limit,
+            infeasible=progress.infeasible,
+            build_s=self.build_s,
+            message="; ".join(progress.notes) or None,
+            certificate=progress.certificate(),
+        )
+
+    def free_servers(self) -> Outcome:
+        """Return the outcome where servers are freed: by the programme of moves, then with named servers."""
+        progress = self.progress
+        with suppress(OutOfTimeError), self.clock.enforced():
+            moves.free_servers(progress, self.options, self.clock)
+        self.settle_named_servers()
+        open_ = len(progress.proven(self.options.gap)) < len(self.formulation.objectives)
+        if open_ and progress.limit == "none" and self.clock.expired:
+            progress.limit = "time"
+        return self.outcome()
 
     def bound_by_shape(self) -> None:
         """Build the classes of servers and jobs, and compute the first bounds of the pattern search."""

@@ -129,7 +129,8 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         """Solve; a plan that moves too many jobs, or is worse, is replaced by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
-        if outcome.plan is None or (instance.max_moves is None and not formulation.restarts):
+        limited = instance.max_moves is not None or instance.free is not None
+        if outcome.plan is None or not (limited or formulation.restarts):
             return outcome
         violated = bool(formulation.violations(outcome.plan))
         if not violated and self.proves:
@@ -138,7 +139,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         if unmoved is None or formulation.violations(unmoved):
             if violated:
                 outcome.plan = None
-                outcome.message = f"{self.name}: its plan moves more than {instance.max_moves} running jobs"
+                outcome.message = f"{self.name}: its plan moves running jobs that may not move"
         elif violated or formulation.precedes(
             formulation.evaluate(unmoved), formulation.evaluate(outcome.plan)
         ):

@@ -87,6 +87,8 @@ class Progress:
         Dual prices of each goal, for the certificate.
     traffic
         Dual prices that prove that a traffic limit is infeasible.
+    moves
+        Prices of room that bound the units freed, and the moves that this takes.
     needs_columns
         Whether the incumbent's patterns may be missing among the columns.
     """
@@ -98,6 +100,7 @@ class Progress:
     goals: list[dict[str, Any]] = field(default_factory=list)
     infeasible: bool = False
     traffic: dict[str, Any] | None = None
+    moves: list[dict[str, Any]] = field(default_factory=list)
     needs_columns: bool = False
     limit: Limit = "none"
     notes: list[str] = field(default_factory=list)
@@ -199,14 +202,16 @@ class Progress:
                 return
 
     def certificate(self) -> dict[str, Any] | None:
-        """Return the certificate: dual prices of the objectives, and of a refuted traffic bound.
+        """Return the certificate: dual prices of the objectives, of a refuted traffic bound, and of room.
 
         None if there are no prices.
         """
         document: dict[str, Any] = {"goals": self.goals}
         if self.traffic is not None:
             document["traffic"] = self.traffic
-        return document if self.goals or self.traffic else None
+        if self.moves:
+            document["moves"] = self.moves
+        return document if self.goals or self.traffic or self.moves else None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from ..classes import Classes, common_divisor, exact_fraction, job_value
 from ..cluster_data import ClusterData, limit_traffic, traffic_step
 from ..explain import tasks_on_shapes, unplaceable_text
 from .classes import CheckedCluster, ClassMismatch
+from .moves import move_bounds
 from .placement_enumeration import (
     PlacedRanges,
     PriceBound,
@@ -152,6 +153,7 @@ def elementary_bounds(
         "slowdown": _slowdown_bound(data),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
         "value": _value_bound(checked),
+        "free": float(min(data.instance.free.count if data.instance.free else 0, len(data.releasable))),
     }
     return tuple(always[objective.name] for objective in data.objectives)
 
@@ -230,15 +232,21 @@ MAX_STEP_RATIO = 10**9
 """Largest ratio of an amount to a step at which values are rounded to the step."""
 
 
-def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | str:
-    """Return the parsed certificate of dual prices, or the error in its format."""
+def read_certificate(checked: CheckedCluster, data: Any) -> ConsolidationCertificate | str:
+    """Return the parsed certificate of dual prices, or the error in its format.
+
+    Raises
+    ------
+    TooLargeError, ClassMismatch
+        If there are prices of pieces, and classes cannot be built.
+    """
     try:
         certificate = ConsolidationCertificate.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     for goal in certificate.goals:
-        if not _has_all_prices(classes, goal):
+        if not _has_all_prices(checked.classes, goal):
             return f"the prices of {goal.objective} do not fit the kinds and pieces of the instance"
     return certificate
 
@@ -406,14 +414,16 @@ def price_bounds(
         Bounds that need no certificate.
     """
     try:
+        certificate = read_certificate(checked, data)
+        if isinstance(certificate, str):
+            return {}
+        bounds = move_bounds(checked.cluster, certificate.moves, values)
+        if not certificate.goals and certificate.traffic is None:
+            return bounds
         classes = checked.classes
     except (TooLargeError, ClassMismatch):
         return {}
-    certificate = read_certificate(classes, data)
-    if isinstance(certificate, str):
-        return {}
     goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
-    bounds: dict[str, float] = {}
     if MUST_PLACE in goals:
         _add_bound(bounds, classes, goals[MUST_PLACE], classes.least_levels(), None)
     levels = classes.least_levels()
@@ -488,7 +498,9 @@ def _add_bound(
     except TooLargeError:
         return
     least += classes.offset(goal.objective)
-    bounds[goal.objective] = float(-least if goal.objective == "value" else least)
+    found = float(-least if goal.objective == "value" else least)
+    # Another part of the certificate may bound moves as well.
+    bounds[goal.objective] = max(found, bounds.get(goal.objective, found))
 
 
 def _server_changes_no_job(checked: CheckedCluster) -> bool:
@@ -515,9 +527,11 @@ def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dic
         The `value` of the plan; it has to be the first objective.
     """
     try:
+        if checked.cluster.instance.objectives[0] != "value":
+            return {}
         classes = checked.classes
-        certificate = read_certificate(classes, data)
-        if isinstance(certificate, str) or checked.cluster.instance.objectives[0] != "value":
+        certificate = read_certificate(checked, data)
+        if isinstance(certificate, str):
             return {}
         if not _server_changes_no_job(checked):
             return {}

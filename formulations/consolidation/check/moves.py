@@ -1,0 +1,131 @@
+"""Bounds on the moves that free servers, proven by prices of the room on servers.
+
+Sets
+    units u that can be freed, servers m, resources r; shapes s of running tasks; servers to which tasks of
+    a shape can move: with chains those that could hold one, otherwise those with room for one now
+Data
+    n_sm running tasks;  d_sr their demand;  f_mr room that they leave;  c = 1 for each move;  k units wanted
+Variables
+    y_u ∈ {0,1}: u is freed;  x_sm ≥ 0: tasks that come to m;  o_sm: tasks that leave m, which is not freed
+Constraints
+    Σ_u y_u ≥ k;  Σ_m x_sm = Σ_m (n_sm y_u(m) + o_sm)
+    Σ_s d_sr (x_sm − o_sm) + f_mr y_u(m) ≤ f_mr;  0 ≤ o_sm ≤ n_sm (1 − y_u(m)), without chains o = 0
+Objective
+    min c (Σ n_sm y_u(m) + Σ o_sm)
+
+Every plan that frees k units is a solution. For prices μ ≥ 0 of a unit and σ_mr ≥ 0 of room, the least of the
+Lagrangian function over x, o and y bounds the cost of each (Geoffrion 1974). With a price π_s of each task
+that moves, x_sm does not occur in it where π_s ≤ Σ_r d_sr σ_mr, and the best such price is the least over all
+servers to which the tasks can move. A task that leaves without need brings at most
+ω_sm = max(0, Σ_r d_sr σ_mr − π_s − c). So the cost is at least
+
+    k μ − Σ_m f_m·σ_m − Σ_sm n_sm ω_sm − Σ_u max(0, μ − Σ_{m in u} (f_m·σ_m + Σ_s n_sm (c + π_s + ω_sm)))
+
+A unit with tasks that can move to no server is never freed. With c = 0 the expression is positive only if no
+plan frees k units, which bounds k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ..certificate import RoomPrices
+from ..cluster_data import ClusterData, RunningTasks
+
+
+class MoveBound:
+    """What prices of room prove of the units that can be freed, and of the tasks that have to move.
+
+    Attributes
+    ----------
+    unit
+        μ, the price of a unit.
+    fixed
+        Σ_m f_m·σ_m + Σ_sm n_sm ω_sm, which does not depend on the units that are freed.
+    worth
+        What each unit that can be freed adds at most: its price less what its tasks pay.
+    """
+
+    def __init__(self, tasks: RunningTasks, goal: RoomPrices, cost: int) -> None:
+        self.tasks, self.unit = tasks, Fraction(goal.unit)
+        names = tasks.data.instance.resource_names
+        self.prices = {
+            tasks.position[server]: [Fraction(prices.get(name, 0.0)) for name in names]
+            for server, prices in goal.room.items()
+            if server in tasks.position
+        }
+        self.least = self._least_payments()
+        self.fixed, self.worth = Fraction(0), list[Fraction]()
+        units = tasks.data.releasable.values()
+        unit_of = {tasks.position[name]: u for u, servers in enumerate(units) for name in servers}
+        owed: list[Fraction | None] = [self.unit for _ in units]
+        chains = tasks.data.instance.free is not None and not tasks.data.instance.free.direct
+        for m, held in enumerate(tasks.on_server):
+            paid = self._priced(m, tasks.room[m])
+            self.fixed += paid
+            stuck = False
+            for s, count in held.items():
+                least = self.least[s]
+                if least is None:
+                    stuck = True
+                    continue
+                gain = max(Fraction(0), self._priced(m, tasks.shapes[s][0]) - least - cost) if chains else 0
+                self.fixed += count * gain
+                paid += count * (cost + least + gain)
+            if m in unit_of:
+                owe = owed[unit_of[m]]
+                owed[unit_of[m]] = None if owe is None or stuck else owe - paid
+        self.worth = [max(Fraction(0), owe) for owe in owed if owe is not None]
+
+    def _priced(self, server: int, amounts: Sequence[Fraction]) -> Fraction:
+        """Return what amounts of all resources are worth on a server."""
+        prices = self.prices.get(server, ())
+        return sum((p * a for p, a in zip(prices, amounts, strict=False) if p), Fraction(0))
+
+    def _least_payments(self) -> list[Fraction | None]:
+        """Return π_s, the least price of room for a task of each shape; None if it can move nowhere."""
+        least: list[Fraction | None] = []
+        for (demand, _), fits in zip(self.tasks.shapes, self.tasks.destinations(), strict=True):
+            servers = [int(m) for m in fits.nonzero()[0]]
+            if any(m not in self.prices for m in servers):
+                least.append(Fraction(0))
+            else:
+                least.append(min((self._priced(m, demand) for m in servers), default=None))
+        return least
+
+    def cost(self, units: int) -> Fraction | None:
+        """Return a lower bound on the cost of freeing so many units; None if there are too few."""
+        if units > len(self.worth):
+            return None
+        return units * self.unit - self.fixed - sum(self.worth, Fraction(0))
+
+
+def move_bounds(
+    data: ClusterData, goals: Sequence[RoomPrices], values: Sequence[float] | None
+) -> dict[str, float]:
+    """Return the bounds on `free` and `migrations` that prices prove, by name of the objective.
+
+    The bound on `migrations` holds for plans that free as many units as the plan with these values, or more.
+    """
+    aim, bounds = data.instance.free, dict[str, float]()
+    tasks = RunningTasks(data) if aim is not None and goals else None
+    if aim is None or tasks is None or not tasks.complete:
+        return bounds
+    for goal in goals:
+        bound = MoveBound(tasks, goal, int(goal.objective == "migrations"))
+        if goal.objective == "free":
+            bounds["free"] = float(min(aim.count, _most_units(bound)))
+        elif values is not None:
+            least = bound.cost(round(values[0]))
+            bounds["migrations"] = 0.0 if least is None else float(max(0, math.ceil(least)))
+    return bounds
+
+
+def _most_units(bound: MoveBound) -> int:
+    """Return the largest number of units of which prices do not prove that they cannot be freed."""
+    most = len(bound.worth)
+    if not bound.unit:
+        return most
+    return max(0, min(most, math.floor((bound.fixed + sum(bound.worth, Fraction(0))) / bound.unit)))
