@@ -45,9 +45,8 @@ from ..common.clock import check_model_size, check_time, until_time_limit
 from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import Diagnosis, Objective, Violation, within
 from .certificate import certificate_fault, marginal_value_text, read_prices
-from .check.bound import certified_bound
+from .check.bound import certified_bound, price_bound
 from .check.configurations import CheckedConfigurations, checked_configurations
-from .check.dual_bound import price_bound
 from .configurations import (
     BUDGET,
     UNPLACED,

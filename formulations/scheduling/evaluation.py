@@ -20,10 +20,11 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ...instances.scheduling.jobs import JobTable
 from ..common.objective import TOLERANCE, Violation, all_loosened
-from .check.elementary import TIME_ROUNDING
 from .plan import Segment, SegmentTable
 
 EPSILON = float(np.finfo(float).eps)
+TIME_ROUNDING = 4e-15
+"""Relative rounding error of times as doubles."""
 
 
 def cumulative_sums(changes: Floats, least: float) -> Floats:

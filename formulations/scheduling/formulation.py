@@ -39,8 +39,7 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
 from .certificate import PriceGrid, marginal_value_text, marginal_values, read_grid
-from .check.elementary import least_makespan_s, least_mean_completion_s
-from .check.price_bound import price_bound
+from .check.price_bound import least_makespan_s, least_mean_completion_s, price_bound
 from .evaluation import Metrics, metrics_of, placement_violations, segment_violations
 from .plan import Segment, SegmentTable
 

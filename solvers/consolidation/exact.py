@@ -56,20 +56,26 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     """
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
-        goals = _certificate_goals(formulation, outcome, patience)
+        freeing = formulation.instance.free is not None and outcome.plan is not None
+        goals = (_room_prices if freeing else _certificate_goals)(formulation, outcome, patience)
     if goals:
-        outcome.certificate = {"goals" if formulation.instance.free is None else "moves": goals}
+        outcome.certificate = {"moves" if freeing else "goals": goals}
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+
+
+def _room_prices(
+    formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
+) -> list[dict[str, Any]]:
+    """Return the prices of room that bound the units which a plan frees, and its moves."""
+    freed = int(formulation.evaluate(outcome.plan or ())[0])
+    return moves.room_prices(moves.MoveProgram(formulation), freed, clock)
 
 
 def _certificate_goals(
     formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
 ) -> list[dict[str, Any]]:
     """Return the dual prices of an outcome's objectives; empty if there is no plan or proof to certify."""
-    if formulation.instance.free is not None and outcome.plan is not None:
-        freed = int(formulation.evaluate(outcome.plan)[0])
-        return moves.room_prices(moves.MoveProgram(formulation), freed, clock)
     options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
         return infeasibility_goals(master, options, clock)
@@ -566,9 +572,10 @@ def diagnose(
     if known is not None:
         return known
     instance = formulation.instance
-    must = [job for job in instance.jobs if job.must_place]
+    must = [job for job in instance.jobs if formulation.must_place(job)]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
-    relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
+    changes = {"jobs": jobs, "objectives": ("value",), "free": None}
+    relaxed = ConsolidationFormulation(instance.model_copy(update=changes))
     plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
     if plan is None:
         return None

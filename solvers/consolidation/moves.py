@@ -1,9 +1,9 @@
 """The fewest moves that free servers: a mixed-integer programme over task shapes and named servers.
 
 The model is that of the check, `formulations.consolidation.check.moves`. Its linear relaxation gives the
-prices of the certificate. Variables whose reduced cost exceeds the distance between relaxation and incumbent
-occur in no better plan (reduced-cost fixing, Dantzig, Fulkerson & Johnson 1954). So branch and bound begins
-with the variables of small reduced cost, and ends as soon as none that was left out can matter.
+prices of the certificate. Units are chosen first, as if tasks could be divided, which bounds the moves; then
+whole tasks move for these units (relax and fix), first with the variables of least reduced cost (Dantzig,
+Fulkerson & Johnson 1954). If more moves are needed than the bound says, everything is open again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ...formulations.consolidation.cluster_data import RunningTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound, highs_with_settings, linear_program
 from ..common.base import Clock
@@ -27,16 +27,14 @@ from .progress import Progress
 
 PRICE_DIGITS = 9
 """Decimals to which prices of a certificate are rounded."""
-FIRST_DISTANCE, GROWTH = 1.0, 3.0
-"""Reduced cost beyond the relaxation's next whole number of the first variables; growth of this distance."""
 ROUNDING = 1e-6
-SHARE_OF_WANTED, SHARE_OF_MOST = 0.7, 0.5
-"""Shares of the time left for the units wanted, and then for as many as there can be."""
+SHARE_OF_WANTED, SHARE_OF_MOST, SHARE_OF_UNITS = 0.8, 0.5, 0.3
+"""Shares of the time left: for the units wanted, then for as many as can be freed; to choose units."""
 
 
 @dataclass
 class Relaxation:
-    """The optimum of the linear relaxation, the reduced costs of its variables, and its prices of rows."""
+    """The optimum of the linear relaxation, the reduced costs of its columns, and the prices of its rows."""
 
     value: float
     reduced: Floats
@@ -47,88 +45,103 @@ class MoveProgram:
     """The mixed-integer programme of the moves that free units.
 
     Rows: units wanted; moved tasks of each shape; room of each resource on each server; with chains, the
-    tasks of each shape that leave a server that is not freed. Columns: units freed, tasks that come, and
-    with chains tasks that leave.
+    tasks of each shape that leave a server which is not freed. Columns: units freed; tasks of a shape that
+    come to a server; with chains, tasks that leave.
+
+    Attributes
+    ----------
+    held
+        Shape, server and number of the running tasks; shape (H, 3).
+    come
+        Shape and server of the tasks that may come; shape (C, 2).
+    moved
+        Number of tasks that each column moves.
     """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
-        self.formulation = formulation
-        tasks = self.tasks = RunningTasks(formulation)
         aim = formulation.instance.free
         assert aim is not None
-        self.aim, position = aim, tasks.position
-        self.units = [[position[name] for name in names] for names in formulation.releasable.values()]
-        self.come = np.argwhere(tasks.destinations())
-        held = [(s, m, n) for m, on in enumerate(tasks.on_server) for s, n in on.items()]
-        self.leave = [] if aim.direct else held
-        self.room = np.array(tasks.room, dtype=float).reshape(len(position), -1)
-        self.shapes, self.resources = len(tasks.shapes), self.room.shape[1]
-        self.room_row = 1 + self.shapes
-        self.leave_row = self.room_row + self.room.size
-        self.rows = self.leave_row + len(self.leave)
-        self.size = len(self.units) + len(self.come) + len(self.leave)
-        self._columns()
+        self.formulation, self.aim = formulation, aim
+        tasks = self.tasks = RunningTasks(formulation)
+        self.units = [[tasks.position[name] for name in unit] for unit in formulation.releasable.values()]
+        on = [(s, m, n) for m, held in enumerate(tasks.on_server) for s, n in held.items()]
+        self.held: Ints = np.array(on, dtype=np.int64).reshape(-1, 3)
+        self.come: Ints = np.argwhere(tasks.destinations())
+        self.room = np.array(tasks.room, dtype=float).reshape(len(tasks.position), -1)
+        leaving = 0 if aim.direct else len(self.held)
+        self.ends = np.cumsum([len(self.units), len(self.come), leaving])
+        self.rows = np.cumsum([1, len(tasks.shapes), self.room.size, leaving])
+        self._build(leaving)
 
-    def _columns(self) -> None:
-        """Build the sparse columns: starts, rows, values, and the number of tasks that each moves."""
-        leaving = {(s, m): self.leave_row + k for k, (s, m, _) in enumerate(self.leave)}
-        columns: list[list[tuple[int, float]]] = []
-        for servers in self.units:
-            entries = [(0, 1.0)]
-            moved = Counter[int]()
-            for m in servers:
-                moved.update(self.tasks.on_server[m])
-                entries += self._on_server(m, self.room[m])
-                entries += [(leaving[s, m], float(n)) for s, n in self.tasks.on_server[m].items() if leaving]
-            columns.append([*entries, *((1 + s, -float(n)) for s, n in moved.items())])
-        demands = self.tasks.demands
-        columns += [[(1 + s, 1.0), *self._on_server(m, demands[s])] for s, m in self.come.tolist()]
-        columns += [
-            [(1 + s, -1.0), (leaving[s, m], 1.0), *self._on_server(m, -demands[s])] for s, m, _ in self.leave
-        ]
-        self.starts = np.cumsum([0, *map(len, columns)])
-        self.entries = np.array([row for column in columns for row, _ in column], dtype=np.int32)
-        self.values = np.array([value for column in columns for _, value in column])
-        each = [sum(self.tasks.on_server[m].total() for m in servers) for servers in self.units]
-        self.moved = np.array([*each, *[0] * len(self.come), *[1] * len(self.leave)], dtype=float)
-        most = [*[1] * len(self.units), *[math.inf] * len(self.come), *(n for _, _, n in self.leave)]
-        self.most = np.array(most, dtype=float)
+    def _build(self, leaving: int) -> None:
+        """Build the matrix by columns, the limits of columns, and the tasks that they move."""
+        units, shapes, (freed, come, size) = len(self.units), len(self.tasks.shapes), self.ends
+        unit_of = np.full(len(self.room), -1)
+        for u, unit_servers in enumerate(self.units):
+            unit_of[unit_servers] = u
+        s, m, n = self.held.T
+        left = np.zeros((shapes, units))
+        inside = unit_of[m] >= 0
+        np.add.at(left, (s[inside], unit_of[m[inside]]), n[inside])
+        parts = [(np.zeros(units, dtype=int), np.arange(units), np.ones(units))]
+        shape, unit = left.nonzero()
+        parts.append((1 + shape, unit, -left[shape, unit]))
+        servers = np.flatnonzero(unit_of >= 0)
+        parts += self._in_room(servers, unit_of[servers], self.room[servers])
+        shape, server = self.come.T
+        parts.append((1 + shape, freed + np.arange(len(shape)), np.ones(len(shape))))
+        parts += self._in_room(server, freed + np.arange(len(shape)), self.tasks.demands[shape])
+        if leaving:
+            column, row = come + np.arange(leaving), self.rows[2] + np.arange(leaving)
+            parts += [(1 + s, column, -np.ones(leaving)), (row, column, np.ones(leaving))]
+            parts += self._in_room(m, column, -self.tasks.demands[s])
+            parts.append((row[inside], unit_of[m[inside]], n[inside].astype(float)))
+        rows, columns, values = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(columns, kind="stable")
+        order = order[values[order] != 0]
+        starts = np.searchsorted(columns[order], np.arange(size + 1))
+        self.matrix = starts.astype(np.int32), rows[order].astype(np.int32), values[order]
+        self.moved = np.concatenate([left.sum(axis=0), np.zeros(len(shape)), np.ones(leaving)])
+        self.most = np.concatenate([np.ones(units), np.full(len(shape), n.sum()), n[:leaving]]).astype(float)
 
-    def _on_server(self, server: int, amounts: Floats) -> list[tuple[int, float]]:
-        first = self.room_row + server * self.resources
-        return [(first + r, float(a)) for r, a in enumerate(amounts) if a]
+    def _in_room(self, servers: Ints, columns: Ints, amounts: Floats) -> list[tuple[Ints, Ints, Floats]]:
+        """Return the entries of columns in the rows of room of servers: rows, columns and values."""
+        first, width = self.rows[1] + servers * self.room.shape[1], self.room.shape[1]
+        return [(first + r, columns, amounts[:, r]) for r in range(width)]
 
-    def model(self, wanted: int | None, chosen: Flags | None = None) -> Any:
+    def model(self, wanted: int | None, most: Floats, units: Floats | None = None, whole: int = 0) -> Any:
         """Return a `HighsLp`: fewest moves for the units wanted, or without a number most units.
 
         Parameters
         ----------
-        chosen
-            The columns that are used, as integers; None for all, without integrality.
+        most
+            Upper limit of each column.
+        units
+            Which units are freed; None if that is open.
+        whole
+            So many of the first columns are integers.
         """
-        keep = np.arange(self.size) if chosen is None else np.flatnonzero(chosen)
-        low, high = np.full(self.rows, -np.inf), np.full(self.rows, np.inf)
+        low, high = np.full(self.rows[-1], -np.inf), np.full(self.rows[-1], np.inf)
         low[0] = wanted or 0
-        low[1 : self.room_row] = high[1 : self.room_row] = 0.0
-        high[self.room_row : self.leave_row] = self.room.ravel()
-        high[self.leave_row :] = [n for _, _, n in self.leave]
-        lengths = np.diff(self.starts)[keep]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        place = np.repeat(self.starts[keep] - starts[:-1], lengths) + np.arange(starts[-1])
-        matrix = starts.astype(np.int32), self.entries[place], self.values[place]
-        cost = self.moved[keep] if wanted is not None else -(keep < len(self.units)).astype(float)
-        columns = np.zeros(len(keep)), self.most[keep]
-        return linear_program(
-            cost, columns, (low, high), matrix, [] if chosen is None else [True] * len(keep)
-        )
+        low[1 : self.rows[1]] = high[1 : self.rows[1]] = 0.0
+        high[self.rows[1] : self.rows[2]] = self.room.ravel()
+        high[self.rows[2] :] = self.held[: self.rows[3] - self.rows[2], 2]
+        freed, least = np.zeros(len(most)), np.zeros(len(most))
+        freed[: len(self.units)] = 1.0
+        if units is not None:
+            most = np.concatenate([units, most[len(units) :]])
+            least[: len(units)] = units
+        cost = -freed if wanted is None else self.moved
+        integers = [column < whole for column in range(len(most))] if whole else []
+        return linear_program(cost, (least, most), (low, high), self.matrix, integers)
 
-    def relax(self, wanted: int | None, clock: Clock) -> Relaxation | None:
+    def relax(self, wanted: int | None, clock: Clock, units: Floats | None = None) -> Relaxation | None:
         """Return the optimum of the linear relaxation; None if there is none, or the time is up."""
         import highspy
 
         settings = {} if clock.remaining_s is None else {"time_limit": clock.remaining_s}
         highs = highs_with_settings(settings, BackendError)
-        highs.passModel(self.model(wanted))
+        highs.passModel(self.model(wanted, self.most, units))
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
@@ -137,83 +150,77 @@ class MoveProgram:
 
     def prices(self, goal: str, relaxed: Relaxation) -> dict[str, Any]:
         """Return the prices of a relaxation as a part of the certificate."""
-        # The relaxation of `free` has no row of units wanted; each freed unit counts 1.
-        unit = 1.0 if goal == "free" else relaxed.prices[0]
-        room = np.round(-relaxed.prices[self.room_row : self.leave_row], PRICE_DIGITS).clip(0.0)
-        by_server = room.reshape(self.room.shape)
-        resources = self.formulation.instance.resource_names
-        return {
-            "objective": goal,
-            "unit": round(max(0.0, float(unit)), PRICE_DIGITS),
-            "room": {
-                name: {resources[r]: float(by_server[m, r]) for r in np.flatnonzero(by_server[m])}
-                for name, m in self.tasks.position.items()
-                if by_server[m].any()
-            },
+        # The relaxation of `free` has no units wanted: each that is freed counts 1.
+        unit = 1.0 if goal == "free" else max(0.0, float(relaxed.prices[0]))
+        room = np.round(-relaxed.prices[self.rows[1] : self.rows[2]], PRICE_DIGITS).clip(0.0)
+        names = self.formulation.instance.resource_names
+        by_server = {
+            name: {names[r]: float(prices[r]) for r in np.flatnonzero(prices)}
+            for name, prices in zip(self.tasks.position, room.reshape(self.room.shape), strict=True)
         }
+        used = {name: prices for name, prices in by_server.items() if prices}
+        return {"objective": goal, "unit": round(unit, PRICE_DIGITS), "room": used}
 
-    def plan(self, values: Ints) -> list[JobPlacement]:
-        """Return the plan of a solution: tasks of a shape are interchangeable."""
-        units, come = len(self.units), len(self.come)
-        out = [Counter[int]() for _ in self.tasks.position]
-        for u in np.flatnonzero(values[:units]):
-            for m in self.units[u]:
-                out[m] = Counter(self.tasks.on_server[m])
-        for (s, m, _), count in zip(self.leave, values[units + come :].tolist(), strict=True):
-            out[m][s] += count
-        places: dict[int, list[int]] = defaultdict(list)
-        for (s, m), count in zip(self.come.tolist(), values[units : units + come].tolist(), strict=True):
-            stays = min(count, out[m][s])
-            out[m][s] -= stays
-            places[s] += [m] * (count - stays)
+    def plan(self, values: Floats) -> list[JobPlacement]:
+        """Return the plan of a solution; tasks of a shape are interchangeable."""
+        freed, come, leave = np.split(values.astype(int), self.ends[:2])
+        leaving = Counter[tuple[int, int]]()
+        for m in (m for u in np.flatnonzero(freed) for m in self.units[u]):
+            leaving.update({(s, m): n for s, n in self.tasks.on_server[m].items()})
+        leaving.update({(s, m): n for (s, m, _), n in zip(self.held.tolist(), leave.tolist(), strict=False)})
+        coming = Counter({(s, m): n for (s, m), n in zip(self.come.tolist(), come.tolist(), strict=True)})
+        stays = leaving & coming
+        targets: dict[int, list[str]] = defaultdict(list)
         names = list(self.tasks.position)
-        placed = {
-            job.name: {group.name: dict(group.current) for group in job.task_groups}
-            for job, _, _ in self.tasks.groups
-        }
+        for s, m in (coming - stays).elements():
+            targets[s].append(names[m])
+        leaving -= stays
+        placed: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         for job, group, s in self.tasks.groups:
-            on = placed[job.name][group.name]
+            placed[job.name][group.name] = on = Counter(group.current)
             for server in group.current:
-                leave = min(on[server], out[self.tasks.position[server]][s])
-                out[self.tasks.position[server]][s] -= leave
-                on[server] -= leave
-                for _ in range(leave):
-                    target = names[places[s].pop()]
-                    on[target] = on.get(target, 0) + 1
+                key = s, self.tasks.position[server]
+                move = min(on[server], leaving[key])
+                leaving[key] -= move
+                on[server] -= move
+                on.update(targets[s].pop() for _ in range(move))
         return [entry_of(job, placed.get(job.name, {})) for job in self.formulation.instance.jobs]
 
     def fewest_moves(
-        self, wanted: int, relaxed: Relaxation, options: SolveOptions, clock: Clock, start: Ints | None = None
-    ) -> tuple[Ints | None, float]:
+        self, wanted: int, options: SolveOptions, clock: Clock, start: Floats | None = None
+    ) -> tuple[Floats | None, float]:
         """Return the solution with the fewest moves for the units wanted, if one was found, and a bound."""
-        best, value, bound = start, math.inf, relaxed.value
-        if best is not None:
-            value = float(self.moved @ best)
-        distance = math.ceil(relaxed.value - ROUNDING) - relaxed.value + FIRST_DISTANCE
-        while not clock.expired:
-            # A solution with a column that is left out costs more than this, and a whole number.
-            beyond = math.ceil(relaxed.value + distance - ROUNDING)
-            chosen = relaxed.reduced <= distance + ROUNDING
-            if best is not None:
-                chosen |= best > 0
-            first = None if best is None else best[chosen].astype(float)
-            found, dual, limit = branch_and_bound(self.model(wanted, chosen), {}, clock, options, first)
-            if found is not None:
-                best = np.zeros(self.size, dtype=np.int64)
-                best[chosen] = np.rint(found)
-                value = float(self.moved @ best)
-            whole = bool(chosen.all())
-            bound = max(bound, dual if whole else min(dual, beyond))
-            if limit != "none" or whole or value <= beyond:
+        best = start
+        patience = clock.share(SHARE_OF_UNITS)
+        relaxed, dual, _ = branch_and_bound(
+            self.model(wanted, self.most, whole=len(self.units)), {}, patience, options
+        )
+        bound = math.ceil(dual - ROUNDING) if math.isfinite(dual) else dual
+        models = []
+        if relaxed is not None:
+            units = np.rint(relaxed[: len(self.units)])
+            tight = self.relax(wanted, clock, units)
+            if tight is not None:
+                near = tight.reduced <= math.ceil(tight.value - ROUNDING) - tight.value + ROUNDING
+                models.append(self.model(wanted, np.where(near, self.most, 0.0), units, self.ends[2]))
+            models.append(self.model(wanted, self.most, units, self.ends[2]))
+        models.append(self.model(wanted, self.most, whole=self.ends[2]))
+        for model in models:
+            if clock.expired or (best is not None and self.moved @ best <= bound):
                 break
-            distance = min(GROWTH * distance, value - relaxed.value)
-        return best, math.ceil(bound - ROUNDING) if math.isfinite(bound) else bound
+            last = model is models[-1]
+            patience = clock if last else clock.share(SHARE_OF_UNITS)
+            found, dual, _ = branch_and_bound(model, {}, patience, options, best)
+            best = best if found is None else np.rint(found)
+            bound = max(bound, math.ceil(dual - ROUNDING)) if last and math.isfinite(dual) else bound
+        return best, bound
 
-    def most_units(self, options: SolveOptions, clock: Clock) -> tuple[Ints | None, float]:
+    def most_units(self, options: SolveOptions, clock: Clock) -> tuple[Floats | None, int]:
         """Return a solution that frees the most units that was found, and a bound on their number."""
-        every = np.ones(self.size, dtype=bool)
-        found, dual, _ = branch_and_bound(self.model(None, every), {}, clock, options)
-        return None if found is None else np.rint(found).astype(np.int64), math.floor(-dual + ROUNDING)
+        every = self.model(None, self.most, whole=self.ends[2])
+        found, dual, _ = branch_and_bound(every, {}, clock, options)
+        most = math.floor(-dual + ROUNDING) if math.isfinite(dual) else len(self.units)
+        return None if found is None else np.rint(found), most
 
 
 def room_prices(program: MoveProgram, freed: int, clock: Clock) -> list[dict[str, Any]]:
@@ -231,23 +238,20 @@ def room_prices(program: MoveProgram, freed: int, clock: Clock) -> list[dict[str
 def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> None:
     """Free as many units as are wanted and can be freed, with the fewest moves.
 
-    Plan, bounds and prices are stored in `progress`; nothing where a job runs with a part of its tasks only.
+    Plan, bounds and prices are stored in `progress`; nothing where a job runs with a part of its
+    tasks only, or no server can be freed.
     """
     formulation = progress.formulation
     program = MoveProgram(formulation)
-    if not program.tasks.complete:
+    if not program.tasks.complete or not program.units:
         return
     most = freed = min(program.aim.count, len(program.units))
-    relaxed, values, fewest = program.relax(freed, clock), None, -math.inf
-    if relaxed is not None:
-        values, fewest = program.fewest_moves(freed, relaxed, options, clock.share(SHARE_OF_WANTED))
+    values, fewest = program.fewest_moves(freed, options, clock.share(SHARE_OF_WANTED))
     if values is None:
         values, bound = program.most_units(options, clock.share(SHARE_OF_MOST))
-        most = min(most, int(bound))
+        most = min(most, bound)
         freed = 0 if values is None else min(most, int(values[: len(program.units)].sum()))
-        relaxed = program.relax(freed, clock)
-        if relaxed is not None:
-            values, fewest = program.fewest_moves(freed, relaxed, options, clock, values)
+        values, fewest = program.fewest_moves(freed, options, clock, values)
     if values is not None:
         progress.update_incumbent(program.plan(values))
     if progress.plan is None:

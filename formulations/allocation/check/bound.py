@@ -1,39 +1,125 @@
-"""Certified bounds of allocation from a certificate of dual prices and a cutoff.
+"""Certified bounds of allocation from a certificate of dual prices and a cutoff, independent of their source.
 
-The check evaluates the Lagrangian bound with rounding that can only weaken it, drops every configuration
-whose reduced cost lies beyond the cutoff (reduced-cost fixing), and enumerates all combinations of the rest
-to find one below the cutoff. Where that enumeration ends without any, the cutoff is certified; where it
-gives up or its time is up, the Lagrangian bound is.
+With a dual price λ_r ≥ 0 on each resource, the Lagrangian relaxation of the multiple-choice knapsack (Fisher
+1981) splits into one choice for each job:
+
+    L(λ) = Σ_j min_k (ω_j t_jk + λ·a_jk) − λ·C  ≤  the least total completion time.
+
+For the makespan, T is a lower bound if some job has no configuration with t_jk < T, or if
+Σ_j min {λ·a_jk : t_jk < T} > λ·C: then no plan ends before T.
+
+All terms are non-negative, so a relative margin wider than the rounding of every sum makes each figure
+hold in exact arithmetic. C is the capacity that the check of a plan allows, a tolerance above the stated.
+
+Every configuration whose reduced cost lies beyond the cutoff is dropped (reduced-cost fixing), and all
+combinations of the rest are enumerated to find one below the cutoff. Where that enumeration ends without any,
+the cutoff is certified; where it gives up or its time is up, the Lagrangian bound is.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
-from ....instances.common.arrays import Floats
+from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError
-from ...common.clock import check_time
+from ...common.clock import check_time, time_is_up
 from ...common.enumeration import Choices, no_choice_below
 from ..certificate import PriceCertificate
 from .configurations import CheckedConfigurations
-from .dual_bound import (
-    ROUNDING_MARGIN,
-    least_priced_cost,
-    makespan_price_bound,
-    price_bound,
-    priced_capacity,
-    priced_cost_blocks,
-    proves_makespan_bound,
-)
 
+ROUNDING_MARGIN = 1e-13
+"""Relative margin for rounding: about a hundred errors of 2⁻⁵³; sums over jobs use `math.fsum`."""
+UNDERFLOW_MARGIN = 1e-280
+"""Absolute margin for the underflow of products of tiny figures."""
+JOBS_PER_BLOCK = 4096
 MIN_PRICE = 1e-100
 """Threshold below which a price counts as 0, so that no product in a sum underflows."""
 MAX_FREE_CONFIGURATIONS = 4000
 """Maximum number of configurations for the enumeration, beyond one for each job."""
+
+
+def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return the Lagrangian bound L(λ) on the total weighted completion time, rounded down, in seconds.
+
+    Parameters
+    ----------
+    prices
+        λ, shape (R,), in seconds per unit of each resource; negative ones count as 0.
+    """
+    prices = np.maximum(prices, 0.0)
+    least = least_priced_cost(configs, prices, configs.cost)
+    if not prices.any():
+        return least * (1 - ROUNDING_MARGIN)
+    return (
+        least * (1 - ROUNDING_MARGIN)
+        - priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN)
+        - UNDERFLOW_MARGIN
+    )
+
+
+def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return the largest lower bound on the makespan that the dual prices prove, in seconds.
+
+    Returns
+    -------
+    bound
+        Seconds; infinite where the prices prove that there is no plan at all.
+    """
+    prices = np.maximum(prices, 0.0)
+    if configs.some_job_has_none:
+        return math.inf
+    times = np.unique(configs.time_s)
+    earliest = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
+    if proves_makespan_bound(configs, prices, math.inf):
+        return math.inf
+    low, high = int(np.searchsorted(times, earliest)), len(times)
+    # Invariant: times[low] is proven; times[high], or no plan at all, is not.
+    while high - low > 1 and not time_is_up():
+        middle = (low + high) // 2
+        if proves_makespan_bound(configs, prices, float(times[middle])):
+            low = middle
+        else:
+            high = middle
+    return float(times[low])
+
+
+def proves_makespan_bound(configs: CheckedConfigurations, prices: Floats, time_s: float) -> bool:
+    """Return whether the dual prices prove that every plan has a makespan of at least `time_s`."""
+    late = np.where(configs.time_s < time_s, 0.0, math.inf)
+    least = least_priced_cost(configs, prices, late)
+    return (
+        least * (1 - ROUNDING_MARGIN)
+        > priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) + UNDERFLOW_MARGIN
+    )
+
+
+def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return the value of the capacities at dual prices, λ·C, with the tolerance on C."""
+    return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
+
+
+def least_priced_cost(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
+    """Return the sum over the jobs of the minimum priced cost, Σ_j min_k (cost_k + λ·a_k)."""
+    return math.fsum(math.fsum(least) for _, _, least in priced_cost_blocks(configs, prices, cost))
+
+
+def priced_cost_blocks(
+    configs: CheckedConfigurations, prices: Floats, cost: Floats
+) -> Iterator[tuple[Ints, Floats, Floats]]:
+    """Yield, for blocks of jobs, offsets, priced costs cost_k + λ·a_k, and each job's minimum.
+
+    Offsets are indices of the first configuration of each job, and of the end of the block.
+    """
+    for first in range(0, configs.jobs, JOBS_PER_BLOCK):
+        start = configs.start[first : first + JOBS_PER_BLOCK + 1]
+        part = slice(int(start[0]), int(start[-1]))
+        value = cost[part] + configs.demand[part] @ prices
+        yield start, value, np.minimum.reduceat(value, start[:-1] - start[0])
 
 
 def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -> float | None:

@@ -19,8 +19,7 @@ from random_instances import random_allocation
 
 import clusterplan
 from clusterplan import SolveOptions
-from clusterplan.formulations.allocation.check.bound import certified_bound
-from clusterplan.formulations.allocation.check.dual_bound import makespan_price_bound, price_bound
+from clusterplan.formulations.allocation.check.bound import certified_bound, makespan_price_bound, price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.common.enumeration import Choices, no_choice_below
 from clusterplan.instances.allocation.generate import generate_allocation

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import clusterplan
-from clusterplan.formulations.allocation.check.dual_bound import price_bound
+from clusterplan.formulations.allocation.check.bound import price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation, monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance

@@ -13,16 +13,16 @@ from random_instances import random_allocation
 import clusterplan
 from clusterplan.formulations.allocation.check import bound
 from clusterplan.formulations.allocation.check import configurations as check
-from clusterplan.formulations.allocation.check.bound import certified_bound
-from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
-from clusterplan.formulations.allocation.check.dual_bound import (
+from clusterplan.formulations.allocation.check.bound import (
     ROUNDING_MARGIN,
+    certified_bound,
     least_priced_cost,
     makespan_price_bound,
     price_bound,
     priced_capacity,
     proves_makespan_bound,
 )
+from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
 from clusterplan.formulations.allocation.configurations import Configurations
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.common.clock import Clock
@@ -135,13 +135,13 @@ def test_enumeration_is_left_where_too_many_configurations_survive(monkeypatch: 
 def test_a_bound_within_the_margin_of_the_dearest_choice_excludes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each job has one configuration, so that prices of 0 prove just what it costs."""
+    """Each job has one configuration, so that prices of 0 prove what it costs, less the margin."""
     monkeypatch.setattr(bound, "ROUNDING_MARGIN", 0.1)
     single = CheckedConfigurations(
         np.array([0, 1]), np.array([10.0]), np.array([[1.0]]), np.ones(1), ("gpu",), np.ones(1)
     )
     found = certified_bound(single, False, {"prices": {"gpu": 0.0}, "cutoff": None})
-    assert found == pytest.approx(10.0)
+    assert found == pytest.approx(9.0)
 
 
 def two_priced_jobs() -> CheckedConfigurations:
@@ -175,7 +175,7 @@ def test_jobs_are_bounded_some_at_a_time(monkeypatch: pytest.MonkeyPatch, at_onc
     configs = AllocationFormulation(generate_allocation(7, 2, seed=1)).checked
     prices = np.full(len(configs.resources), 0.1)
     whole = price_bound(configs, prices)
-    monkeypatch.setattr("clusterplan.formulations.allocation.check.dual_bound.JOBS_PER_BLOCK", at_once)
+    monkeypatch.setattr("clusterplan.formulations.allocation.check.bound.JOBS_PER_BLOCK", at_once)
     assert price_bound(configs, prices) == pytest.approx(whole, rel=1e-12)
 
 

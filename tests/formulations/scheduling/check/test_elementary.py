@@ -11,13 +11,11 @@ import pytest
 from clusterplan.formulations.common.objective import TOLERANCE
 from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check import price_bound as module
-from clusterplan.formulations.scheduling.check.elementary import (
+from clusterplan.formulations.scheduling.check.price_bound import (
     earliest_ends_s,
+    job_cost_bounds,
     least_makespan_s,
     least_mean_completion_s,
-)
-from clusterplan.formulations.scheduling.check.price_bound import (
-    job_cost_bounds,
     price_bound,
     priced_capacity,
     relative_weights,

@@ -13,8 +13,11 @@ from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
-from clusterplan.formulations.scheduling.check.elementary import least_mean_completion_s
-from clusterplan.formulations.scheduling.check.price_bound import price_bound, priced_capacity
+from clusterplan.formulations.scheduling.check.price_bound import (
+    least_mean_completion_s,
+    price_bound,
+    priced_capacity,
+)
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.importers.traces.tiresias import import_muri

@@ -13,8 +13,7 @@ from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
-from clusterplan.formulations.scheduling.check.elementary import least_mean_completion_s
-from clusterplan.formulations.scheduling.check.price_bound import price_bound
+from clusterplan.formulations.scheduling.check.price_bound import least_mean_completion_s, price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.lagrangian_dual import best_prices
