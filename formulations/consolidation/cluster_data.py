@@ -170,6 +170,13 @@ class ClusterData:
         return [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
 
     @cached_property
+    def running_tasks(self) -> int:
+        """The number of tasks that run now."""
+        return sum(
+            count for job in self.running for group in job.task_groups for count in group.current.values()
+        )
+
+    @cached_property
     def restarts(self) -> dict[str, float]:
         """Loss of `value` if a running job is moved or stopped, by job name; only losses other than 0."""
         costs = ((job.name, float(restart_loss(self.instance, job))) for job in self.running)

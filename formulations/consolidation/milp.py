@@ -269,13 +269,17 @@ class _Builder:
         self.y_of: dict[str, list[Any]] = defaultdict(list)
         self.z: dict[str, Any] = {}
         self.k: dict[str, Any] = {}
-        self._names = itertools.count()
+        self._names, self._numbers = itertools.count(), itertools.count()
         self.rows: DeviceRows | None = None
 
     def add(self, constraint: Any) -> None:
         """Add a constraint to the MILP model under the next free name."""
         check_time()
         self.problem += constraint, f"c{next(self._names)}"
+
+    def make(self, letter: str, low: int, high: int) -> Any:
+        """Add an integer variable with a lower and an upper limit, under the next free name."""
+        return self.problem.add_variable(f"{letter}_{next(self._numbers)}", low, high, self.pulp.LpInteger)
 
     def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
         check_time()
@@ -330,12 +334,7 @@ class _Builder:
 
     def devices(self) -> None:
         """Add the constraints on single devices to the MILP model."""
-        names = itertools.count()
-
-        def variable(letter: str, low: int, high: int) -> Any:
-            return self.problem.add_variable(f"{letter}_{next(names)}", low, high, self.pulp.LpInteger)
-
-        self.rows = DeviceRows(variable, self.add, self.total)
+        self.rows = DeviceRows(self.make, self.add, self.total)
         self.rows.write(self.data.jobs, self.data.servers, self.x)
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
@@ -406,21 +405,8 @@ class _Builder:
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
     def migrations(self) -> tuple[Any, bool]:
-        running = 0
-        kept: list[Any] = []
-        for job in self.data.instance.jobs:
-            for group in job.task_groups:
-                running += sum(group.current.values())
-                for server, count in group.current.items():
-                    place = job.name, group.name, server
-                    x = self.x.get(place)
-                    if place in self.on_devices:
-                        kept += self.on_devices[place]
-                    elif x is not None:
-                        stays = self.problem.add_variable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
-                        self.add(stays <= x)
-                        kept.append(stays)
-        return running - self.total(kept), True
+        kept = kept_tasks(self.data, self.x, self.on_devices, self.make, self.add)
+        return self.data.running_tasks - self.total(kept), True
 
     def slowdown(self) -> tuple[Any, bool]:
         terms = []
@@ -440,24 +426,8 @@ class _Builder:
         return self.total(terms), False
 
     def free(self) -> tuple[Any, bool]:
-        aim, freed = self.data.instance.free, dict[str, Any]()
-        assert aim is not None
-        for u, servers in enumerate(self.data.releasable.values()):
-            unit = self.problem.add_variable(f"free_{u}", cat=self.pulp.LpBinary)
-            freed |= dict.fromkeys(servers, unit)
-        for (_, server), y in self.y.items():
-            if server in freed:
-                self.add(y + freed[server] <= 1)
-        for job in self.data.running:
-            for place, count in current_tasks(job) if aim.direct else ():
-                x = self.pulp.LpAffineExpression(self.x.get(place, 0))
-                self.add(x + count * freed.get(place[2], 0) >= count)
-            for to in self.data.eligible(job):
-                if self.data.closed(to.name) and (job.name, to.name) in self.y:
-                    self.add(self.y[job.name, to.name] <= 0)
-        total = self.problem.add_variable("freed", 0, aim.count, self.pulp.LpInteger)
-        self.add(total <= self.total(list(dict.fromkeys(freed.values()))))
-        return self.pulp.LpAffineExpression([(total, 1.0)]), True
+        used = {(server, job): y for (job, server), y in self.y.items()}
+        return 1 * freed_count(self.data, self.x, used, self.make, self.add, self.total), True
 
     def traffic(self) -> tuple[Any, bool]:
         load: dict[str, list[Any]] = defaultdict(list)
@@ -481,6 +451,66 @@ def current_tasks(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int
     for group in job.task_groups:
         for server, count in group.current.items():
             yield (job.name, group.name, server), count
+
+
+def kept_tasks(
+    data: ClusterData,
+    tasks: Mapping[tuple[str, str, str], Any],
+    on_devices: Mapping[tuple[str, str, str], Sequence[Any]],
+    make: VariableFactory,
+    add: Callable[[Any], object],
+) -> list[Any]:
+    """Return variables whose sum is the number of running tasks that stay where they are.
+
+    Parameters
+    ----------
+    tasks, on_devices
+        Variable of the tasks of a job, group and server, and those of the tasks that keep their devices.
+    """
+    kept: list[Any] = []
+    for job in data.running:
+        for place, count in current_tasks(job):
+            if place in on_devices:
+                kept += on_devices[place]
+            elif place in tasks:
+                kept.append(make("stays", 0, count))
+                add(kept[-1] <= tasks[place])
+    return kept
+
+
+def freed_count(
+    data: ClusterData,
+    tasks: Mapping[tuple[str, str, str], Any],
+    used: Mapping[tuple[str, str], Any],
+    make: VariableFactory,
+    add: Callable[[Any], object],
+    total: Callable[[Sequence[Any]], Any],
+) -> Any:
+    """Return the variable of the number of freed units, and add the constraints on them and on moves.
+
+    Parameters
+    ----------
+    tasks, used
+        Variables of the tasks of a job, group and server, and of whether a server is used by a job.
+    """
+    aim = data.instance.free
+    assert aim is not None
+    units = [make("f", 0, 1) for _ in data.releasable]
+    freed = {n: unit for unit, names in zip(units, data.releasable.values(), strict=True) for n in names}
+    running = {job.name for job in data.running}
+    for (server, user), y in used.items():
+        if server in freed:
+            add(y + freed[server] <= 1)
+        elif user in running and data.closed(server):
+            add(y <= 0)
+    count = make("freed", 0, aim.count)
+    add(count <= total(units))
+    for job in data.running if aim.direct else ():
+        for place, number in current_tasks(job):
+            leaves = [number * freed[place[2]]] if place[2] in freed else []
+            stays = [tasks[place]] if place in tasks else []
+            add(total([*stays, *leaves]) >= number)
+    return count
 
 
 def model_coefficients(data: ClusterData) -> int:

@@ -15,7 +15,13 @@ from ...formulations.common.clock import check_model_size, check_time
 from ...formulations.consolidation.classes import exact_fraction, job_value
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.milp import DeviceRows, current_tasks, model_coefficients
+from ...formulations.consolidation.milp import (
+    DeviceRows,
+    current_tasks,
+    freed_count,
+    kept_tasks,
+    model_coefficients,
+)
 from ...formulations.consolidation.plan import JobPlacement, assign_devices, entry_of
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.job import PlacementJob
@@ -56,14 +62,14 @@ class _Model:
             self._devices()
         self._limit_moves()
 
+    def _variable(self, letter: str, low: int, high: int) -> Any:
+        """Add an integer variable with a lower and an upper limit."""
+        check_time()
+        return self.m.new_int_var(low, high, letter)
+
     def _devices(self) -> None:
         """Add the constraints on the contents of each server's devices (single GPUs)."""
-
-        def variable(letter: str, low: int, high: int) -> Any:
-            check_time()
-            return self.m.new_int_var(low, high, letter)
-
-        self.rows = DeviceRows(variable, self.m.add, sum)
+        self.rows = DeviceRows(self._variable, self.m.add, sum)
         self.rows.write(self.f.jobs, self.f.servers, self.x)
 
     def _place(self, job: PlacementJob) -> None:
@@ -171,38 +177,12 @@ class _Model:
         return sum(used) - sum(self.z.values()), 1.0
 
     def migrations(self) -> tuple[Any, float]:
-        running_tasks = 0
-        kept: list[Any] = []
-        for job in self.f.instance.jobs:
-            for group in job.task_groups:
-                running_tasks += sum(group.current.values())
-                for server, count in group.current.items():
-                    place = job.name, group.name, server
-                    x = self.x.get(place)
-                    if place in self.on_devices:
-                        kept += self.on_devices[place]
-                    elif x is not None:
-                        kept.append(self.m.new_int_var(0, count, f"stays {job.name} {group.name} {server}"))
-                        self.m.add_min_equality(kept[-1], [x, count])
-        return running_tasks - sum(kept), 1.0
+        kept = kept_tasks(self.f, self.x, self.on_devices, self._variable, self.m.add)
+        return self.f.running_tasks - sum(kept), 1.0
 
     def free(self) -> tuple[Any, float]:
-        aim, freed = self.f.instance.free, dict[str, Any]()
-        assert aim is not None
-        for unit, servers in self.f.releasable.items():
-            freed |= dict.fromkeys(servers, self.m.new_bool_var(f"free {unit}"))
-        for on in self.y.values():
-            for server, y in on.items():
-                self.m.add(y + freed.get(server, 0) <= 1)
-        for job in self.f.running:
-            for place, count in current_tasks(job) if aim.direct else ():
-                self.m.add(self.x.get(place, 0) + count * freed.get(place[2], 0) >= count)
-            for server, y in self.y[job.name].items():
-                if self.f.closed(server):
-                    self.m.add(y == 0)
-        total = self.m.new_int_var(0, aim.count, "freed")
-        self.m.add(total <= sum({id(unit): unit for unit in freed.values()}.values()))
-        return total, 1.0
+        used = {(server, job): y for job, on in self.y.items() for server, y in on.items()}
+        return freed_count(self.f, self.x, used, self._variable, self.m.add, sum), 1.0
 
     def slowdown(self) -> tuple[Any, float]:
         pairs: list[tuple[Any, float]] = []
