@@ -137,7 +137,7 @@ def _with_checked_warm_start(formulation: Formulation[Any, Any], options: SolveO
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
         why = f"the warm start is not feasible for this instance: {broken[0]}{more}"
         raise OptionError(f"{why}; mend it, or leave it out")
-    return options.model_copy(update={"warm_start": tuple(entry.model_dump(mode="json") for entry in plan)})
+    return options.starting_from(plan)
 
 
 class FoundPlan(NamedTuple):

@@ -187,7 +187,7 @@ class ConsolidationInstance(Instance):
     max_moves
         Most running jobs that are moved or stopped.
     free
-        What the objective `free` empties, which then is the first one.
+        What the objective `free` empties. Objectives without that are replaced by `free`, `migrations`.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -229,16 +229,18 @@ class ConsolidationInstance(Instance):
             "gpu_model": lambda machine: machine.gpu_model,
             "price_usd_per_hour": lambda machine: machine.price_usd_per_hour,
         }
+        if isinstance(data, Mapping) and data.get("free") is not None:
+            given = data.get("objectives")
+            if not isinstance(given, (list, tuple)) or "free" not in given:
+                data = {**data, "objectives": ["free", "migrations"]}
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
 
     def _complaints(self) -> Iterator[Complaint]:
         twice = "{value!r} is listed twice; each objective stands once"
         yield from repeated(self.objectives, "objectives", "", twice)
-        if (self.free is not None) != (self.objectives[0] == "free") or "free" in self.objectives[1:]:
-            what = (
-                "the objective `free` stands first, and `free: {count: …}` says how many servers it empties"
-            )
-            yield "objectives", f"{what}; write both or none, such as objectives: [free, migrations]"
+        if "free" in self.objectives and (self.free is None or self.objectives[0] != "free"):
+            what = "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied"
+            yield "objectives", f"{what}; give both, as in objectives: [free, migrations]"
         yield from repeated((server.name for server in self.servers), "servers")
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > 1_000_000:

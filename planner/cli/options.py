@@ -62,6 +62,19 @@ class MoveOptions:
             rich_help_panel=PANEL,
         ),
     ] = None
+    free: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SERVERS",
+            help="Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
+            min=1,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    per: Annotated[
+        Literal["server", "rack"],
+        typer.Option(help="Whether --free counts servers or racks.", rich_help_panel=PANEL),
+    ] = "server"
     device_moves: DeviceMoves = False
 
     def check_pins(self, instance: Any) -> None:
@@ -87,6 +100,7 @@ class MoveOptions:
             "max_moves": self.max_moves,
             "restart_cost_h": self.restart_cost,
             "device_moves": self.device_moves or None,
+            "free": None if self.free is None else {"count": self.free, "per": self.per},
         }
         return {name: value for name, value in fields.items() if value is not None}
 

@@ -6,17 +6,20 @@ the ends of its uncertainty intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import typer
 
+from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
 from ...solvers.common.result import SolveOptions
 from ..exit_codes import code_of_result, worst
 from ..output import say
 from ..reports.sensitivity_page import robust_page, what_if_page
-from ..reports.text import cells_of, console, csv_text, table_of
+from ..reports.text import TextColumn, cells_of, console, csv_text, table_of
 from ..sensitivity import REGRET_COLUMNS, SCENARIO_COLUMNS, Robust, WhatIf, robust, what_if
 from .options import RunOptions, write_text
 from .progress import working
@@ -32,39 +35,10 @@ def compare_scenarios(run: RunOptions, as_batch: bool, solver: str, options: Sol
     """Solve the scenarios of one instance, show the comparison and return the exit code."""
     if len(run.files) != 1 or as_batch:
         raise OptionError("--what-if compares scenarios of one file, without the options of a batch")
-    ending = run.output.suffix.lower() if run.output is not None else ".json"
-    if ending not in SCENARIO_ENDINGS:
-        raise OptionError(f"{run.output}: with --what-if a page (.html) or everything (.json) is written")
-    instance = load(run.files[0], run.allow_outside, run.changes())
-    analysis = what_if(
-        instance,
-        run.what_if or (),
-        solver,
-        options,
-        lambda name: working(f"{instance.name}, {name}: {solver}", options, run.quiet),
-    )
-    if run.output is None:
-        _print_scenarios(analysis, run.format)
-    else:
-        write_text(run.output, SCENARIO_ENDINGS[ending](analysis))
-        if not run.quiet:
-            say(f"{analysis.headline()} Written: {run.output}")
+    instance = _instance(run, "--what-if", SCENARIO_ENDINGS)
+    analysis = what_if(instance, run.what_if or (), solver, options, _working(run, instance, solver, options))
+    _show(run, analysis, SCENARIO_ENDINGS, SCENARIO_COLUMNS, analysis.rows())
     return worst(code_of_result(scenario.result) for scenario in analysis.all())
-
-
-def _print_scenarios(analysis: WhatIf, format: str) -> None:
-    if format == "json":
-        typer.echo(analysis.to_json())
-    elif format == "csv":
-        titles = [title for title, _, _ in SCENARIO_COLUMNS]
-        typer.echo(csv_text(titles, cells_of(SCENARIO_COLUMNS, analysis.rows())), nl=False)
-    else:
-        out = console()
-        out.print(analysis.headline(), markup=False)
-        out.print("")
-        out.print(table_of(SCENARIO_COLUMNS, analysis.rows()))
-        for line in analysis.sentences():
-            out.print(line, markup=False)
 
 
 REGRET_ENDINGS: dict[str, Callable[[Robust], str]] = {
@@ -78,35 +52,47 @@ def plan_at_ends(run: RunOptions, as_batch: bool, solver: str, options: SolveOpt
     """Solve one instance at the ends of its uncertainty intervals, show regrets, return the exit code."""
     if len(run.files) != 1 or as_batch or run.what_if:
         raise OptionError("--robust takes one file, without --what-if and the options of a batch")
-    ending = run.output.suffix.lower() if run.output is not None else ".json"
-    if ending not in REGRET_ENDINGS:
-        raise OptionError(f"{run.output}: with --robust a page (.html) or everything (.json) is written")
-    instance = load(run.files[0], run.allow_outside, run.changes())
-    analysis = robust(
-        instance,
-        solver,
-        options,
-        lambda name: working(f"{instance.name}, {name} end: {solver}", options, run.quiet),
-    )
-    if run.output is None:
-        _print_regret(analysis, run.format)
-    else:
-        write_text(run.output, REGRET_ENDINGS[ending](analysis))
-        if not run.quiet:
-            say(f"{analysis.headline()} Written: {run.output}")
+    instance = _instance(run, "--robust", REGRET_ENDINGS)
+    analysis = robust(instance, solver, options, _working(run, instance, solver, options, " end"))
+    _show(run, analysis, REGRET_ENDINGS, REGRET_COLUMNS, analysis.regrets)
     return worst(code_of_result(end.result) for end in analysis.ends)
 
 
-def _print_regret(analysis: Robust, format: str) -> None:
-    if format == "json":
+def _instance(run: RunOptions, option: str, endings: Mapping[str, Any]) -> Instance:
+    """Return the instance of a run, whose output file has one of these endings."""
+    if run.output is not None and run.output.suffix.lower() not in endings:
+        raise OptionError(f"{run.output}: with {option} a page (.html) or everything (.json) is written")
+    return load(run.files[0], run.allow_outside, run.changes())
+
+
+def _working(
+    run: RunOptions, instance: Instance, solver: str, options: SolveOptions, more: str = ""
+) -> Callable[[str], AbstractContextManager[None]]:
+    """Return a function that shows progress while the scenario of a name is solved."""
+    return lambda name: working(f"{instance.name}, {name}{more}: {solver}", options, run.quiet)
+
+
+def _show(
+    run: RunOptions,
+    analysis: Any,
+    endings: Mapping[str, Callable[[Any], str]],
+    columns: Sequence[TextColumn[Any]],
+    rows: Sequence[Any],
+) -> None:
+    """Write an analysis to the output file, or print it as a table, CSV or JSON."""
+    if run.output is not None:
+        write_text(run.output, endings[run.output.suffix.lower()](analysis))
+        if not run.quiet:
+            say(f"{analysis.headline()} Written: {run.output}")
+    elif run.format == "json":
         typer.echo(analysis.to_json())
-    elif format == "csv":
-        titles = [title for title, _, _ in REGRET_COLUMNS]
-        typer.echo(csv_text(titles, cells_of(REGRET_COLUMNS, analysis.regrets)), nl=False)
+    elif run.format == "csv":
+        titles = [title for title, _, _ in columns]
+        typer.echo(csv_text(titles, cells_of(columns, rows)), nl=False)
     else:
         out = console()
         out.print(analysis.headline(), markup=False)
         out.print("")
-        out.print(table_of(REGRET_COLUMNS, analysis.regrets))
+        out.print(table_of(columns, rows))
         for line in analysis.sentences():
             out.print(line, markup=False)

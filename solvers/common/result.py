@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -84,6 +84,11 @@ class SolveOptions(Model):
     warm_start: Annotated[Many[dict[str, Any]] | None, BeforeValidator(_plain_entries)] = None
     method_options: dict[str, Any] = {}
     backend_options: dict[str, Any] = {}
+
+    def starting_from(self, plan: Iterable[Model] | None) -> Self:
+        """Return the options with a plan, given as its entries, to start from; None for no plan."""
+        entries = None if plan is None else tuple(entry.model_dump(mode="json") for entry in plan)
+        return self.model_copy(update={"warm_start": entries})
 
 
 def parse_options(data: dict[str, Any]) -> SolveOptions:

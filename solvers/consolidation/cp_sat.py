@@ -266,11 +266,8 @@ def solve(
     groups, servers = _group_count(formulation), len(formulation.servers)
     if is_too_large(formulation):
         raise TooLargeError(f"{groups:,} groups of tasks on {servers:,} servers are too many to be named")
-    start = None if plan is None else tuple(entry.model_dump() for entry in plan)
-    options = options.model_copy(update={"warm_start": start})
-    return cp_sat.solve_lexicographically(
-        formulation, ConsolidationCpSat().model(formulation), options, clock, settled
-    )
+    model = ConsolidationCpSat().model(formulation)
+    return cp_sat.solve_lexicographically(formulation, model, options.starting_from(plan), clock, settled)
 
 
 def is_too_large(formulation: ConsolidationFormulation) -> bool:

@@ -465,10 +465,7 @@ class _Run:
             return False
         self.textbook_tried = True
         clock = self.clock.share(SETTINGS.share_of_textbook).at_most(SETTINGS.textbook_patience_s)
-        options, settled = self.options, progress.proven(self.options.gap)
-        if progress.plan is not None:
-            start = tuple(entry.model_dump() for entry in progress.plan)
-            options = options.model_copy(update={"warm_start": start})
+        options, settled = self.options.starting_from(progress.plan), progress.proven(self.options.gap)
         outcome = Milp(BACKENDS["highs"]).solve(formulation, options, clock, settled)
         if outcome.plan is not None and not formulation.violations(outcome.plan):
             progress.update_incumbent(outcome.plan)

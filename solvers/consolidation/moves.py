@@ -28,8 +28,8 @@ from .progress import Progress
 PRICE_DIGITS = 9
 """Decimals to which prices of a certificate are rounded."""
 ROUNDING = 1e-6
-SHARE_OF_WANTED, SHARE_OF_MOST, SHARE_OF_UNITS = 0.8, 0.5, 0.3
-"""Shares of the time left: for the units wanted, then for as many as can be freed; to choose units."""
+SHARE_OF_GREEDY, SHARE_OF_WANTED, SHARE_OF_FEWER, SHARE_OF_UNITS = 0.1, 0.8, 0.5, 0.3
+"""Shares of the time left: for a first plan, for the units wanted, for fewer; within each to choose units."""
 
 
 @dataclass
@@ -199,6 +199,9 @@ class MoveProgram:
         models = []
         if relaxed is not None:
             units = np.rint(relaxed[: len(self.units)])
+            found = self.best_fit(units)
+            if found is not None and (best is None or self.moved @ found < self.moved @ best):
+                best = found
             tight = self.relax(wanted, clock, units)
             if tight is not None:
                 near = tight.reduced <= math.ceil(tight.value - ROUNDING) - tight.value + ROUNDING
@@ -215,12 +218,49 @@ class MoveProgram:
             bound = max(bound, math.ceil(dual - ROUNDING)) if last and math.isfinite(dual) else bound
         return best, bound
 
-    def most_units(self, options: SolveOptions, clock: Clock) -> tuple[Floats | None, int]:
+    def best_fit(self, units: Floats) -> Floats | None:
+        """Return the solution that frees these units and moves nothing else; None if best fit finds none.
+
+        The largest tasks go first, each to the server on which it leaves least.
+        """
+        room, demands = self.room.copy(), self.tasks.demands
+        size = 1 / np.maximum(room.max(axis=0, initial=0.0), demands.max(axis=0, initial=1e-9))
+        values = np.zeros(self.ends[2])
+        values[: len(units)] = units
+        freed = np.array([m for u in np.flatnonzero(units) for m in self.units[u]], dtype=int)
+        room[freed] = -np.inf
+        leaving = self.held[np.isin(self.held[:, 1], freed)]
+        for s, _, count in leaving[np.argsort(-(demands[leaving[:, 0]] @ size), kind="stable")].tolist():
+            columns = np.flatnonzero(self.come[:, 0] == s)
+            servers = self.come[columns, 1]
+            for _ in range(count):
+                left = room[servers] - demands[s]
+                fits = np.flatnonzero((left >= 0).all(axis=1))
+                if not len(fits):
+                    return None
+                best = fits[(left[fits] @ size).argmin()]
+                room[servers[best]] = left[best]
+                values[len(units) + columns[best]] += 1
+        return values
+
+    def greedy(self, wanted: int, clock: Clock) -> Floats:
+        """Return the solution that frees one unit after the other, fewest tasks first, if best fit can."""
+        best = np.zeros(self.ends[2])
+        for u in np.argsort(self.moved[: len(self.units)], kind="stable"):
+            units = best[: len(self.units)].copy()
+            if clock.expired or units.sum() == wanted:
+                break
+            units[u] = 1.0
+            found = self.best_fit(units)
+            best = best if found is None else found
+        return best
+
+    def most_units(self, options: SolveOptions, clock: Clock, start: Floats) -> tuple[Floats, int]:
         """Return a solution that frees the most units that was found, and a bound on their number."""
         every = self.model(None, self.most, whole=self.ends[2])
-        found, dual, _ = branch_and_bound(every, {}, clock, options)
+        found, dual, _ = branch_and_bound(every, {}, clock, options, start)
         most = math.floor(-dual + ROUNDING) if math.isfinite(dual) else len(self.units)
-        return None if found is None else np.rint(found), most
+        return start if found is None else np.rint(found), most
 
 
 def room_prices(program: MoveProgram, freed: int, clock: Clock) -> list[dict[str, Any]]:
@@ -246,11 +286,13 @@ def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> Non
     if not program.tasks.complete or not program.units:
         return
     most = freed = min(program.aim.count, len(program.units))
-    values, fewest = program.fewest_moves(freed, options, clock.share(SHARE_OF_WANTED))
+    greedy = program.greedy(freed, clock.share(SHARE_OF_GREEDY))
+    start = greedy if greedy[: len(program.units)].sum() == freed else None
+    values, fewest = program.fewest_moves(freed, options, clock.share(SHARE_OF_WANTED), start)
     if values is None:
-        values, bound = program.most_units(options, clock.share(SHARE_OF_MOST))
+        values, bound = program.most_units(options, clock.share(SHARE_OF_FEWER), greedy)
         most = min(most, bound)
-        freed = 0 if values is None else min(most, int(values[: len(program.units)].sum()))
+        freed = min(most, int(values[: len(program.units)].sum()))
         values, fewest = program.fewest_moves(freed, options, clock, values)
     if values is not None:
         progress.update_incumbent(program.plan(values))

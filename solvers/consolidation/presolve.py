@@ -113,9 +113,8 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
             plan = formulation.whole(())
             return Outcome(plan, formulation.evaluate(plan))
         if options.warm_start is not None:
-            start = formulation.others(formulation.parse_plan(options.warm_start))
-            given = tuple(entry.model_dump() for entry in start)
-            options = options.model_copy(update={"warm_start": given})
+            given = formulation.parse_plan(options.warm_start)
+            options = options.starting_from(formulation.others(given))
         rest = formulation.rest
         outcome = solve_interruptibly(rest, lambda: self._with_few_moves(rest, options, clock))
         outcome.bounds = formulation.lifted(outcome.bounds)
@@ -203,7 +202,7 @@ class WithoutMovesFirst(PresolvingSolver[ConsolidationFormulation]):
         instance = without_moves(formulation)
         if instance is None:
             return self.method.solve(formulation, options, clock)
-        plain = options.model_copy(update={"warm_start": None})
+        plain = options.starting_from(None)
         fixed = formulation.staying if isinstance(formulation, WithRunningJobs) else WithFixedJobs(instance)
         staying = AroundFixedJobs(self.method).solve(fixed, plain, clock.share(SUBPROBLEM_SHARE))
         if staying.plan is None or formulation.violations(staying.plan):
@@ -219,8 +218,8 @@ class WithoutMovesFirst(PresolvingSolver[ConsolidationFormulation]):
                 return known
         given = options.warm_start
         if given is None or formulation.precedes(values, formulation.evaluate(formulation.parse_plan(given))):
-            given = tuple(entry.model_dump() for entry in plan)
-        return self.method.solve(formulation, options.model_copy(update={"warm_start": given}), clock)
+            options = options.starting_from(plan)
+        return self.method.solve(formulation, options, clock)
 
     def _if_nothing_moves(
         self,

@@ -133,7 +133,7 @@ class StagingExact(Solver[StagingFormulation]):
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
     ) -> Sequence[Stage] | None:
         """Return the best plan of a changed instance, None if it is not found within the time limit."""
-        plain = options.model_copy(update={"method_options": {}, "warm_start": None})
+        plain = options.model_copy(update={"method_options": {}}).starting_from(None)
         try:
             outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
         except OutOfTimeError:

@@ -180,10 +180,7 @@ class DevicePlacementSearch:
 
     def _pooled(self, solver: Solver[Any]) -> None:
         """Solve the pooled relaxation (devices as plain capacity); if infeasible, so is the instance."""
-        options = self.options
-        if self.plan is not None:
-            start = tuple(entry.model_dump() for entry in without_devices(self.plan))
-            options = options.model_copy(update={"warm_start": start})
+        options = self.options.starting_from(None if self.plan is None else without_devices(self.plan))
         try:
             outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
         except (BackendError, TooLargeError) as error:
@@ -311,8 +308,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
         """Solve the pooled relaxation (devices as plain capacity) and repair its plan on devices."""
         if options.warm_start is not None:
             start = formulation.parse_plan(options.warm_start)
-            pooled_start = tuple(entry.model_dump() for entry in without_devices(start))
-            options = options.model_copy(update={"warm_start": pooled_start})
+            options = options.starting_from(without_devices(start))
         outcome = self.method.solve(formulation.pooled, options, clock)
         outcome.certificate = outcome.prices = None
         if outcome.plan is None:
