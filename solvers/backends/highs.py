@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
@@ -115,6 +116,58 @@ def linear_program(
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix
     lp.integrality_ = [types.kInteger if integer else types.kContinuous for integer in whole]
     return lp
+
+
+@dataclass
+class Columns:
+    """Columns of a linear programme: cost, upper limit and sparse entries of each."""
+
+    costs: list[float] = field(default_factory=list)
+    most: list[float] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    rows: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def add(self, cost: float, entries: Iterable[tuple[int, float]], most: float = np.inf) -> None:
+        """Add a column of a non-negative variable, as (row, coefficient); equal rows are summed."""
+        total: dict[int, float] = {}
+        for row, value in entries:
+            total[row] = total.get(row, 0.0) + value
+        self.rows += total.keys()
+        self.values += total.values()
+        self.costs.append(cost)
+        self.most.append(most)
+        self.starts.append(len(self.rows))
+
+    @property
+    def matrix(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
+        """The entries as starts, rows and values of a compressed sparse matrix."""
+        starts, rows = np.array(self.starts, dtype=np.int32), np.array(self.rows, dtype=np.int32)
+        return starts, rows, np.array(self.values, dtype=float)
+
+
+@dataclass
+class LinearOptimum:
+    """The optimum of a linear programme: values and reduced costs of its columns, and prices of its rows."""
+
+    value: float
+    values: Floats
+    reduced: Floats
+    prices: Floats
+
+
+def linear_optimum(model: Any, time_limit_s: float | None = None) -> LinearOptimum | None:
+    """Return the optimum of a linear programme; None if it has none, or the time is up."""
+    import highspy
+
+    highs = highs_with_settings({} if time_limit_s is None else {"time_limit": time_limit_s}, BackendError)
+    highs.passModel(model)
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    solution = highs.getSolution()
+    columns = solution.col_value, solution.col_dual, solution.row_dual
+    return LinearOptimum(float(highs.getInfo().objective_function_value), *map(np.array, columns))
 
 
 def highs_with_settings(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
@@ -302,8 +355,6 @@ def maximize_cutting_planes(
     low, high
         The box, shapes (R,).
     """
-    import highspy
-
     # One more column h is the height: h − slope_i·x ≤ constant_i for every piece, and h is maximised.
     pieces, size = slopes.shape
     rows = np.column_stack([-slopes, np.ones(pieces)])
@@ -314,13 +365,8 @@ def maximize_cutting_planes(
     cost, columns = np.append(np.zeros(size), -1.0), (np.append(low, -np.inf), np.append(high, np.inf))
     starts, index = np.arange(len(rows) + 1) * (size + 1), np.tile(np.arange(size + 1), len(rows))
     lp = linear_program(cost, columns, (least, most), (starts, index, rows.ravel()), by_rows=True)
-    highs = highs_with_settings({}, BackendError)
-    highs.passModel(lp)
-    highs.run()
-    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    values = np.array(highs.getSolution().col_value)
-    return values[:-1], float(values[-1])
+    found = linear_optimum(lp)
+    return None if found is None else (found.values[:-1], float(found.values[-1]))
 
 
 class CuttingPlaneModel:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from ...formulations.consolidation.cluster_data import RunningTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.common.arrays import Floats, Ints
-from ..backends.base import BackendError
-from ..backends.highs import branch_and_bound, highs_with_settings, linear_program
+from ..backends.highs import Columns, LinearOptimum, branch_and_bound, linear_optimum, linear_program
 from ..common.base import Clock
 from ..common.result import SolveOptions
 from .progress import Progress
@@ -30,15 +28,6 @@ PRICE_DIGITS = 9
 ROUNDING = 1e-6
 SHARE_OF_GREEDY, SHARE_OF_WANTED, SHARE_OF_FEWER, SHARE_OF_UNITS = 0.1, 0.8, 0.5, 0.3
 """Shares of the time left: for a first plan, for the units wanted, for fewer; within each to choose units."""
-
-
-@dataclass
-class Relaxation:
-    """The optimum of the linear relaxation, the reduced costs of its columns, and the prices of its rows."""
-
-    value: float
-    reduced: Floats
-    prices: Floats
 
 
 class MoveProgram:
@@ -68,46 +57,33 @@ class MoveProgram:
         self.held: Ints = np.array(on, dtype=np.int64).reshape(-1, 3)
         self.come: Ints = np.argwhere(tasks.destinations())
         self.room = np.array(tasks.room, dtype=float).reshape(len(tasks.position), -1)
-        leaving = 0 if aim.direct else len(self.held)
-        self.ends = np.cumsum([len(self.units), len(self.come), leaving])
-        self.rows = np.cumsum([1, len(tasks.shapes), self.room.size, leaving])
-        self._build(leaving)
+        leave = [] if aim.direct else on
+        leave_row = {(s, m): k for k, (s, m, _) in enumerate(leave)}
+        self.ends = np.cumsum([len(self.units), len(self.come), len(leave)])
+        self.rows = np.cumsum([1, len(tasks.shapes), self.room.size, len(leave)])
+        low, high = np.full(self.rows[-1], -np.inf), np.full(self.rows[-1], np.inf)
+        low[1 : self.rows[1]] = high[1 : self.rows[1]] = 0.0
+        high[self.rows[1] : self.rows[2]] = self.room.ravel()
+        high[self.rows[2] :] = [n for _, _, n in leave]
+        self.limits = low, high
+        columns = Columns()
+        for servers in self.units:
+            held = [(s, m, float(n)) for m in servers for s, n in tasks.on_server[m].items()]
+            entries = [(0, 1.0), *((1 + s, -n) for s, _, n in held)]
+            entries += [(self.rows[2] + leave_row[s, m], n) for s, m, n in held if leave]
+            entries += [entry for m in servers for entry in self._on_server(m, self.room[m])]
+            columns.add(sum(n for _, _, n in held), entries, 1.0)
+        for s, m in self.come.tolist():
+            columns.add(0.0, [(1 + s, 1.0), *self._on_server(m, tasks.demands[s])])
+        for (s, m), row in leave_row.items():
+            entries = [(1 + s, -1.0), (self.rows[2] + row, 1.0), *self._on_server(m, -tasks.demands[s])]
+            columns.add(1.0, entries)
+        self.moved, self.most, self.matrix = np.array(columns.costs), np.array(columns.most), columns.matrix
 
-    def _build(self, leaving: int) -> None:
-        """Build the matrix by columns, the limits of columns, and the tasks that they move."""
-        units, shapes, (freed, come, size) = len(self.units), len(self.tasks.shapes), self.ends
-        unit_of = np.full(len(self.room), -1)
-        for u, unit_servers in enumerate(self.units):
-            unit_of[unit_servers] = u
-        s, m, n = self.held.T
-        left = np.zeros((shapes, units))
-        inside = unit_of[m] >= 0
-        np.add.at(left, (s[inside], unit_of[m[inside]]), n[inside])
-        parts = [(np.zeros(units, dtype=int), np.arange(units), np.ones(units))]
-        shape, unit = left.nonzero()
-        parts.append((1 + shape, unit, -left[shape, unit]))
-        servers = np.flatnonzero(unit_of >= 0)
-        parts += self._in_room(servers, unit_of[servers], self.room[servers])
-        shape, server = self.come.T
-        parts.append((1 + shape, freed + np.arange(len(shape)), np.ones(len(shape))))
-        parts += self._in_room(server, freed + np.arange(len(shape)), self.tasks.demands[shape])
-        if leaving:
-            column, row = come + np.arange(leaving), self.rows[2] + np.arange(leaving)
-            parts += [(1 + s, column, -np.ones(leaving)), (row, column, np.ones(leaving))]
-            parts += self._in_room(m, column, -self.tasks.demands[s])
-            parts.append((row[inside], unit_of[m[inside]], n[inside].astype(float)))
-        rows, columns, values = map(np.concatenate, zip(*parts, strict=True))
-        order = np.argsort(columns, kind="stable")
-        order = order[values[order] != 0]
-        starts = np.searchsorted(columns[order], np.arange(size + 1))
-        self.matrix = starts.astype(np.int32), rows[order].astype(np.int32), values[order]
-        self.moved = np.concatenate([left.sum(axis=0), np.zeros(len(shape)), np.ones(leaving)])
-        self.most = np.concatenate([np.ones(units), np.full(len(shape), n.sum()), n[:leaving]]).astype(float)
-
-    def _in_room(self, servers: Ints, columns: Ints, amounts: Floats) -> list[tuple[Ints, Ints, Floats]]:
-        """Return the entries of columns in the rows of room of servers: rows, columns and values."""
-        first, width = self.rows[1] + servers * self.room.shape[1], self.room.shape[1]
-        return [(first + r, columns, amounts[:, r]) for r in range(width)]
+    def _on_server(self, server: int, amounts: Floats) -> list[tuple[int, float]]:
+        """Return the entries of a column in the rows of room of a server."""
+        first = int(self.rows[1]) + server * len(amounts)
+        return [(first + r, amount) for r, amount in enumerate(amounts.tolist()) if amount]
 
     def model(self, wanted: int | None, most: Floats, units: Floats | None = None, whole: int = 0) -> Any:
         """Return a `HighsLp`: fewest moves for the units wanted, or without a number most units.
@@ -121,11 +97,8 @@ class MoveProgram:
         whole
             So many of the first columns are integers.
         """
-        low, high = np.full(self.rows[-1], -np.inf), np.full(self.rows[-1], np.inf)
+        low, high = self.limits[0].copy(), self.limits[1]
         low[0] = wanted or 0
-        low[1 : self.rows[1]] = high[1 : self.rows[1]] = 0.0
-        high[self.rows[1] : self.rows[2]] = self.room.ravel()
-        high[self.rows[2] :] = self.held[: self.rows[3] - self.rows[2], 2]
         freed, least = np.zeros(len(most)), np.zeros(len(most))
         freed[: len(self.units)] = 1.0
         if units is not None:
@@ -135,20 +108,11 @@ class MoveProgram:
         integers = [column < whole for column in range(len(most))] if whole else []
         return linear_program(cost, (least, most), (low, high), self.matrix, integers)
 
-    def relax(self, wanted: int | None, clock: Clock, units: Floats | None = None) -> Relaxation | None:
+    def relax(self, wanted: int | None, clock: Clock, units: Floats | None = None) -> LinearOptimum | None:
         """Return the optimum of the linear relaxation; None if there is none, or the time is up."""
-        import highspy
+        return linear_optimum(self.model(wanted, self.most, units), clock.remaining_s)
 
-        settings = {} if clock.remaining_s is None else {"time_limit": clock.remaining_s}
-        highs = highs_with_settings(settings, BackendError)
-        highs.passModel(self.model(wanted, self.most, units))
-        highs.run()
-        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        solution, value = highs.getSolution(), highs.getInfo().objective_function_value
-        return Relaxation(float(value), np.array(solution.col_dual), np.array(solution.row_dual))
-
-    def prices(self, goal: str, relaxed: Relaxation) -> dict[str, Any]:
+    def prices(self, goal: str, relaxed: LinearOptimum) -> dict[str, Any]:
         """Return the prices of a relaxation as a part of the certificate."""
         # The relaxation of `free` has no units wanted: each that is freed counts 1.
         unit = 1.0 if goal == "free" else max(0.0, float(relaxed.prices[0]))

@@ -10,8 +10,7 @@ a little.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,34 +18,11 @@ from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE
 from ....formulations.consolidation.classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, JobClass
 from ....instances.common.arrays import Floats
-from ...backends.base import BackendError
-from ...backends.highs import highs_with_settings, linear_program
+from ...backends.highs import Columns, linear_optimum, linear_program
 from ..progress import SETTINGS
 from .master import DualPrices, RestrictedMaster, server_groups
 
 Entries = list[tuple[int, float]]
-
-
-@dataclass
-class _Columns:
-    """Columns of a linear programme: cost, upper bound and sparse entries of each."""
-
-    costs: list[float] = field(default_factory=list)
-    most: list[float] = field(default_factory=list)
-    starts: list[int] = field(default_factory=lambda: [0])
-    rows: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-
-    def add(self, cost: float, entries: Iterable[tuple[int, float]], most: float = np.inf) -> None:
-        """Add a column of a non-negative variable, as (row, coefficient); equal rows are summed."""
-        total: dict[int, float] = {}
-        for row, value in entries:
-            total[row] = total.get(row, 0.0) + value
-        self.rows += total.keys()
-        self.values += total.values()
-        self.costs.append(cost)
-        self.most.append(most)
-        self.starts.append(len(self.rows))
 
 
 class AssignmentRelaxation:
@@ -77,14 +53,12 @@ class AssignmentRelaxation:
         self.job_row = self.server_row + len(self.groups)
         self.level_row = self.job_row + len(classes.jobs)
         self.rows = self.level_row + len(self.levels)
-        self.columns = _Columns()
+        self.columns = Columns()
         self._jobs()
         self._servers()
 
     def solve(self, time_limit_s: float | None = None) -> tuple[float, DualPrices] | None:
         """Return the optimal value, in steps of the objective, and dual prices; None if none is found."""
-        import highspy
-
         columns, classes = self.columns, self.classes
         # HiGHS has no prices for a model without columns.
         if not columns.costs:
@@ -105,21 +79,10 @@ class AssignmentRelaxation:
         high[self.level_row : self.level_row + len(self.levels)] = list(self.levels.values())
         high[self.level_row + len(self.levels) :] = 0.0
         most = np.array(columns.most)
-        matrix = (
-            np.array(columns.starts, dtype=np.int32),
-            np.array(columns.rows, dtype=np.int32),
-            np.array(columns.values),
-        )
-        model = linear_program(np.array(columns.costs), (np.zeros(len(most)), most), (low, high), matrix)
-        settings = {} if time_limit_s is None else {"time_limit": time_limit_s}
-        highs = highs_with_settings(settings, BackendError)
-        highs.passModel(model)
-        highs.run()
-        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        return float(highs.getInfo().objective_function_value), self._prices(
-            np.array(highs.getSolution().row_dual)
-        )
+        costs = np.array(columns.costs)
+        model = linear_program(costs, (np.zeros(len(most)), most), (low, high), columns.matrix)
+        found = linear_optimum(model, time_limit_s)
+        return None if found is None else (found.value, self._prices(found.prices))
 
     def _prices(self, duals: Floats) -> DualPrices:
         classes = self.classes

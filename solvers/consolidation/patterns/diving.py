@@ -18,8 +18,7 @@ from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.job import PlacementJob
-from ...backends.base import BackendError
-from ...backends.highs import highs_with_settings, linear_program
+from ...backends.highs import linear_optimum, linear_program
 from ...common.base import Clock
 from ..presolve import completed_plan
 from .column_generation import Integers
@@ -121,11 +120,10 @@ class _Slots:
         limits = np.array([*supply.values(), *demand.values()], dtype=float)
         matrix = np.arange(0, 2 * len(pairs) + 1, 2, dtype=np.int32), entries, np.ones(2 * len(pairs))
         free = np.zeros(len(pairs)), np.full(len(pairs), np.inf)
-        highs = highs_with_settings({"solver": "simplex"}, BackendError)
-        highs.passModel(linear_program(-gains, free, (np.full(len(limits), -np.inf), limits), matrix))
-        highs.run()
-        moved = np.round(np.array(highs.getSolution().col_value)).astype(int)
-        for (k, o), count in zip(pairs, moved.tolist(), strict=False):
+        rows = np.full(len(limits), -np.inf), limits
+        found = linear_optimum(linear_program(-gains, free, rows, matrix))
+        moved = [] if found is None else np.round(found.values).astype(int).tolist()
+        for (k, o), count in zip(pairs, moved, strict=False):
             if k != o:
                 self._move(k, o, count)
 

@@ -25,7 +25,7 @@ from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ...backends.base import BackendError
-from ...backends.highs import MIP_SETTINGS, highs_with_settings, linear_program, run_end
+from ...backends.highs import MIP_SETTINGS, highs_with_settings, linear_optimum, linear_program, run_end
 from ..progress import SETTINGS
 from .pricing import ServerPattern, resident_selections
 
@@ -102,14 +102,10 @@ def multiplier_bound(items: Sequence[Item], free: Floats, multipliers: Floats) -
 def relaxed_knapsack(items: Sequence[Item], free: Floats) -> RelaxedKnapsack:
     """Solve the linear relaxation of the knapsack of a server with free capacity `free`, shape (R,)."""
     multipliers = np.zeros(len(free))
-    if items:
-        highs = highs_with_settings({"solver": "simplex"}, BackendError)
-        highs.passModel(_model(items, free, whole=False))
-        highs.run()
-        duals = np.array(highs.getSolution().row_dual)
-        if len(duals) >= len(free):
-            # Duals of the wrong sign are rounding of the simplex method.
-            multipliers = np.maximum(-duals[: len(free)], 0.0)
+    found = linear_optimum(_model(items, free, whole=False)) if items else None
+    if found is not None:
+        # Duals of the wrong sign are rounding of the simplex method.
+        multipliers = np.maximum(-found.prices[: len(free)], 0.0)
     return RelaxedKnapsack(multiplier_bound(items, free, multipliers), multipliers)
 
 
