@@ -18,14 +18,15 @@ import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
 from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.presolve import WithFixedJobs
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends import BACKENDS
 from ..backends.base import BackendError
@@ -34,6 +35,7 @@ from ..common.result import Limit, SolveOptions
 from ..milp import Milp
 from . import cp_sat, moves
 from .brute_force import ConsolidationBruteForce, has_few_placements
+from .devices.exact import certify_on_devices
 from .heuristics.list_heuristics import BestFit
 from .pattern_search import PatternSearch
 from .patterns.branching import branching_tree
@@ -54,6 +56,19 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     TooLargeError
         If servers and jobs are too diverse for classes, or there is no time for them.
     """
+    if isinstance(formulation, WithFixedJobs):
+        if formulation.rest.instance.jobs:
+            plan = None if outcome.plan is None else formulation.others(outcome.plan)
+            reduced = replace(outcome, plan=plan)
+            certify(formulation.rest, reduced, clock)
+            outcome.certificate, outcome.prices = reduced.certificate, reduced.prices
+        return
+    if isinstance(formulation, DeviceFormulation):
+        pooled = Outcome(infeasible=True)
+        if outcome.infeasible:
+            certify(formulation.pooled, pooled, clock)
+        certify_on_devices(formulation, outcome, clock, pooled.certificate)
+        return
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
         freeing = formulation.instance.free is not None and outcome.plan is not None
@@ -568,6 +583,10 @@ def diagnose(
     """Return the known diagnosis of infeasibility, or which required jobs the best plan leaves out."""
     if known is not None:
         return known
+    if isinstance(formulation, WithFixedJobs):
+        formulation = formulation.rest
+    if isinstance(formulation, DeviceFormulation):
+        formulation = formulation.pooled
     instance = formulation.instance
     must = [job for job in instance.jobs if formulation.must_place(job)]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)

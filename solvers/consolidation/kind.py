@@ -8,9 +8,6 @@ from .devices.exact import (
     BruteForceOnDevices,
     ExactOnDevices,
     OnDevices,
-    certify_with_devices,
-    diagnose_with_devices,
-    search_with_devices,
 )
 from .exact import ConsolidationExact, certify, diagnose
 from .heuristics.list_heuristics import (
@@ -23,14 +20,7 @@ from .heuristics.list_heuristics import (
     FirstFit,
     FirstFitBySum,
 )
-from .presolve import (
-    AroundFixedJobs,
-    WithoutMovesFirst,
-    certify_with_fixed_jobs,
-    diagnose_with_fixed_jobs,
-    plan_without_moves,
-    search_with_fixed_jobs,
-)
+from .presolve import AroundFixedJobs, WithoutMovesFirst, unmoved_plan
 
 CONSOLIDATION = SolverKind(
     exact=AroundFixedJobs(WithoutMovesFirst(ExactOnDevices(ConsolidationExact()))),
@@ -49,10 +39,8 @@ CONSOLIDATION = SolverKind(
             BruteForceOnDevices(ConsolidationBruteForce()),
         )
     ),
-    certify=certify_with_fixed_jobs(certify_with_devices(certify)),
-    diagnose=diagnose_with_fixed_jobs(diagnose_with_devices(diagnose)),
+    certify=certify,
+    diagnose=diagnose,
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),
-    more_quick={
-        "leaving jobs where they run": search_with_fixed_jobs(search_with_devices(plan_without_moves))
-    },
+    more_quick={"leaving jobs where they run": unmoved_plan},
 )

@@ -9,10 +9,8 @@ that plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from ...formulations.common.objective import Diagnosis
-from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...formulations.consolidation.presolve import (
     LEADING_KEY,
@@ -26,7 +24,7 @@ from ...instances.consolidation.job import PlacementJob
 from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import SolveOptions
 from ..common.search_control import set_checkpoint, solve_interruptibly
-from .devices.exact import Certify, Diagnose, SearchMethod, search_with_devices
+from .devices.ruin_and_recreate import repaired_plan
 from .heuristics.list_heuristics import BestFit
 
 
@@ -98,8 +96,15 @@ def _reduced_server(server: Server, taken: dict[str, float] | None) -> Server:
     return server.model_copy(update={"free": free})
 
 
-_PLAN_WITHOUT_MOVES = search_with_devices(plan_without_moves)
-"""Returns a plan in which all running jobs stay, with or without single devices."""
+def unmoved_plan(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
+    """Return the plan of `plan_without_moves`, also of instances with fixed jobs or single devices."""
+    if isinstance(formulation, WithFixedJobs):
+        plan = unmoved_plan(formulation.rest, clock)
+        return None if plan is None else formulation.whole(plan)
+    if isinstance(formulation, DeviceFormulation):
+        pooled = plan_without_moves(formulation.pooled, clock)
+        return None if pooled is None else repaired_plan(formulation, pooled)
+    return plan_without_moves(formulation, clock)
 
 
 class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
@@ -134,7 +139,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         violated = bool(formulation.violations(outcome.plan))
         if not violated and self.proves:
             return outcome
-        unmoved = _PLAN_WITHOUT_MOVES(formulation, clock)
+        unmoved = unmoved_plan(formulation, clock)
         if unmoved is None or formulation.violations(unmoved):
             if violated:
                 outcome.plan = None
@@ -144,46 +149,6 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         ):
             outcome.plan = unmoved
         return outcome
-
-
-def certify_with_fixed_jobs(certify: Certify) -> Certify:
-    """Return a certification function for instances with and without fixed jobs."""
-
-    def around(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
-        if not isinstance(formulation, WithFixedJobs):
-            certify(formulation, outcome, clock)
-        elif formulation.rest.instance.jobs:
-            plan = None if outcome.plan is None else formulation.others(outcome.plan)
-            reduced_outcome = replace(outcome, plan=plan)
-            certify(formulation.rest, reduced_outcome, clock)
-            outcome.certificate, outcome.prices = reduced_outcome.certificate, reduced_outcome.prices
-
-    return around
-
-
-def diagnose_with_fixed_jobs(diagnose: Diagnose) -> Diagnose:
-    """Return a diagnosis function for instances with and without fixed jobs."""
-
-    def around(
-        formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
-    ) -> Diagnosis | None:
-        return diagnose(
-            formulation.rest if isinstance(formulation, WithFixedJobs) else formulation, known, clock
-        )
-
-    return around
-
-
-def search_with_fixed_jobs(search: SearchMethod) -> SearchMethod:
-    """Return a quick search for a feasible plan, on instances with and without fixed jobs."""
-
-    def around(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
-        if not isinstance(formulation, WithFixedJobs):
-            return search(formulation, clock)
-        plan = search(formulation.rest, clock)
-        return None if plan is None else formulation.whole(plan)
-
-    return around
 
 
 SUBPROBLEM_SHARE = 0.3

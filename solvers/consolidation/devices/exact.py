@@ -10,11 +10,10 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ....formulations.common.objective import Diagnosis
 from ....formulations.consolidation.certificate import PRICED_BY_SHAPE
 from ....formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
 from ....formulations.consolidation.plan import (
@@ -287,11 +286,6 @@ def certify_on_devices(
     outcome.certificate = certificate or None
 
 
-Certify = Callable[[Any, Outcome, Clock], None]
-Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
-SearchMethod = Callable[[Any, Clock], Sequence[JobPlacement] | None]
-
-
 class OnDevices(PresolvingSolver[ConsolidationFormulation]):
     """Wraps a method to plan single devices: it solves the pooled relaxation, whose plan is repaired."""
 
@@ -378,42 +372,3 @@ class _DeviceEnumeration(Enumeration):
         named = assign_devices(self.on_devices.jobs, self.on_devices.servers, plan)
         if named is not None:
             super().judge(named)
-
-
-def certify_with_devices(certify: Certify) -> Certify:
-    """Return a certification function for instances with and without single devices."""
-
-    def on_both(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
-        if not isinstance(formulation, DeviceFormulation):
-            certify(formulation, outcome, clock)
-            return
-        pooled = Outcome(infeasible=True)
-        if outcome.infeasible:
-            certify(formulation.pooled, pooled, clock)
-        certify_on_devices(formulation, outcome, clock, pooled.certificate)
-
-    return on_both
-
-
-def diagnose_with_devices(diagnose: Diagnose) -> Diagnose:
-    """Return a diagnosis function; with single devices it diagnoses the pooled relaxation."""
-
-    def on_both(
-        formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
-    ) -> Diagnosis | None:
-        pooled = formulation.pooled if isinstance(formulation, DeviceFormulation) else formulation
-        return diagnose(pooled, known, clock)
-
-    return on_both
-
-
-def search_with_devices(search: SearchMethod) -> SearchMethod:
-    """Return a quick search for a feasible plan, on instances with and without single devices."""
-
-    def on_both(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
-        if not isinstance(formulation, DeviceFormulation):
-            return search(formulation, clock)
-        plan = search(formulation.pooled, clock)
-        return None if plan is None else repaired_plan(formulation, plan)
-
-    return on_both
