@@ -17,7 +17,7 @@ import numpy as np
 from ...formulations.consolidation.cluster_data import RunningTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
 from ..backends.highs import Columns, LinearOptimum, branch_and_bound, linear_optimum, linear_program
 from ..common.base import Clock
 from ..common.result import SolveOptions
@@ -125,26 +125,29 @@ class MoveProgram:
         used = {name: prices for name, prices in by_server.items() if prices}
         return {"objective": goal, "unit": round(unit, PRICE_DIGITS), "room": used}
 
+    def _freed(self, units: Floats) -> Flags:
+        """Return whether each server belongs to one of these units; shape (M,)."""
+        freed = np.zeros(len(self.room), dtype=bool)
+        for u in np.flatnonzero(units):
+            freed[self.units[u]] = True
+        return freed
+
     def plan(self, values: Floats) -> list[JobPlacement]:
         """Return the plan of a solution; tasks of a shape are interchangeable."""
-        freed, come, leave = np.split(values.astype(int), self.ends[:2])
-        leaving = Counter[tuple[int, int]]()
-        for m in (m for u in np.flatnonzero(freed) for m in self.units[u]):
-            leaving.update({(s, m): n for s, n in self.tasks.on_server[m].items()})
-        leaving.update({(s, m): n for (s, m, _), n in zip(self.held.tolist(), leave.tolist(), strict=False)})
-        coming = Counter({(s, m): n for (s, m), n in zip(self.come.tolist(), come.tolist(), strict=True)})
-        stays = leaving & coming
+        units, come, leave = np.split(values.astype(int), self.ends[:2])
+        out = self.held[:, 2] * self._freed(units)[self.held[:, 1]]
+        out[: len(leave)] += leave
+        leaving = {(s, m): n for (s, m, _), n in zip(self.held.tolist(), out.tolist(), strict=True)}
         targets: dict[int, list[str]] = defaultdict(list)
         names = list(self.tasks.position)
-        for s, m in (coming - stays).elements():
-            targets[s].append(names[m])
-        leaving -= stays
+        for (s, m), count in zip(self.come.tolist(), come.tolist(), strict=True):
+            targets[s] += [names[m]] * count
         placed: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         for job, group, s in self.tasks.groups:
             placed[job.name][group.name] = on = Counter(group.current)
-            for server in group.current:
+            for server, count in group.current.items():
                 key = s, self.tasks.position[server]
-                move = min(on[server], leaving[key])
+                move = min(count, leaving[key])
                 leaving[key] -= move
                 on[server] -= move
                 on.update(targets[s].pop() for _ in range(move))
@@ -191,9 +194,9 @@ class MoveProgram:
         size = 1 / np.maximum(room.max(axis=0, initial=0.0), demands.max(axis=0, initial=1e-9))
         values = np.zeros(self.ends[2])
         values[: len(units)] = units
-        freed = np.array([m for u in np.flatnonzero(units) for m in self.units[u]], dtype=int)
+        freed = self._freed(units)
         room[freed] = -np.inf
-        leaving = self.held[np.isin(self.held[:, 1], freed)]
+        leaving = self.held[freed[self.held[:, 1]]]
         for s, _, count in leaving[np.argsort(-(demands[leaving[:, 0]] @ size), kind="stable")].tolist():
             columns = np.flatnonzero(self.come[:, 0] == s)
             servers = self.come[columns, 1]
@@ -251,6 +254,7 @@ def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> Non
         return
     most = freed = min(program.aim.count, len(program.units))
     greedy = program.greedy(freed, clock.share(SHARE_OF_GREEDY))
+    progress.update_incumbent(program.plan(greedy))
     start = greedy if greedy[: len(program.units)].sum() == freed else None
     values, fewest = program.fewest_moves(freed, options, clock.share(SHARE_OF_WANTED), start)
     if values is None:
