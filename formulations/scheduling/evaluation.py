@@ -417,11 +417,6 @@ MAX_NAMED_SERVERS = 20
 """Maximum number of listed violations of one kind on servers."""
 
 
-def server_names(instance: SchedulingInstance) -> dict[str, dict[str, float]]:
-    """Return the capacity of each server by its name; identical servers are named NAME-0, NAME-1, …."""
-    return {name: server.capacity for server in instance.servers for name in server.names}
-
-
 @dataclass(frozen=True)
 class ServerTasks:
     """Task counts of the segments of a plan on servers, as arrays over pairs of segment and server.

@@ -118,13 +118,6 @@ class SegmentTable:
         return last_end
 
     @property
-    def first_start_s(self) -> Floats:
-        """Start [s] of the first segment of each job, shape (J,); ∞ without segments."""
-        first_start = np.full(self.jobs, np.inf)
-        np.minimum.at(first_start, self.job, self.start_s)
-        return first_start
-
-    @property
     def running_s(self) -> Floats:
         """Total running time of each job in seconds, shape (J,)."""
         # Without any segment NumPy returns integers.

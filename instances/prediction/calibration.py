@@ -33,7 +33,7 @@ with the widths of the others.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, exp, hypot
@@ -74,21 +74,6 @@ class Estimate:
     def times(self, factor: float) -> Estimate:
         """Return the estimate with prediction and interval multiplied by a factor."""
         return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
-
-
-def correlated_sum(estimates: Iterable[Estimate]) -> Estimate:
-    """Return the estimate of a sum with fully correlated errors, which gives the widest interval.
-
-    `OperatorTimes.total` has a narrower one if sums were held out for calibration.
-    """
-    parts = list(estimates)
-    return Estimate(
-        seconds=sum(part.seconds for part in parts),
-        low=sum(part.low for part in parts),
-        high=sum(part.high for part in parts),
-        inside=all(part.inside for part in parts),
-        basis="; ".join(dict.fromkeys(part.basis for part in parts)),
-    )
 
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0)

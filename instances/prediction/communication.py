@@ -253,16 +253,6 @@ def ring_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.
     return (per_sample_s, fixed_s, 2 * size * link.seconds_per_byte, 2 * link.latency_s)
 
 
-def ps_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0) -> tuple[float, ...]:
-    """Return the coefficients θ of the speed model `ps_sync` for this link and gradient size.
-
-    They equal `sharded_s` if there are no more servers than workers.
-
-    With more servers than workers it is too fast, because then a worker's own link is the bottleneck.
-    """
-    return (per_sample_s, fixed_s + 2 * link.latency_s, 2 * size * link.seconds_per_byte, 0.0, 0.0)
-
-
 def speed_by_servers(
     inside: Link, network: Link, devices: int, size: float, compute_s: float, servers: Sequence[int]
 ) -> Mapping[int, float]:

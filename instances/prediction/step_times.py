@@ -129,14 +129,6 @@ def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
     return (microbatches - 1) * max(stages_s) + sum(stages_s)
 
 
-def bubble_share(stages: int, microbatches: int) -> float:
-    """Return the fraction of a step in which equal pipeline stages are idle (GPipe).
-
-    It is (p − 1)/(m + p − 1) for p stages and m microbatches.
-    """
-    return 1.0 - microbatches / pipeline_s([1.0] * stages, microbatches)
-
-
 HALF = 2
 """Bytes of an activation or a gradient in half precision."""
 LOGIT = 4

@@ -72,10 +72,6 @@ class Picture:
         self.shape = (self.channels, *operator.output_size)
         return self
 
-    def pool_to(self, size: int) -> Picture:
-        """Add the pooling that reduces the feature map to `size` × `size`, unless it has that size."""
-        return self if self.height == size else self.pool(self.height // size, self.height // size)
-
     def add(self) -> Picture:
         """Add a residual connection and its ReLU."""
         rows = self.height * self.width

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...common.errors import OptionError, UnavailableError
 from ..operators import Operator
-from .description import Layer, LayerModel, merged
+from .description import Layer, LayerModel
 
 PICTURE = 4
 """Number of dimensions of a batch of pictures: samples, channels, height, width."""
@@ -234,15 +234,6 @@ def _square(
         return None
     kernel = first[2] // sizes[0]
     return ("pool", (*first, kernel, kernel, 0)) if kernel else None
-
-
-def operators_of(module: Any, *example: Any) -> tuple[Operator, ...]:
-    """Return the operators of a forward pass of a module, with equal ones merged and counted.
-
-    Arguments and errors are those of `module_model`.
-    """
-    model = module_model(module, *example)
-    return merged([operator for layer in model.one_sample for operator in layer.operators])
 
 
 def module_model(module: Any, *example: Any, name: str | None = None, depth: int | None = None) -> LayerModel:

@@ -144,11 +144,10 @@ def test_segments_without_a_pause_are_one_run() -> None:
     assert moved.runs[1].tolist() == [2, 2]
 
 
-def test_ends_and_starts_of_jobs() -> None:
+def test_ends_and_running_times_of_jobs() -> None:
     """Infinite for a job without segments; those of jobs that nobody knows are left out."""
     found = table(("a", 1, 2, {}), ("a", 5, 7, {}), ("who", 0, 9, {}))
     assert found.completion_s.tolist() == [7, float("-inf")]
-    assert found.first_start_s.tolist() == [1, float("inf")]
     assert found.running_s.tolist() == [3, 0]
 
 

@@ -19,7 +19,6 @@ from clusterplan.instances.prediction.calibration import (
     SPREADS,
     TOTALS,
     Estimate,
-    correlated_sum,
     coverage,
     fit_correction,
     largest_error,
@@ -46,11 +45,6 @@ from clusterplan.instances.prediction.operator_times import (
     Measurement,
 )
 from clusterplan.instances.prediction.operators import SHAPES, Operator
-
-
-def test_together_adds_up_and_is_inside_only_if_all_are() -> None:
-    one, other = Estimate(2.0, 1.0, 4.0, True, "a"), Estimate(3.0, 2.0, 5.0, False, "b")
-    assert correlated_sum([one, other, one]) == Estimate(7.0, 4.0, 13.0, False, "a; b")
 
 
 def test_times_keeps_the_relative_width() -> None:

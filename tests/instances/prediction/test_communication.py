@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.common.speed import ps_sync_step_s, ring_allreduce_step_s
+from clusterplan.instances.common.speed import ring_allreduce_step_s
 from clusterplan.instances.prediction.communication import (
     ALGORITHMS,
     Link,
@@ -34,7 +34,6 @@ from clusterplan.instances.prediction.communication import (
     fit_links,
     halving_doubling_s,
     hierarchical_s,
-    ps_theta,
     ring_s,
     ring_theta,
     sharded_s,
@@ -203,15 +202,6 @@ def test_theta_of_a_ring_is_the_ring(workers: int) -> None:
     theta = ring_theta(COEFFICIENTS_LINK, 4e8, per_sample_s=0.01, fixed_s=0.002)
     expected = 0.01 * 256 / workers + 0.002 + ring_s(COEFFICIENTS_LINK, workers, 4e8)
     assert ring_allreduce_step_s(theta, 256, 0, workers) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("servers", "workers"), [(1, 1), (2, 8), (5, 7)])
-def test_theta_of_parameter_servers_is_theirs_where_they_are_no_more_than_workers(
-    servers: int, workers: int
-) -> None:
-    theta = ps_theta(COEFFICIENTS_LINK, 4e8, per_sample_s=0.01, fixed_s=0.002)
-    expected = 0.01 * 256 / workers + 0.002 + sharded_s(COEFFICIENTS_LINK, servers, workers, 4e8)
-    assert ps_sync_step_s(theta, 256, servers, workers) == pytest.approx(expected)
 
 
 def test_spreading_slows_down_where_the_network_is_slower() -> None:

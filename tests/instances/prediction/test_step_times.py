@@ -28,7 +28,6 @@ from clusterplan.instances.prediction.step_times import (
     VOCABULARY,
     Runs,
     StepIntervals,
-    bubble_share,
     fit_steps,
     fit_with_intervals,
     pipeline_s,
@@ -64,11 +63,6 @@ def test_microbatches_that_pass_one_after_the_other(stages: list[float], microba
         for index, seconds in enumerate(stages):
             done[index] = before = max(before, done[index]) + seconds
     assert pipeline_s(stages, microbatches) == pytest.approx(done[-1])
-
-
-def test_the_bubble_of_equal_stages() -> None:
-    assert bubble_share(1, 5) == 0.0
-    assert bubble_share(4, 8) == pytest.approx(3 / 11)
 
 
 @pytest.mark.parametrize(("stages", "microbatches"), [([], 1), ([1.0], 0), ([-1.0], 1)])

@@ -26,7 +26,6 @@ from clusterplan.instances.prediction.models.torch_module import (
     Sizes,
     module_model,
     operator_of,
-    operators_of,
 )
 from clusterplan.instances.prediction.models.transformer import transformer_of
 from clusterplan.instances.prediction.models.transformer_config import config_of
@@ -178,6 +177,13 @@ def test_a_transformer_is_that_of_its_configuration(torch: Any) -> None:
     assert found == known
     assert model.parameters() == same.parameters() == sum(p.numel() for p in module.parameters())
     assert [layer.name for layer in model.one_sample if "block" in layer.name] == ["blocks.0", "blocks.1"]
+
+
+def operators_of(module: Any, *example: Any) -> Any:
+    """Return the operators of a module's forward pass, with equal ones merged."""
+    return merged(
+        [operator for layer in module_model(module, *example).one_sample for operator in layer.operators]
+    )
 
 
 def test_fused_attention_is_taken_apart(torch: Any) -> None:
