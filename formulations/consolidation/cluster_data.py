@@ -142,6 +142,11 @@ class ClusterData:
             and all(aim.gpu_model in (None, self.servers[name].gpu_model) for name in names)
         }
 
+    @property
+    def most_freed(self) -> int:
+        """The largest value of the objective `free`: the units wanted, if there are so many."""
+        return min(self.instance.free.count, len(self.releasable)) if self.instance.free is not None else 0
+
     @cached_property
     def occupied(self) -> set[str]:
         """Names of the servers on which tasks of the listed jobs run now."""

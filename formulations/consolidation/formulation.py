@@ -146,8 +146,7 @@ def freed_units(data: ClusterData, plan: Sequence[JobPlacement]) -> list[str]:
 
 
 def _free(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    wanted = data.instance.free.count if data.instance.free is not None else 0
-    return float(min(wanted, len(freed_units(data, plan))))
+    return float(min(data.most_freed, len(freed_units(data, plan))))
 
 
 def _traffic(data: ClusterData, plan: Sequence[JobPlacement]) -> float:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 VariableFactory = Callable[[str, int, int], Any]
 """Function that adds an integer variable of a name, with lower and upper limit."""
+TaskKey = tuple[str, str, str]
+"""Job, group and server."""
 ContentKey = tuple[str, str, int, DeviceDemand, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
 
@@ -84,13 +86,13 @@ class DeviceRows:
         self._make, self._add, self._total = make, add, total
         self.contents: dict[ContentKey, Any] = {}
         self.modes: dict[tuple[str, str, int], tuple[Any, Any]] = {}
-        self.stays: dict[tuple[str, str, str], dict[DeviceAssignment, tuple[Any, int]]] = {}
+        self.stays: dict[TaskKey, dict[DeviceAssignment, tuple[Any, int]]] = {}
 
     def write(
         self,
         jobs: Mapping[str, PlacementJob],
         servers: Mapping[str, Server],
-        tasks: Mapping[tuple[str, str, str], Any],
+        tasks: Mapping[TaskKey, Any],
     ) -> None:
         """Add the constraints on the devices of every server to the MILP model.
 
@@ -181,8 +183,8 @@ class DeviceRows:
             self._add(self._total(partitions) <= parted)
 
     def staying(
-        self, jobs: Mapping[str, PlacementJob], tasks: Mapping[tuple[str, str, str], Any]
-    ) -> Mapping[tuple[str, str, str], Sequence[Any]]:
+        self, jobs: Mapping[str, PlacementJob], tasks: Mapping[TaskKey, Any]
+    ) -> Mapping[TaskKey, Sequence[Any]]:
         """Add the variables and constraints that count the tasks which keep their current devices.
 
         Returns
@@ -223,7 +225,7 @@ class DeviceRows:
         """Return the device variables and their values in a plan that assigns devices."""
         count: Counter[ContentKey] = Counter()
         requests: dict[tuple[str, str, int], DeviceDemand] = {}
-        in_plan: dict[tuple[str, str, str], Counter[DeviceAssignment]] = {}
+        in_plan: dict[TaskKey, Counter[DeviceAssignment]] = {}
         for entry in plan:
             for group in jobs[entry.job].task_groups:
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
@@ -264,7 +266,7 @@ class _Builder:
         self.data, self.pulp = data, pulp
         self.problem = new_problem(data.instance.name)
         self.number = {name: n for n, name in enumerate(data.servers)}
-        self.x: dict[tuple[str, str, str], Any] = {}
+        self.x: dict[TaskKey, Any] = {}
         self.y: dict[tuple[str, str], Any] = {}
         self.y_of: dict[str, list[Any]] = defaultdict(list)
         self.z: dict[str, Any] = {}
@@ -361,7 +363,7 @@ class _Builder:
         return self.k[job.name]
 
     @cached_property
-    def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
+    def on_devices(self) -> Mapping[TaskKey, Any]:
         """Variables whose sum is the number of tasks that keep their devices, by job, group and server.
 
         Empty unless moves between devices count.
@@ -446,7 +448,7 @@ class _Builder:
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False
 
 
-def current_tasks(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int]]:
+def current_tasks(job: PlacementJob) -> Iterator[tuple[TaskKey, int]]:
     """Yield job, group and server of the running tasks of a job, with their number."""
     for group in job.task_groups:
         for server, count in group.current.items():
@@ -455,8 +457,8 @@ def current_tasks(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int
 
 def kept_tasks(
     data: ClusterData,
-    tasks: Mapping[tuple[str, str, str], Any],
-    on_devices: Mapping[tuple[str, str, str], Sequence[Any]],
+    tasks: Mapping[TaskKey, Any],
+    on_devices: Mapping[TaskKey, Sequence[Any]],
     make: VariableFactory,
     add: Callable[[Any], object],
 ) -> list[Any]:
@@ -480,7 +482,7 @@ def kept_tasks(
 
 def freed_count(
     data: ClusterData,
-    tasks: Mapping[tuple[str, str, str], Any],
+    tasks: Mapping[TaskKey, Any],
     used: Mapping[tuple[str, str], Any],
     make: VariableFactory,
     add: Callable[[Any], object],

@@ -130,23 +130,6 @@ def step_s(compute_s: Any, communication_s: Any, exponent: float = 1.0) -> Any:
     return longer * (1.0 + share**exponent) ** (1.0 / exponent)
 
 
-def sharded_s(link: Link, servers: int, workers: int, size: float) -> float:
-    """Return the seconds of a push and a pull, with parameters spread evenly over parameter servers.
-
-    A server receives X/p bytes of each of w workers over its one link, and a worker sends X bytes over its
-    own: the slower of both sets the pace, 2·(α + X·β·max(1, w/p)) (Li et al. 2014; Optimus, EuroSys'18,
-    section 3.2, has the servers' side).
-
-    Raises
-    ------
-    OptionError
-        If there is no server or no worker.
-    """
-    if servers < 1 or workers < 1:
-        raise OptionError(f"{servers} parameter servers and {workers} workers: each must be at least 1")
-    return 2 * link.message_s(size * max(1.0, workers / servers))
-
-
 def _checked(devices: int, size: float) -> None:
     if devices < 1 or not 0.0 <= size < float("inf"):
         raise OptionError(f"all-reduce of {size} bytes on {devices} devices: needs 0 or more on 1 or more")

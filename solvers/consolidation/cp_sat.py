@@ -17,6 +17,7 @@ from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.milp import (
     DeviceRows,
+    TaskKey,
     current_tasks,
     freed_count,
     kept_tasks,
@@ -50,7 +51,7 @@ class _Model:
         from ortools.sat.python import cp_model
 
         self.f, self.m = formulation, cp_model.CpModel()
-        self.x: dict[tuple[str, str, str], Any] = {}
+        self.x: dict[TaskKey, Any] = {}
         self.y: dict[str, dict[str, Any]] = {job.name: {} for job in formulation.instance.jobs}
         self.z: dict[str, Any] = {}
         self.k: dict[str, Any] = {}
@@ -136,7 +137,7 @@ class _Model:
         return self.k[job.name]
 
     @cached_property
-    def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
+    def on_devices(self) -> Mapping[TaskKey, Any]:
         """Variables of the tasks that stay on their devices, by job, task group and server."""
         moves = self.rows if self.f.instance.device_moves else None
         return moves.staying(self.f.jobs, self.x) if moves is not None else {}

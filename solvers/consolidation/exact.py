@@ -203,13 +203,8 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
             with suppress(TooLargeError):  # then what is known has to do
                 run.settle_named_servers()
                 run.certify()
-            if len(progress.proven(options.gap)) == len(formulation.objectives):
-                progress.limit = "none"
-            else:
-                if progress.limit == "none" and run.clock.expired:
-                    progress.limit = "time"
-                if progress.plan is not None and progress.plan is run.by_list:
-                    progress.notes.append("the plan is that of best-fit")
+            if run.is_open() and progress.plan is not None and progress.plan is run.by_list:
+                progress.notes.append("the plan is that of best-fit")
         outcome = run.outcome()
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
@@ -232,9 +227,17 @@ class _Run:
     too_large: TooLargeError | None = None
     textbook_tried: bool = False
 
+    def is_open(self) -> bool:
+        """Return whether some objective of the incumbent is not proven within the gap."""
+        return len(self.progress.proven(self.options.gap)) < len(self.formulation.objectives)
+
     def outcome(self) -> Outcome:
         """Return the outcome of the solve: incumbent, bounds and certificate."""
         progress = self.progress
+        if not progress.infeasible and not self.is_open():
+            progress.limit = "none"
+        elif not progress.infeasible and progress.limit == "none" and self.clock.expired:
+            progress.limit = "time"
         return Outcome(
             None if progress.infeasible else progress.plan,
             progress.bounds,
@@ -251,9 +254,6 @@ class _Run:
         with suppress(OutOfTimeError), self.clock.enforced():
             moves.free_servers(progress, self.options, self.clock)
         self.settle_named_servers()
-        open_ = len(progress.proven(self.options.gap)) < len(self.formulation.objectives)
-        if open_ and progress.limit == "none" and self.clock.expired:
-            progress.limit = "time"
         return self.outcome()
 
     def bound_by_shape(self) -> None:
@@ -494,7 +494,7 @@ class _Run:
         # Where something is left open, the search over columns goes on with the objective that it is at.
         before = progress.bounds
         progress.tighten(outcome.bounds)
-        if not progress.infeasible and len(progress.proven(options.gap)) < len(formulation.objectives):
+        if not progress.infeasible and self.is_open():
             progress.bounds = before
             return False
         return True
@@ -542,7 +542,7 @@ class _Run:
         self._merge_outcome(outcome)
         # Amounts many orders of magnitude apart leave gaps as small as a library's tolerances.
         few = has_few_placements(formulation, SETTINGS.most_enumerated)
-        if few and len(progress.proven(self.options.gap)) < len(formulation.objectives):
+        if few and self.is_open():
             self._merge_outcome(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
 
     def _merge_outcome(self, outcome: Outcome) -> None:

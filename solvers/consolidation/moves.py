@@ -50,7 +50,7 @@ class MoveProgram:
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         aim = formulation.instance.free
         assert aim is not None
-        self.formulation, self.aim = formulation, aim
+        self.formulation = formulation
         tasks = self.tasks = RunningTasks(formulation)
         self.units = [[tasks.position[name] for name in unit] for unit in formulation.releasable.values()]
         on = [(s, m, n) for m, held in enumerate(tasks.on_server) for s, n in held.items()]
@@ -232,8 +232,8 @@ class MoveProgram:
 
 def room_prices(program: MoveProgram, freed: int, clock: Clock) -> list[dict[str, Any]]:
     """Return the prices that bound `free`, where not all units wanted are freed, and `migrations`."""
-    goals, wanted = [], min(program.aim.count, len(program.units))
-    if freed < wanted and (most := program.relax(None, clock)) is not None:
+    goals = []
+    if freed < program.formulation.most_freed and (most := program.relax(None, clock)) is not None:
         goals.append(program.prices("free", most))
     if "migrations" in program.formulation.instance.objectives:
         relaxed = program.relax(freed, clock)
@@ -252,7 +252,7 @@ def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> Non
     program = MoveProgram(formulation)
     if not program.tasks.complete or not program.units:
         return
-    most = freed = min(program.aim.count, len(program.units))
+    most = freed = formulation.most_freed
     greedy = program.greedy(freed, clock.share(SHARE_OF_GREEDY))
     progress.update_incumbent(program.plan(greedy))
     start = greedy if greedy[: len(program.units)].sum() == freed else None

@@ -153,7 +153,7 @@ def elementary_bounds(
         "slowdown": _slowdown_bound(data),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
         "value": _value_bound(checked),
-        "free": float(min(data.instance.free.count if data.instance.free else 0, len(data.releasable))),
+        "free": float(data.most_freed),
     }
     return tuple(always[objective.name] for objective in data.objectives)
 

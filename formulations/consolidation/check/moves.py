@@ -42,42 +42,41 @@ class MoveBound:
     ----------
     unit
         μ, the price of a unit.
-    fixed
-        Σ_m f_m·σ_m + Σ_sm n_sm ω_sm, which does not depend on the units that are freed.
-    worth
-        What each unit that can be freed adds at most: its price less what its tasks pay.
+    able
+        Number of units all of whose tasks can move somewhere.
+    paid
+        What the cost is lower than k μ by at most: Σ_m f_m·σ_m + Σ_sm n_sm ω_sm, and what units are worth
+        beyond what their tasks pay.
     """
 
     def __init__(self, tasks: RunningTasks, goal: RoomPrices, cost: int) -> None:
         self.tasks, self.unit = tasks, Fraction(goal.unit)
-        names = tasks.data.instance.resource_names
+        names, aim = tasks.data.instance.resource_names, tasks.data.instance.free
         self.prices = {
             tasks.position[server]: [Fraction(prices.get(name, 0.0)) for name in names]
             for server, prices in goal.room.items()
             if server in tasks.position
         }
-        self.least = self._least_payments()
-        self.fixed, self.worth = Fraction(0), list[Fraction]()
-        units = tasks.data.releasable.values()
-        unit_of = {tasks.position[name]: u for u, servers in enumerate(units) for name in servers}
-        owed: list[Fraction | None] = [self.unit for _ in units]
-        chains = tasks.data.instance.free is not None and not tasks.data.instance.free.direct
+        least = self._least_payments()
+        self.paid = Fraction(0)
+        of_server = list[Fraction | None]()
         for m, held in enumerate(tasks.on_server):
-            paid = self._priced(m, tasks.room[m])
-            self.fixed += paid
-            stuck = False
+            payment = self._priced(m, tasks.room[m])
+            self.paid += payment
             for s, count in held.items():
-                least = self.least[s]
-                if least is None:
-                    stuck = True
-                    continue
-                gain = max(Fraction(0), self._priced(m, tasks.shapes[s][0]) - least - cost) if chains else 0
-                self.fixed += count * gain
-                paid += count * (cost + least + gain)
-            if m in unit_of:
-                owe = owed[unit_of[m]]
-                owed[unit_of[m]] = None if owe is None or stuck else owe - paid
-        self.worth = [max(Fraction(0), owe) for owe in owed if owe is not None]
+                price = least[s] or Fraction(0)
+                gain = Fraction(0)
+                if least[s] is not None and aim is not None and not aim.direct:
+                    gain = max(gain, self._priced(m, tasks.shapes[s][0]) - price - cost)
+                self.paid += count * gain
+                payment += count * (cost + price + gain)
+            of_server.append(None if any(least[s] is None for s in held) else payment)
+        self.able = 0
+        for servers in tasks.data.releasable.values():
+            payments = [of_server[tasks.position[name]] for name in servers]
+            if None not in payments:
+                self.able += 1
+                self.paid += max(Fraction(0), self.unit - sum(filter(None, payments)))
 
     def _priced(self, server: int, amounts: Sequence[Fraction]) -> Fraction:
         """Return what amounts of all resources are worth on a server."""
@@ -88,18 +87,11 @@ class MoveBound:
         """Return π_s, the least price of room for a task of each shape; None if it can move nowhere."""
         least: list[Fraction | None] = []
         for (demand, _), fits in zip(self.tasks.shapes, self.tasks.destinations(), strict=True):
-            servers = [int(m) for m in fits.nonzero()[0]]
-            if any(m not in self.prices for m in servers):
-                least.append(Fraction(0))
-            else:
-                least.append(min((self._priced(m, demand) for m in servers), default=None))
+            servers = fits.nonzero()[0].tolist()
+            unpriced = any(m not in self.prices for m in servers)
+            payments = (self._priced(m, demand) for m in servers)
+            least.append(Fraction(0) if unpriced else min(payments, default=None))
         return least
-
-    def cost(self, units: int) -> Fraction | None:
-        """Return a lower bound on the cost of freeing so many units; None if there are too few."""
-        if units > len(self.worth):
-            return None
-        return units * self.unit - self.fixed - sum(self.worth, Fraction(0))
 
 
 def move_bounds(
@@ -109,23 +101,16 @@ def move_bounds(
 
     The bound on `migrations` holds for plans that free as many units as the plan with these values, or more.
     """
-    aim, bounds = data.instance.free, dict[str, float]()
-    tasks = RunningTasks(data) if aim is not None and goals else None
-    if aim is None or tasks is None or not tasks.complete:
+    bounds: dict[str, float] = {}
+    tasks = RunningTasks(data) if data.most_freed and goals else None
+    if tasks is None or not tasks.complete:
         return bounds
     for goal in goals:
         bound = MoveBound(tasks, goal, int(goal.objective == "migrations"))
         if goal.objective == "free":
-            bounds["free"] = float(min(aim.count, _most_units(bound)))
+            # With moves that cost nothing, more units would cost more than nothing.
+            most = math.floor(bound.paid / bound.unit) if bound.unit else bound.able
+            bounds["free"] = float(max(0, min(data.most_freed, bound.able, most)))
         elif values is not None:
-            least = bound.cost(round(values[0]))
-            bounds["migrations"] = 0.0 if least is None else float(max(0, math.ceil(least)))
+            bounds["migrations"] = float(max(0, math.ceil(round(values[0]) * bound.unit - bound.paid)))
     return bounds
-
-
-def _most_units(bound: MoveBound) -> int:
-    """Return the largest number of units of which prices do not prove that they cannot be freed."""
-    most = len(bound.worth)
-    if not bound.unit:
-        return most
-    return max(0, min(most, math.floor((bound.fixed + sum(bound.worth, Fraction(0))) / bound.unit)))

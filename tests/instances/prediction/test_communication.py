@@ -36,7 +36,6 @@ from clusterplan.instances.prediction.communication import (
     hierarchical_s,
     ring_s,
     ring_theta,
-    sharded_s,
     speed_by_servers,
     step_s,
     tree_s,
@@ -83,20 +82,6 @@ def test_an_exponent_below_one_would_slow_both_down() -> None:
         step_s(1.0, 1.0, 0.5)
 
 
-LINK = Link(1.0, 10.0)
-
-
-def test_by_hand() -> None:
-    # 2 servers with 4 bytes each receive 6 x 4 bytes; with 6 servers a worker's own 8 bytes count.
-    assert sharded_s(LINK, 2, 6, 8.0) == 2 * (1 + 240)
-    assert sharded_s(LINK, 6, 6, 8.0) == sharded_s(LINK, 60, 6, 8.0) == 2 * (1 + 80)
-
-
-def test_nobody_to_talk_to() -> None:
-    with pytest.raises(OptionError, match="at least 1"):
-        sharded_s(LINK, 0, 1, 8.0)
-
-
 ALL_REDUCE_LINK = Link(latency_s=1.0, seconds_per_byte=10.0)
 # Products of smaller figures would be rounded to 0.
 FIGURES = st.just(0.0) | st.floats(1e-15, 1)
@@ -123,7 +108,7 @@ def test_one_device_has_nothing_to_add_up(algorithm: str) -> None:
 
 
 def _messages_of_a_ring(devices: int, size: float) -> float:
-    """Run a ring all-reduce on numbers; return its seconds on LINK, and check the sums."""
+    """Run a ring all-reduce on numbers; return its seconds on ALL_REDUCE_LINK, and check the sums."""
     held = [[float(d * devices + part) for part in range(devices)] for d in range(devices)]
     sums = [sum(held[d][part] for d in range(devices)) for part in range(devices)]
     seconds = 0.0
