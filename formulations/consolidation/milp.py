@@ -503,7 +503,7 @@ def freed_count(
     for (server, user), y in used.items():
         if server in freed:
             add(y + freed[server] <= 1)
-        elif user in running and data.closed(server):
+        if user in running and data.closed(server):
             add(y <= 0)
     count = make("freed", 0, aim.count)
     add(count <= total(units))

@@ -217,6 +217,11 @@ def _with_moves(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
         data["restart_cost_h"] = rng.choice([0, 0.1, 0.25, 0.5, 0.7, 1])
     if rng.random() < 0.3:
         data["max_moves"] = rng.choice([0, 1, 2])
+    if rng.random() < 0.2:
+        data["free"] = {"count": rng.choice([1, 1, 2, 3]), "per": rng.choice(["server", "server", "rack"])}
+        data["free"] |= rng.choice([{}, {}, {"chains": True}, {"chains": False}, {"into_empty": True}])
+        later = rng.choice([[], ["migrations"], ["migrations"], ["value", "migrations"], ["servers"]])
+        data["objectives"] = ["free", *later]
     if rng.random() < 0.15:
         data["running"] = rng.choice(["stay", "move"])
     if rng.random() < 0.25:

@@ -79,7 +79,10 @@ class ConsolidationTruth(Truth):
     def __init__(self, data: dict[str, Any], most: int = MAX_WAYS) -> None:
         super().__init__(data)
         names = data.get("objectives", ["value", "spread", "servers"])
-        self.objectives = tuple((name, "max" if name == "value" else "min") for name in names)
+        self.aim: dict[str, Any] | None = data.get("free")
+        if self.aim is not None and "free" not in names:
+            names = ["free", "migrations"]
+        self.objectives = tuple((name, "max" if name in ("value", "free") else "min") for name in names)
         self.servers = expanded(data["servers"])
         self.place = {server["name"]: n for n, server in enumerate(self.servers)}
         self.jobs = {job["name"]: job for job in data["jobs"]}
@@ -94,6 +97,7 @@ class ConsolidationTruth(Truth):
         self._most = most
         if size > 30 * most:
             raise TooManyPlansError
+        self.releasable = self._releasable()
         self.fewest = {name: self._fewest(job) for name, job in self.jobs.items()}
         self._leave_what_stays()
         self.plans = []
@@ -274,6 +278,52 @@ class ConsolidationTruth(Truth):
         fewest = self.fewest[job["name"]]
         return fewest is not None and (self._spread_of(job) != "required" or used <= fewest)
 
+    def _releasable(self) -> list[int]:
+        """Return the servers of each unit that can be freed, as the bits of a number."""
+        units: dict[Any, int] = defaultdict(int)
+        never: set[Any] = set()
+        aim = self.aim or {}
+        for n, server in enumerate(self.servers):
+            unit = server.get("rack") if aim.get("per") == "rack" else server["name"]
+            units[unit] |= 1 << n
+            if (
+                unit is None
+                or server.get("in_use")
+                or aim.get("gpu_model") not in (None, server.get("gpu_model"))
+            ):
+                never.add(unit)
+        return [mask for unit, mask in units.items() if unit not in never and mask & self._busy()]
+
+    def _busy(self) -> int:
+        """Return the servers on which tasks run now, as the bits of a number."""
+        rows = [row for job in self.jobs.values() for row in self._now(job)]
+        return sum(1 << n for n in range(len(self.servers)) if any(row[n] for row in rows))
+
+    def _runs(self, job: dict[str, Any]) -> bool:
+        """Return whether a job may not be stopped, since servers are freed and all of it runs."""
+        whole = all(sum((group.get("current") or {}).values()) >= group["tasks"] for group in groups_of(job))
+        return self.aim is not None and whole
+
+    def _wrong_moves(self, cuts: Sequence[Cut | None], mask: int) -> bool:
+        """Return whether a task leaves a server that is not freed, or goes to one that is to stay empty."""
+        if self.aim is None:
+            return False
+        chains = self.aim.get("chains")
+        direct = self.aim.get("per", "server") == "server" if chains is None else not chains
+        freed = sum(unit for unit in self.releasable if not unit & mask)
+        busy = self._busy()
+        for job, cut in zip(self.jobs.values(), cuts, strict=True):
+            now = self._now(job)
+            runs = any(map(any, now))
+            for g, n in itertools.product(range(len(now)), range(len(self.servers))):
+                count, before = cut[g][n] if cut else 0, now[g][n]
+                if direct and count < before and not freed >> n & 1:
+                    return True
+                empty = not busy >> n & 1 and not self.servers[n].get("in_use")
+                if runs and count and empty and not self.aim.get("into_empty"):
+                    return True
+        return False
+
     def _now(self, job: dict[str, Any]) -> Cut:
         """Return where the tasks of a job are now."""
         now = [group.get("current") or {} for group in groups_of(job)]
@@ -281,7 +331,7 @@ class ConsolidationTruth(Truth):
 
     def _ways(self, job: dict[str, Any]) -> list[Way]:
         stays = self._stays(job)
-        ways = [] if job.get("must_place") or stays else [self._way(job, None)]
+        ways = [] if job.get("must_place") or stays or self._runs(job) else [self._way(job, None)]
         for cut in [self._now(job)] if stays else self._cuts(job):
             if self._allowed(job, cut):
                 way = self._way(job, cut)
@@ -302,6 +352,8 @@ class ConsolidationTruth(Truth):
         if self._steps > self._most:
             raise TooManyPlansError
         if len(chosen) == len(ways):
+            if self._wrong_moves([way.cut for way in chosen], mask):
+                return
             certain = all(amount <= limit[0] for amount, limit in zip(used, self.limits, strict=True))
             for more in self._on_devices(chosen, counts):
                 self.plans.append((self._costs(mask, more, traffic), certain))
@@ -347,13 +399,14 @@ class ConsolidationTruth(Truth):
 
     def _costs(self, mask: int, counts: list[int], traffic: Sequence[int]) -> tuple[int, ...]:
         of = dict(zip(ALL, counts, strict=True)) | {"servers": mask.bit_count(), "traffic": max(traffic)}
+        of["free"] = -min((self.aim or {}).get("count", 0), sum(not unit & mask for unit in self.releasable))
         return tuple(of[name] for name, _ in self.objectives)
 
     def value(self, index: int, cost: int) -> Fraction:
         """Return the value of an objective."""
         name = self.objectives[index][0]
-        if name == "value":
-            return Fraction(-cost, self.value_unit)
+        if name in ("value", "free"):
+            return Fraction(-cost, self.value_unit if name == "value" else 1)
         units = {"slowdown": self.slowdown_unit, "traffic": self.traffic_unit}
         return Fraction(cost, units.get(name, 1))
 
@@ -364,12 +417,13 @@ class ConsolidationTruth(Truth):
         used, mask, counts = [0] * len(self.limits), 0, [0] * len(ALL)
         traffic, wrong = list(self._before), []
         held: dict[int, list[tuple[Tasks, list[dict[str, Any]]]]] = {}
-        moving = 0
+        moving, cuts = 0, dict[str, Cut | None]()
         for entry in plan:
             job = self.jobs[entry["job"]]
             cut, fault = self._cut_of(job, entry)
             if fault:
                 return None, [fault]
+            cuts[job["name"]] = cut
             moved = self._held(job, cut, entry, held, wrong)
             if entry.get("action") not in self._actions(job, cut, moved if self.devices.device_moves else 0):
                 wrong.append(f"{job['name']}: the action is {entry.get('action')}")
@@ -393,6 +447,8 @@ class ConsolidationTruth(Truth):
         wrong += self.devices.faults(held)
         if self._too_many(moving):
             wrong.append("more jobs move than may")
+        if self._wrong_moves([cuts[name] for name in self.jobs], mask):
+            wrong.append("a task leaves a server that is not freed, or goes to an empty one")
         if any(amount > limit[1] for amount, limit in zip(used, self.limits, strict=True)):
             wrong.append("more than is free on a server")
         return self._costs(mask, counts, traffic), wrong
@@ -446,7 +502,7 @@ class ConsolidationTruth(Truth):
         else:
             held = {"tasks": entry["servers"]} if entry.get("servers") else {}
         if not entry.get("placed", True):
-            if job.get("must_place") or held:
+            if job.get("must_place") or held or self._runs(job):
                 return None, f"{name}: must be placed, or has tasks though it is not"
             return None, None
         if set(held) - {group["name"] for group in groups}:

@@ -32,6 +32,7 @@ def _of_consolidation(data: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "restart costs", bool(costs)
     yield "staying jobs and restart costs", bool(staying and costs)
     yield "a limit on moves", bool(running) and data.get("max_moves") is not None
+    yield "servers to be freed", data.get("free") is not None
     yield "devices", any(server.get("devices") for server in data["servers"])
     yield "running jobs on devices", any(g.get("current_devices") for job in running for g in groups_of(job))
 

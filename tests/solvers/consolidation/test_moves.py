@@ -176,3 +176,93 @@ def _bound(instance: ConsolidationInstance, result: Result) -> float:
     bound = formulation.certified_bounds(result.certificate, values)[0]
     assert bound is not None
     return bound
+
+
+def freeing(draw: random.Random) -> ConsolidationInstance:
+    """Return an instance of `made` in which servers, or racks, are to be freed."""
+    data = made(draw).model_dump(mode="json", exclude_none=True)
+    data["free"] = {"count": draw.randint(1, 3), "per": draw.choice(["server", "server", "rack"])}
+    data["free"] |= draw.choice([{}, {"chains": True}, {"chains": False}, {"into_empty": True}])
+    data["objectives"] = ["free", *draw.choice([["migrations"], ["migrations", "value"], ["servers"], []])]
+    return ConsolidationInstance.model_validate(data)
+
+
+@pytest.mark.parametrize("number", [10, pytest.param(500, marks=pytest.mark.slow)])
+def test_freed_servers_are_those_of_brute_force(number: int) -> None:
+    """No job that runs is stopped; every certified bound holds."""
+    for seed in range(number):
+        instance = freeing(random.Random(f"free {seed}"))
+        truth = clusterplan.solve(instance, "brute-force", OPTIONS)
+        for method in (*PROVING, *HEURISTIC):
+            found = clusterplan.solve(instance, method, OPTIONS)
+            assert verify(instance, found).ok, (seed, method)
+            if method in PROVING:
+                values = [record.value for record in truth.objectives]
+                assert [record.value for record in found.objectives] == values, (seed, method)
+            for ours, best in zip(found.objectives, truth.objectives, strict=False):
+                if ours.certified_bound is not None and best.value is not None:
+                    beyond = ours.certified_bound - best.value
+                    assert (beyond if ours.sense == "min" else -beyond) <= 1e-9, (seed, method)
+
+
+def crowded(draw: random.Random, servers: int, **free: Any) -> ConsolidationInstance:
+    """Return servers of 8 GPUs in racks of four, three quarters of which running tasks hold."""
+    jobs: list[dict[str, Any]] = []
+    for k in range(servers):
+        left = 8
+        while left > 2:
+            gpu = draw.choice([size for size in (1, 1, 2, 4) if size <= left])
+            left -= gpu + draw.choice([0, 0, 1])
+            jobs.append(
+                {"name": f"j{len(jobs)}", "tasks": 1, "task_demand": {"gpu": gpu}, "current": {f"s{k}": 1}}
+            )
+    capacity = [{"name": f"s{k}", "capacity": {"gpu": 8}, "rack": f"r{k // 4}"} for k in range(servers)]
+    return ConsolidationInstance.model_validate(
+        {"name": "crowded", "servers": capacity, "jobs": jobs, "free": free}
+    )
+
+
+@pytest.mark.parametrize(
+    ("servers", "free"),
+    [
+        (40, {"count": 3}),
+        (40, {"count": 1, "per": "rack"}),
+        (12, {"count": 12}),
+        (12, {"count": 2, "chains": True}),
+    ],
+)
+def test_moves_that_free_servers_are_proven(servers: int, free: dict[str, Any]) -> None:
+    """More servers than can be freed are wanted, too; `free` is certified, and moves within a few."""
+    instance = crowded(random.Random(4), servers, **free)
+    found = clusterplan.solve(instance, "exact", OPTIONS)
+    freed, moved = found.objectives
+    assert found.status == "optimal"
+    assert freed.value == freed.bound
+    assert moved.value == moved.bound
+    assert moved.value is not None
+    assert moved.certified_bound is not None
+    assert moved.certified_bound >= 0.6 * moved.value
+    other = clusterplan.solve(instance, "cp-sat", OPTIONS)
+    assert [record.value for record in other.objectives] == [freed.value, moved.value]
+    assert verify(instance, found).ok
+
+
+def test_objectives_of_a_document_give_way_to_what_is_freed() -> None:
+    """Where they do not begin with it; with it, there must be a number."""
+    assert two(objectives=["value"], free={"count": 1}).objectives == ("free", "migrations")
+    kept = ["free", "migrations", "value"]
+    assert two(objectives=kept, free={"count": 1}).objectives == tuple(kept)
+    for wrong in ({"objectives": ["free"]}, {"objectives": ["value", "free"], "free": {"count": 1}}):
+        with pytest.raises(ValueError, match="stands first"):
+            two(**wrong)
+
+
+def test_what_may_not_move_frees_nothing() -> None:
+    """One of two jobs stays, and the other may not go to where it is alone."""
+    jobs = two().model_dump(mode="json", exclude_none=True)["jobs"][:2]
+    jobs[0]["movable"] = False
+    instance = two(jobs=jobs, free={"count": 2})
+    found = clusterplan.solve(instance, "exact", OPTIONS)
+    assert [(record.value, record.certified_bound) for record in found.objectives] == [(1, 1), (1, 1)]
+    assert found.plan is not None
+    assert found.plan[1].action == "move"

@@ -1,0 +1,100 @@
+"""Prices of room bound what can be freed and what has to move for it, and never say too much."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.formulations.consolidation.cluster_data import ClusterData, RunningTasks
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+
+
+def cluster(loads: list[int], **free: Any) -> ConsolidationInstance:
+    """Return servers of 4 GPUs in racks of two, each with so many running tasks of 1 GPU."""
+    servers = [{"name": f"s{k}", "capacity": {"gpu": 4}, "rack": f"r{k // 2}"} for k in range(len(loads))]
+    jobs = [
+        {"name": f"j{k}-{i}", "tasks": 1, "task_demand": {"gpu": 1}, "current": {f"s{k}": 1}}
+        for k, load in enumerate(loads)
+        for i in range(load)
+    ]
+    data = {"name": "c", "servers": servers, "jobs": jobs, "free": free}
+    return ConsolidationInstance.model_validate(data)
+
+
+def bounds(instance: ConsolidationInstance, freed: int, *moves: dict[str, Any]) -> list[float | None]:
+    """Return the bounds on `free` and `migrations` that prices prove for plans that free so many units."""
+    return list(ConsolidationFormulation(instance).certified_bounds({"moves": moves}, [float(freed), 99.0]))
+
+
+def priced(goal: str, unit: float, **room: float) -> dict[str, Any]:
+    """Return a part of a certificate: the price of a unit, and of the GPUs of each server."""
+    return {"objective": goal, "unit": unit, "room": {name: {"gpu": price} for name, price in room.items()}}
+
+
+def test_by_hand() -> None:
+    """Of servers with 1, 2 and 3 tasks, two are freed by 3 moves only if the third has room for them."""
+    instance = cluster([1, 2, 3], count=2)
+    assert bounds(instance, 1, priced("migrations", 1.0)) == [2, 1]
+    assert bounds(instance, 2, priced("migrations", 2.0)) == [2, 3]
+    # Six GPUs are free; each freed server takes 4 of capacity away, so that two leave no room for 6 tasks.
+    dear = priced("free", 4.0, s0=1.0, s1=1.0, s2=1.0)
+    assert bounds(instance, 2, dear) == [1, 0]
+
+
+@pytest.mark.parametrize("data", [{"objective": "value"}, {"unit": -1}, {"room": {"s0": {"gpu": -1}}}])
+def test_what_is_no_price_is_a_fault(data: dict[str, Any]) -> None:
+    formulation = ConsolidationFormulation(cluster([1, 1], count=1))
+    assert formulation.certificate_fault({"moves": [priced("free", 1.0) | data]}) is not None
+    assert formulation.certificate_fault({"moves": [priced("free", 1.0, nobody=1.0)]}) is None
+
+
+def test_tasks_move_where_they_fit_and_are_allowed() -> None:
+    """Only to servers with room now, unless there are chains; never to one that is empty, unless allowed."""
+    for more, expected in (
+        ({}, [[0, 1, 0]]),
+        ({"chains": True}, [[1, 1, 0]]),
+        ({"into_empty": True}, [[0, 1, 1]]),
+    ):
+        tasks = RunningTasks(ClusterData(cluster([4, 2, 0], count=1, **more)))
+        assert tasks.destinations().astype(int).tolist() == expected
+
+
+def test_a_unit_counts_if_something_listed_runs_and_nothing_else() -> None:
+    instance = cluster([1, 0, 0, 0, 2, 1], count=9, per="rack")
+    assert [*ClusterData(instance).releasable] == ["r0", "r2"]
+    used = [
+        server.model_copy(update={"in_use": True if server.name == "s5" else None})
+        for server in instance.servers
+    ]
+    assert [*ClusterData(instance.model_copy(update={"servers": tuple(used)})).releasable] == ["r0"]
+    assert ClusterData(cluster([1, 0, 2], count=2, gpu_model="v100")).releasable == {}
+
+
+def test_random_prices_prove_nothing_false() -> None:
+    """Neither of single servers nor of racks, with chains or without."""
+    draw, tight = random.Random(0), 0
+    for _ in range(60):
+        loads = [draw.randint(0, 4) for _ in range(4)]
+        free: dict[str, Any] = {"count": draw.randint(1, 2), "per": draw.choice(["server", "rack"])}
+        instance = cluster(loads, **free, chains=draw.random() < 0.5)
+        best = clusterplan.solve(instance, "cp-sat")
+        values = [record.value or 0.0 for record in best.objectives]
+        names = [server.name for server in instance.servers]
+        for _ in range(10):
+            goals = [
+                priced(
+                    goal, draw.choice([0, 1, 2, 4]), **{name: draw.choice([0, 0.5, 1, 2]) for name in names}
+                )
+                for goal in ("free", "migrations")
+            ]
+            found = ConsolidationFormulation(instance).certified_bounds({"moves": goals}, values)
+            assert found[0] is not None
+            assert found[1] is not None
+            assert found[0] >= values[0]
+            assert found[1] <= values[1]
+            tight += found[0] == values[0]
+    assert tight > 100
