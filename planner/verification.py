@@ -159,7 +159,7 @@ def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
     yield from identity_faults(instance, result, "result")
     if not 0 <= result.options.gap < 1:  # a result that was not read from a file may hold anything
         yield f"options.gap is {result.options.gap:g}; it must be at least 0 and below 1"
-    if not result.instance_options.items() <= instance.chosen().items():
+    if result.instance_options not in ({}, instance.chosen()):
         yield "instance_options are not those of the instance"
     if result.seed != result.options.seed:
         yield f"seed is stored as {result.seed}; options.seed is {result.options.seed}"

@@ -125,7 +125,7 @@ class RoomPrices(Model):
 class ConsolidationCertificate(Model):
     """Prices for each objective that is bounded by them; the others only have what counting gives."""
 
-    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), validated_in_batches(8)] = ()
+    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), validated_in_batches(8)]
     traffic: CertifiedTraffic | None = None
     moves: Annotated[tuple[RoomPrices, ...], Field(max_length=2)] = ()
 

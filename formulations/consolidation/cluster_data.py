@@ -155,8 +155,7 @@ class ClusterData:
     def closed(self, server: str) -> bool:
         """Return whether running tasks may not move to a server, since it is empty and is to stay so."""
         aim = self.instance.free
-        idle = server not in self.occupied and server not in self.in_use
-        return aim is not None and not aim.into_empty and idle
+        return not (aim is None or aim.into_empty or server in self.occupied or server in self.in_use)
 
     def _placement_key(self, position: int, job: PlacementJob) -> object:
         now = self.now(job)
@@ -260,12 +259,15 @@ class RunningTasks:
         Number of tasks of each shape on each server.
     groups
         Job, group and shape of all running tasks.
+    direct
+        Whether only tasks on freed servers move.
     complete
         Whether every job runs with all its tasks, or with none.
     """
 
     def __init__(self, data: ClusterData) -> None:
         self.data = data
+        self.direct = data.instance.free is None or data.instance.free.direct
         self.position = {name: m for m, name in enumerate(data.servers)}
         self.on_server = [Counter[int]() for _ in data.servers]
         self.groups: list[tuple[PlacementJob, Group, int]] = []
@@ -313,8 +315,7 @@ class RunningTasks:
 
         Where only tasks on freed servers move, it must fit into what is free now, otherwise into the server.
         """
-        aim = self.data.instance.free
-        limits = self.room if aim is not None and aim.direct else self.capacity
+        limits = self.room if self.direct else self.capacity
         amounts = all_loosened(np.array(limits, dtype=float).reshape(len(self.position), -1))
         fits: Flags = np.all(self.demands[:, None, :] <= amounts[None, :, :], axis=2)
         for s, (_, models) in enumerate(self.shapes):

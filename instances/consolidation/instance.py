@@ -141,7 +141,7 @@ class Release(Checked):
     per: Literal["server", "rack"] = "server"
     gpu_model: Name | None = None
     chains: Flag | None = None
-    into_empty: Annotated[Flag | None, AfterValidator(only_true)] = None
+    into_empty: Flag = False
 
     @property
     def direct(self) -> bool:
@@ -348,6 +348,11 @@ class ConsolidationInstance(Instance):
             assert job.skew is not None
             return "required" if job.skew > self.skew_threshold else "free"
         return job.spread
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the document fields that options of `solve` can set; `free` only where it is set."""
+        fields = super().chosen()
+        return {name: value for name, value in fields.items() if name != "free" or value is not None}
 
     @cached_property
     def moves_count(self) -> bool:

@@ -24,10 +24,14 @@ from typing import Any
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ...formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
+from ...formulations.consolidation.formulation import (
+    ConsolidationFormulation,
+    DeviceFormulation,
+    freed_units,
+)
 from ...formulations.consolidation.plan import JobPlacement
 from ...formulations.consolidation.presolve import WithFixedJobs
-from ...instances.common.errors import OutOfTimeError, TooLargeError
+from ...instances.common.errors import OutOfTimeError, TooLargeError, some
 from ..backends import BACKENDS
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
@@ -71,20 +75,15 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
         return
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
-        freeing = formulation.instance.free is not None and outcome.plan is not None
-        goals = (_room_prices if freeing else _certificate_goals)(formulation, outcome, patience)
-    if goals:
-        outcome.certificate = {"moves" if freeing else "goals": goals}
+        if formulation.instance.free is not None and outcome.plan is not None:
+            program = moves.MoveProgram(formulation)
+            certificate = {"goals": [], "moves": moves.room_prices(program, outcome.plan, patience)}
+        else:
+            certificate = {"goals": _certificate_goals(formulation, outcome, patience)}
+    if any(certificate.values()):
+        outcome.certificate = certificate
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
-
-
-def _room_prices(
-    formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
-) -> list[dict[str, Any]]:
-    """Return the prices of room that bound the units which a plan frees, and its moves."""
-    freed = int(formulation.evaluate(outcome.plan or ())[0])
-    return moves.room_prices(moves.MoveProgram(formulation), freed, clock)
 
 
 def _certificate_goals(
@@ -254,6 +253,9 @@ class _Run:
         with suppress(OutOfTimeError), self.clock.enforced():
             moves.free_servers(progress, self.options, self.clock)
         self.settle_named_servers()
+        if progress.plan is not None:
+            freed = some(freed_units(self.formulation, progress.plan), MAX_NAMED_UNITS)
+            progress.notes.append(f"freed: {freed or 'none'}")
         return self.outcome()
 
     def bound_by_shape(self) -> None:
@@ -573,6 +575,8 @@ class _Run:
             )
 
 
+MAX_NAMED_UNITS = 50
+"""Largest number of freed servers or racks that a message names."""
 MAX_NAMED_JOBS = 8
 """Largest number of jobs that a diagnosis names; the others are counted."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,6 @@ class MoveProgram:
     """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
-        aim = formulation.instance.free
-        assert aim is not None
         self.formulation = formulation
         tasks = self.tasks = RunningTasks(formulation)
         self.units = [[tasks.position[name] for name in unit] for unit in formulation.releasable.values()]
@@ -57,7 +56,7 @@ class MoveProgram:
         self.held: Ints = np.array(on, dtype=np.int64).reshape(-1, 3)
         self.come: Ints = np.argwhere(tasks.destinations())
         self.room = np.array(tasks.room, dtype=float).reshape(len(tasks.position), -1)
-        leave = [] if aim.direct else on
+        leave = [] if tasks.direct else on
         leave_row = {(s, m): k for k, (s, m, _) in enumerate(leave)}
         self.ends = np.cumsum([len(self.units), len(self.come), len(leave)])
         self.rows = np.cumsum([1, len(tasks.shapes), self.room.size, len(leave)])
@@ -115,7 +114,7 @@ class MoveProgram:
     def prices(self, goal: str, relaxed: LinearOptimum) -> dict[str, Any]:
         """Return the prices of a relaxation as a part of the certificate."""
         # The relaxation of `free` has no units wanted: each that is freed counts 1.
-        unit = 1.0 if goal == "free" else max(0.0, float(relaxed.prices[0]))
+        unit = 1.0 if goal == "free" else max(0.0, relaxed.prices[0])
         room = np.round(-relaxed.prices[self.rows[1] : self.rows[2]], PRICE_DIGITS).clip(0.0)
         names = self.formulation.instance.resource_names
         by_server = {
@@ -230,9 +229,9 @@ class MoveProgram:
         return start if found is None else np.rint(found), most
 
 
-def room_prices(program: MoveProgram, freed: int, clock: Clock) -> list[dict[str, Any]]:
-    """Return the prices that bound `free`, where not all units wanted are freed, and `migrations`."""
-    goals = []
+def room_prices(program: MoveProgram, plan: Sequence[JobPlacement], clock: Clock) -> list[dict[str, Any]]:
+    """Return the prices that bound `free`, where a plan frees fewer units than wanted, and `migrations`."""
+    goals, freed = [], int(program.formulation.evaluate(plan)[0])
     if freed < program.formulation.most_freed and (most := program.relax(None, clock)) is not None:
         goals.append(program.prices("free", most))
     if "migrations" in program.formulation.instance.objectives:
@@ -267,10 +266,9 @@ def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> Non
     if progress.plan is None:
         return
     progress.bounds = [float(most)]
-    reached = int(progress.values[0])
-    if formulation.instance.objectives[1:2] == ("migrations",) and reached >= freed:
-        progress.bounds.append(float(max(0.0, fewest)))
-    progress.moves = room_prices(program, reached, clock)
+    if formulation.instance.objectives[1:2] == ("migrations",) and progress.values[0] >= freed:
+        progress.bounds.append(max(0.0, fewest))
+    progress.moves = room_prices(program, progress.plan, clock)
     progress.tighten(
         formulation.certified_bounds(progress.certificate(), progress.values)[: len(progress.bounds)]
     )

@@ -320,6 +320,14 @@ def optimus_exact(allocate: AllocationFunction) -> PolicySolver:
     )
 
 
+def _by_remaining(
+    name: str, what: str, policy: type[Shortest], more: Mapping[str, MethodOption] = {}
+) -> PolicySolver:
+    """Return the solver for a policy that orders jobs by their remaining times, true or estimated."""
+    make = lambda _, settings: policy(settings["by"] == "estimate")  # noqa: E731
+    return PolicySolver(name, what, Knowledge.REMAINING, make, {"by": BY, **more}, rule=policy.rule)
+
+
 POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome(), rule=FirstCome.rule
@@ -348,30 +356,9 @@ POLICIES: tuple[PolicySolver, ...] = (
         TenantQueues.knows,
         lambda *_: TenantQueues(guaranteed=False),
     ),
-    PolicySolver(
-        "sjf",
-        "shortest job first, without preemption",
-        Knowledge.REMAINING,
-        lambda _, settings: Shortest(settings["by"] == "estimate"),
-        {"by": BY},
-        rule=Shortest.rule,
-    ),
-    PolicySolver(
-        "srtf",
-        "shortest remaining time first",
-        Knowledge.REMAINING,
-        lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
-        {"by": BY, "semantics": SEMANTICS},
-        rule=ShortestRemaining.rule,
-    ),
-    PolicySolver(
-        "srsf",
-        "shortest remaining time × GPUs first",
-        Knowledge.REMAINING,
-        lambda _, settings: ShortestService(settings["by"] == "estimate"),
-        {"by": BY, "semantics": SEMANTICS},
-        rule=ShortestService.rule,
-    ),
+    _by_remaining("sjf", "shortest job first, without preemption", Shortest),
+    _by_remaining("srtf", "shortest remaining time first", ShortestRemaining, {"semantics": SEMANTICS}),
+    _by_remaining("srsf", "shortest remaining time × GPUs first", ShortestService, {"semantics": SEMANTICS}),
     PolicySolver(
         "las",
         "least attained GPU-time first (Tiresias)",

@@ -498,9 +498,7 @@ def _add_bound(
     except TooLargeError:
         return
     least += classes.offset(goal.objective)
-    found = float(-least if goal.objective == "value" else least)
-    # Another part of the certificate may bound moves as well.
-    bounds[goal.objective] = max(found, bounds.get(goal.objective, found))
+    bounds[goal.objective] = float(-least if goal.objective == "value" else least)
 
 
 def _server_changes_no_job(checked: CheckedCluster) -> bool:

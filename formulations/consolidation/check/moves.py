@@ -51,7 +51,7 @@ class MoveBound:
 
     def __init__(self, tasks: RunningTasks, goal: RoomPrices, cost: int) -> None:
         self.tasks, self.unit = tasks, Fraction(goal.unit)
-        names, aim = tasks.data.instance.resource_names, tasks.data.instance.free
+        names = tasks.data.instance.resource_names
         self.prices = {
             tasks.position[server]: [Fraction(prices.get(name, 0.0)) for name in names]
             for server, prices in goal.room.items()
@@ -66,7 +66,7 @@ class MoveBound:
             for s, count in held.items():
                 price = least[s] or Fraction(0)
                 gain = Fraction(0)
-                if least[s] is not None and aim is not None and not aim.direct:
+                if least[s] is not None and not tasks.direct:
                     gain = max(gain, self._priced(m, tasks.shapes[s][0]) - price - cost)
                 self.paid += count * gain
                 payment += count * (cost + price + gain)

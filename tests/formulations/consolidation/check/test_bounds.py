@@ -81,7 +81,7 @@ def test_bounds_need_earlier_objectives_to_be_proven() -> None:
 @pytest.mark.parametrize("data", [{}, {"goals": [goal("value", [[1.0]])]}, {"goals": [goal("fame", [])]}])
 def test_what_is_wrong_with_a_form(data: Any) -> None:
     """A missing field, prices of another instance, an unknown objective."""
-    assert isinstance(read_certificate(CheckedCluster(three_jobs()).classes, data), str)
+    assert isinstance(read_certificate(CheckedCluster(three_jobs()), data), str)
 
 
 def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:

@@ -27,7 +27,8 @@ def cluster(loads: list[int], **free: Any) -> ConsolidationInstance:
 
 def bounds(instance: ConsolidationInstance, freed: int, *moves: dict[str, Any]) -> list[float | None]:
     """Return the bounds on `free` and `migrations` that prices prove for plans that free so many units."""
-    return list(ConsolidationFormulation(instance).certified_bounds({"moves": moves}, [float(freed), 99.0]))
+    data = {"goals": [], "moves": moves}
+    return list(ConsolidationFormulation(instance).certified_bounds(data, [float(freed), 99.0]))
 
 
 def priced(goal: str, unit: float, **room: float) -> dict[str, Any]:
@@ -48,8 +49,9 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("data", [{"objective": "value"}, {"unit": -1}, {"room": {"s0": {"gpu": -1}}}])
 def test_what_is_no_price_is_a_fault(data: dict[str, Any]) -> None:
     formulation = ConsolidationFormulation(cluster([1, 1], count=1))
-    assert formulation.certificate_fault({"moves": [priced("free", 1.0) | data]}) is not None
-    assert formulation.certificate_fault({"moves": [priced("free", 1.0, nobody=1.0)]}) is None
+    wrong, right = priced("free", 1.0) | data, priced("free", 1.0, nobody=1.0)
+    assert formulation.certificate_fault({"goals": [], "moves": [wrong]}) is not None
+    assert formulation.certificate_fault({"goals": [], "moves": [right]}) is None
 
 
 def test_tasks_move_where_they_fit_and_are_allowed() -> None:
@@ -91,7 +93,8 @@ def test_random_prices_prove_nothing_false() -> None:
                 )
                 for goal in ("free", "migrations")
             ]
-            found = ConsolidationFormulation(instance).certified_bounds({"moves": goals}, values)
+            data = {"goals": [], "moves": goals}
+            found = ConsolidationFormulation(instance).certified_bounds(data, values)
             assert found[0] is not None
             assert found[1] is not None
             assert found[0] >= values[0]
