@@ -17,6 +17,7 @@ import numpy as np
 from ...instances.common.arrays import Flags, Floats
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows
+from ..common.clock import check_model_size
 from ..common.objective import Objective, Sense, all_loosened, loosened
 from .classes import common_divisor, exact_fraction, restart_loss
 from .fewest_servers import Shapes, fewest_servers, shape_of
@@ -314,7 +315,13 @@ class RunningTasks:
         """Return whether a task of a shape can move to a server; shape (S, M).
 
         Where only tasks on freed servers move, it must fit into what is free now, otherwise into the server.
+
+        Raises
+        ------
+        TooLargeError
+            If there are too many shapes and servers.
         """
+        check_model_size(self.demands.size * len(self.position), "the model of moves")
         limits = self.room if self.direct else self.capacity
         amounts = all_loosened(np.array(limits, dtype=float).reshape(len(self.position), -1))
         fits: Flags = np.all(self.demands[:, None, :] <= amounts[None, :, :], axis=2)

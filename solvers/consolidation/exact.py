@@ -31,7 +31,7 @@ from ...formulations.consolidation.formulation import (
 )
 from ...formulations.consolidation.plan import JobPlacement
 from ...formulations.consolidation.presolve import WithFixedJobs
-from ...instances.common.errors import OutOfTimeError, TooLargeError, some
+from ...instances.common.errors import TooLargeError, some
 from ..backends import BACKENDS
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
@@ -250,7 +250,7 @@ class _Run:
     def free_servers(self) -> Outcome:
         """Return the outcome where servers are freed: by the programme of moves, then with named servers."""
         progress = self.progress
-        with suppress(OutOfTimeError), self.clock.enforced():
+        with suppress(TooLargeError), self.clock.enforced():  # what is known has to do then
             moves.free_servers(progress, self.options, self.clock)
         self.settle_named_servers()
         if progress.plan is not None:

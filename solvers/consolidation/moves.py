@@ -269,6 +269,3 @@ def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> Non
     if formulation.instance.objectives[1:2] == ("migrations",) and progress.values[0] >= freed:
         progress.bounds.append(max(0.0, fewest))
     progress.moves = room_prices(program, progress.plan, clock)
-    progress.tighten(
-        formulation.certified_bounds(progress.certificate(), progress.values)[: len(progress.bounds)]
-    )
