@@ -31,7 +31,7 @@ from clusterplan.formulations.consolidation.kind import CONSOLIDATION
 from clusterplan.formulations.consolidation.plan import JobPlacement, entry_of
 from clusterplan.formulations.registry import KINDS, formulate
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, Release, Server
 from clusterplan.instances.consolidation.job import Group
 
 AMOUNTS = st.fixed_dictionaries({"gpu": st.integers(0, 4), "cpu": st.integers(0, 4)})
@@ -166,7 +166,7 @@ def test_the_order_of_objectives_matters() -> None:
 
 DATA = ClusterData(
     placement(
-        list(OBJECTIVE_SENSES),
+        [name for name in OBJECTIVE_SENSES if name != "free"],
         [
             {**server("a", gpu=2), "rack": "r", "traffic_gbit_per_s": 1},
             {**server("b", gpu=2), "rack": "r"},
@@ -184,7 +184,7 @@ DATA = ClusterData(
             ),
             job("out", value=9),
         ],
-    )
+    ).model_copy(update={"free": Release(count=2)})
 )
 PLAN = [JobPlacement(job="j", servers={"a": 2, "c": 1}), JobPlacement(job="out", placed=False)]
 EXPECTED = {
@@ -195,7 +195,15 @@ EXPECTED = {
     "migrations": 0.0,
     "slowdown": 1.0,
     "traffic": 2.0,
+    "free": 0.0,
 }
+
+
+def test_a_server_that_the_plan_empties_is_freed() -> None:
+    """What was empty before does not count, nor more than is wanted."""
+    moved = JobPlacement(job="j", servers={"b": 3})
+    assert EVALUATORS["free"](DATA, [moved]) == 2
+    assert EVALUATORS["free"](DATA, [JobPlacement(job="j", servers={"a": 3})]) == 1
 
 
 @pytest.mark.parametrize("objective", OBJECTIVE_SENSES)
