@@ -25,8 +25,8 @@ Objectives, lexicographic in the order that the instance lists
     slowdown    min Σ v_j (1 − s_j(Σ_n y_jn)) over placed jobs
     traffic     min of the largest b_n + Σ c_g x_gn over servers
     free        max min(count, number of units with no task): servers or racks that hold running tasks now.
-                All that runs is placed. Tasks leave only servers of such units, unless chains are allowed,
-                and running tasks do not go to servers that are empty now, unless that is
+                What runs with all its tasks is placed. Tasks leave only servers of freed units, unless
+                chains are allowed; running tasks go to servers that are empty now only with `into_empty`
 On single devices
     each task holds named devices of its server; a device is whole, shared or partitioned, never two of
     these; shares of a device come to 1000 thousandths at most; partitions start where their geometry

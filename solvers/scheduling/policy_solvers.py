@@ -324,8 +324,14 @@ def _by_remaining(
     name: str, what: str, policy: type[Shortest], more: Mapping[str, MethodOption] = {}
 ) -> PolicySolver:
     """Return the solver for a policy that orders jobs by their remaining times, true or estimated."""
-    make = lambda _, settings: policy(settings["by"] == "estimate")  # noqa: E731
-    return PolicySolver(name, what, Knowledge.REMAINING, make, {"by": BY, **more}, rule=policy.rule)
+    return PolicySolver(
+        name,
+        what,
+        Knowledge.REMAINING,
+        lambda _, settings: policy(settings["by"] == "estimate"),
+        {"by": BY, **more},
+        rule=policy.rule,
+    )
 
 
 POLICIES: tuple[PolicySolver, ...] = (
