@@ -239,9 +239,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return certificate_fault(self.checked.resources, certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
-        """Return the certificate's dual price of each resource, by name; None if it is malformed."""
+        """Return the certificate's dual price of each resource, by name; None if it has none."""
         del plan
-        return None if self.certificate_fault(certificate) else read_prices(certificate)
+        if self.instance.objective == "makespan" or self.certificate_fault(certificate):
+            return None
+        return read_prices(certificate)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return a sentence with the marginal value of each scarce resource, and which to buy next."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -180,6 +180,8 @@ class Classes:
     moves
         Limit on moving jobs less the number of running jobs, that is, minus the fewest jobs that stay;
         None without a limit.
+    paid
+        The most that is paid for a server of each class, by the prices, as far as the check derived it.
     """
 
     task_shapes: tuple[TaskShape, ...]
@@ -193,6 +195,7 @@ class Classes:
     in_use: int
     restarts: Fraction
     moves: int | None
+    paid: dict[object, list[int]] = field(default_factory=dict, compare=False, kw_only=True)
 
     @property
     def pools(self) -> list[str | None]:

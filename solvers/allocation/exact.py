@@ -68,8 +68,6 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
     configs, claim = formulation.configurations, None if outcome.infeasible else outcome.bounds[0]
     if formulation.instance.objective == "total_completion_time":
         prices = best_prices(MultipleChoice.of(configs, configs.cost), clock).prices
-        if claim is not None:
-            outcome.prices = dict(zip(configs.resources, prices.tolist(), strict=True))
     else:
         # A bound T on the makespan is proven by prices of the configurations that end before T.
         early = configs.time_s < (np.inf if claim is None else claim)

@@ -424,8 +424,6 @@ class AllocationGeometric(Solver[AllocationFormulation]):
         if outcome.infeasible:
             return outcome
         outcome.bounds = (bound,)
-        if relaxed.prices is not None and not program.makespan:
-            outcome.prices = dict(zip(configs.resources, prices.tolist(), strict=True))
         plan = Rounding(formulation, program, relaxed).plan(clock)
         notes = (
             [] if relaxed.status == "optimal" else [f"the relaxation ended with status {relaxed.status!r}"]

@@ -508,12 +508,10 @@ class TotalTimeSearch(IncumbentSearch):
             self.note()
 
     def outcome(self) -> Outcome:
-        """Return the outcome with incumbent, bound, certificate and dual prices."""
+        """Return the outcome with incumbent, bound and certificate."""
         outcome = self.final_outcome(self.prices, self.impossible)
         if self.impossible:
             outcome.message = None  # it is about plan and bound
-        elif self.found_prices:
-            outcome.prices = dict(zip(self.configs.resources, self.prices.tolist(), strict=True))
         return outcome
 
 

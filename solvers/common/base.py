@@ -53,7 +53,6 @@ class Outcome:
     backend: str | None = None
     build_s: float = 0.0
     message: str | None = None
-    prices: dict[str, float] | None = None
     certificate: dict[str, Any] | None = None
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
 

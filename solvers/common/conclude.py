@@ -9,6 +9,7 @@ import logging
 import math
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import metadata
@@ -108,9 +109,14 @@ def conclude(
     outcome = replace(
         outcome, message=_joined(outcome.message, _uncertified_note(records, options.gap, cut_off))
     )
-    if outcome.plan is not None:
-        outcome = replace(outcome, plan=formulation.finish(outcome.plan))
-    return make_result(outcome, _status(outcome, records), records)
+    if outcome.plan is None:
+        return make_result(outcome, _status(outcome, records), records)
+    prices: dict[str, float] | None = None
+    if outcome.certificate is not None:
+        with suppress(TooLargeError), deadline.enforced():
+            prices = formulation.prices(outcome.certificate, outcome.plan)
+    outcome = replace(outcome, plan=formulation.finish(outcome.plan))
+    return make_result(outcome, _status(outcome, records), records, prices=prices)
 
 
 def _result(
@@ -122,12 +128,13 @@ def _result(
     records: tuple[ObjectiveRecord, ...] = (),
     *,
     runtime_s: float,
+    prices: dict[str, float] | None = None,
     diagnosis: Diagnosis | None = None,
 ) -> Result:
     """Return the result document for a given status and given objective records."""
     deciding, plan, message = deciding_record(records), outcome.plan, outcome.message
-    if outcome.prices is not None and records and records[0].value is not None:
-        message = _joined(message, formulation.advice(outcome.prices, records[0].value))
+    if prices is not None and records and records[0].value is not None:
+        message = _joined(message, formulation.advice(prices, records[0].value))
     if outcome.limit == "time" and plan is not None:
         message = _joined(message, TIME_LIMIT_NOTE)
     figures = {} if deciding is None else deciding.model_dump(include=HEADLINE_FIELDS)
@@ -143,7 +150,7 @@ def _result(
         objective=deciding.value if deciding else None,
         **figures,
         objectives=records,
-        prices=outcome.prices,
+        prices=prices,
         certificate=outcome.certificate,
         plan=None if plan is None else tuple(plan),
         plan_sha256=None if plan is None else plan_hash(plan),

@@ -65,7 +65,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
             plan = None if outcome.plan is None else formulation.others(outcome.plan)
             reduced = replace(outcome, plan=plan)
             certify(formulation.rest, reduced, clock)
-            outcome.certificate, outcome.prices = reduced.certificate, reduced.prices
+            outcome.certificate = reduced.certificate
         return
     if isinstance(formulation, DeviceFormulation):
         pooled = Outcome(infeasible=True)
@@ -82,8 +82,6 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
             certificate = {"goals": _certificate_goals(formulation, outcome, patience)}
     if any(certificate.values()):
         outcome.certificate = certificate
-        if outcome.plan is not None and outcome.prices is None:
-            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
 
 
 def _certificate_goals(
@@ -204,10 +202,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
                 run.certify()
             if run.is_open() and progress.plan is not None and progress.plan is run.by_list:
                 progress.notes.append("the plan is that of best-fit")
-        outcome = run.outcome()
-        if outcome.plan is not None:
-            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
-        return outcome
+        return run.outcome()
 
 
 @dataclass

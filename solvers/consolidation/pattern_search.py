@@ -1,9 +1,8 @@
-"""Pattern search of `exact` for many distinct demands: Lagrangian bounds, diving, and local search.
+"""Pattern search of `exact` for many distinct demands: Lagrangian bounds and local search.
 
-The linear programme by shape bounds every objective within a second. Column generation improves the bound of
-the first objective that is not proven, and finds patterns; diving turns these into a plan, which local search
-improves until the time is over or the gap is closed. Dual prices at the best plan's levels are the
-certificate.
+The linear programme by shape bounds every objective within a second. Local search improves the plan until a
+bound is attained or the search has cooled. Column generation improves the bounds of the objectives that are
+not proven. Dual prices at the best plan's levels are the certificate.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from fractions import Fraction
 
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import entry_of
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock
 from ..common.result import SolveOptions
-from . import cp_sat
-from .heuristics.local_search import SearchSettings, improve
+from .heuristics.local_search import improve
 from .patterns.column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
-from .patterns.diving import plan_of_relaxation
 from .patterns.master import RestrictedMaster
 from .presolve import plan_without_moves
 from .progress import SETTINGS, Progress, reached_level
@@ -82,17 +80,16 @@ class PatternSearch:
             self.bound()
         if not self._should_continue():
             return
-        self._add_columns()
-        for _ in range(SETTINGS.most_dives):
-            # Every round has more columns, and plans of its own.
-            self._dive(self._open_goal())
-            if not self._should_continue():
-                return
-            self._improve()
+        for number in range(SETTINGS.most_searches):
+            before = self.progress.values
+            self._improve(number)
+            self.bound()
             self._add_columns()
+            if not self._should_continue() or (number > 0 and self.progress.values == before):
+                return
+            self._bound(relax=True)
             if not self._should_continue():
                 return
-        self._bound(relax=True)
 
     def _should_continue(self) -> bool:
         """Return whether some objective is not proven and time is left."""
@@ -135,8 +132,10 @@ class PatternSearch:
         """Bound every priced objective, with the incumbent's values as bounds on earlier objectives."""
         progress = self.progress
         first = self._program(MUST_PLACE, self.clock)
-        if progress.plan is None and self._proves_infeasibility(first.by_shape(MUST_PLACE)):
-            return
+        if progress.plan is None:
+            relaxed = first.relax(MUST_PLACE) if relax else first.by_shape(MUST_PLACE)
+            if self._proves_infeasibility(relaxed):
+                return
         goals, bounds = list[dict[str, object]](), list[float | None]()
         for goal in self._priced_objectives()[: None if progress.plan is not None else 1]:
             program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
@@ -185,32 +184,6 @@ class PatternSearch:
         self.progress.infeasible = True
         return True
 
-    def _dive(self, goal: str | None) -> None:
-        """Generate columns for an objective, and construct a plan from its relaxation by diving."""
-        if goal is None:
-            return
-        program = self._program(goal, self.clock.share(SETTINGS.share_for_columns))
-        relaxed = program.relax(goal, self.known.get(goal, ({}, None))[1])
-        if goal == MUST_PLACE and self._proves_infeasibility(relaxed):
-            return
-        if relaxed.prices is not None and goal != MUST_PLACE:
-            self.known[goal] = dict(program.levels), relaxed
-            self.bound()
-        if relaxed.values is None:
-            return
-        program.clock = self.clock.share(SETTINGS.share_for_diving)
-        times = program.dive(goal, relaxed)
-        try:
-            with self.clock.enforced():
-                plan = plan_of_relaxation(
-                    self.formulation, self.master.classes, self.master.columns, times, self.clock
-                )
-        except OutOfTimeError:
-            return
-        if plan is not None:
-            values = self.progress.update_incumbent(plan)
-            log.info("%s: the plan of the relaxation has %s", goal, values)
-
     def _find_exact_cover(self) -> bool:
         """Search for an exact cover of all tasks that attains a bound; return whether it settled that."""
         goal = self._open_goal()
@@ -230,16 +203,13 @@ class PatternSearch:
         log.info("%s: the exact cover has %s", goal, values)
         return values is not None and self._open_goal() != goal
 
-    def _improve(self) -> None:
-        """Improve the incumbent by large-neighbourhood search."""
-        progress = self.progress
-        if progress.plan is None:
-            return
-        clock, settings = self.clock.share(SETTINGS.share_for_local_search), SearchSettings()
-        if not cp_sat.is_too_large(self.formulation):
-            settings = SearchSettings(most_idle=SETTINGS.idle_sweeps)
-        plan = improve(self.formulation, progress.plan, self.options, clock, self._is_within_gap, settings)
-        progress.update_incumbent(plan)
+    def _improve(self, number: int) -> None:
+        """Improve the incumbent by local search; without one, from a plan without any job."""
+        progress, formulation = self.progress, self.formulation
+        plan = progress.plan or [entry_of(job, {}) for job in formulation.instance.jobs]
+        options = self.options.model_copy(update={"seed": (self.options.seed or 0) + number})
+        clock = self.clock.share(SETTINGS.share_for_local_search)
+        progress.update_incumbent(improve(formulation, plan, options, clock, self._is_within_gap))
         log.info("local search: %s", progress.values)
 
     def _is_within_gap(self, values: tuple[float, ...]) -> bool:

@@ -208,5 +208,4 @@ class WithoutMovesFirst(PresolvingSolver[ConsolidationFormulation]):
             build_s=staying.build_s,
             message=staying.message,
             certificate={LEADING_KEY: leading.certificate, STAYING_KEY: staying.certificate},
-            prices=leading.prices,
         )

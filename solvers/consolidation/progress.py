@@ -283,20 +283,12 @@ class ExactSettings:
         groups of classes, as many as these rows allow.
     fewest_groups
         Number of groups that it has at least, even with more rows.
-    dive_share
-        Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
-    most_dives
-        Rounds of columns, a dive and local search, where pools have no table of sums.
+    most_searches
+        Rounds of local search and better bounds, where pools have no table of sums.
     share_of_search
         Of all time, where pools have no table of sums; what is left is for the certificate.
-    share_for_columns
-        Of the time left, for the relaxation where pools have no table of sums.
-    share_for_diving
-        Of the time left, for rounding it.
     share_for_local_search
         Of the time left, for improving the plan.
-    idle_sweeps
-        Sweeps without improvement after which local search ends where named servers can go on.
     most_halves
         Sets of up to three tasks that are listed for the waste budget.
     most_matches
@@ -346,13 +338,9 @@ class ExactSettings:
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
     fewest_groups: int = 200
-    dive_share: float = 0.05
-    most_dives: int = 8
+    most_searches: int = 3
     share_of_search: float = 0.8
-    share_for_columns: float = 0.4
-    share_for_diving: float = 0.3
-    share_for_local_search: float = 0.3
-    idle_sweeps: int = 100
+    share_for_local_search: float = 0.6
     most_halves: int = 4_000_000
     most_matches: int = 20_000_000
     most_covering_patterns: int = 200_000

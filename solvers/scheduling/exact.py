@@ -186,7 +186,6 @@ def certify(
         outcome.message = join_messages(outcome.message, f"no prices of time: {error}")
         return None
     outcome.certificate = certificate_of(prices.grid, tuple(formulation.instance.pool))
-    outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
     if clock.expired:
         outcome.limit = "time"
     outcome.trace += [(seconds, value, bound) for seconds, bound in prices.trace]
@@ -358,8 +357,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
 
 def _copy_certificate(outcome: Outcome, certified: Outcome) -> None:
-    """Copy certificate, prices, trace and messages from one outcome to that with the best plan."""
-    outcome.certificate, outcome.prices = certified.certificate, certified.prices
+    """Copy certificate, trace and messages from one outcome to that with the best plan."""
+    outcome.certificate = certified.certificate
     outcome.trace = certified.trace + outcome.trace
     outcome.message = join_messages(outcome.message, certified.message)
     if certified.limit != "none":

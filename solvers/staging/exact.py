@@ -125,8 +125,6 @@ class StagingExact(Solver[StagingFormulation]):
         bound = None if outcome.infeasible else _bound(formulation, incumbent, result)
         outcome.bounds = (bound,)
         outcome.certificate = certificate(formulation, result.intervals, bound, search.slowest_s)
-        if outcome.plan is not None:
-            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
         return outcome
 
     def solve_changed(
@@ -193,8 +191,6 @@ def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequenc
         formulation.evaluate(plan), formulation.evaluate(outcome.plan)
     ):
         outcome.plan = plan
-        if outcome.certificate is not None:
-            outcome.prices = formulation.prices(outcome.certificate, plan)
 
 
 def _heuristic_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
@@ -314,5 +310,3 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
         return
     if bound is None or math.isfinite(bound):
         outcome.certificate = certificate(formulation, result.intervals, bound, search.slowest_s)
-        if outcome.plan is not None and outcome.prices is None:
-            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)

@@ -396,7 +396,7 @@ def _choose_and_solve(
     except TooLargeError as error:
         return _heuristic_outcome(formulation, clock, error)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
-    outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
+    outcome.infeasible, outcome.certificate = False, None
     outcome.bounds = formulation.elementary_bounds()
     outcome.message = one_order_note(formulation)
     return outcome

@@ -249,13 +249,20 @@ class PriceBound:
 
         Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
-        servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        effort = effort or node_budget(self.classes)
+        if effort is not None:
+            return self._paid(least, effort)
+        # Prices of servers that are bought are of the same bound that proves the gap.
+        known, key = self.classes.paid, (self.scale, least, *(prices.tobytes() for prices in self.prices))
+        if key not in known:
+            known[key] = self._paid(least, node_budget(self.classes))
+        return known[key]
+
+    def _paid(self, least: int, effort: NodeBudget) -> list[int]:
         pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
         return [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)
-            for server in servers
+            for server in self.classes.servers
         ]
 
     def pricing(self, pool: str | None, effort: NodeBudget) -> ServerPrices:

@@ -78,7 +78,13 @@ class Knapsack:
             raise TooLargeError("prices are too large to be added up")
         self._known: deque[_Relaxation] = deque(maxlen=MAX_RELAXATIONS)
 
-    def most(self, free: Sequence[int], least: int, effort: NodeBudget) -> int:
+    def most(
+        self,
+        free: Sequence[int],
+        least: int,
+        effort: NodeBudget,
+        residents: Sequence[tuple[Ints, Ints]] = (),
+    ) -> int:
         """Return the optimum of the knapsack for a residual capacity, or an upper bound on it.
 
         Parameters
@@ -87,12 +93,16 @@ class Knapsack:
             Values up to this one need not be distinguished.
         effort
             Limit on nodes; then, or when the time is up, the best bound is returned.
+        residents
+            Further groups, of the tasks that run on the server now.
         """
-        fitting = _useful_alternatives(self.groups, free)
+        residents = _useful_alternatives(residents, free)
+        fitting = [*residents, *_useful_alternatives(self.groups, free)]
         bound = sum(int(paid.max()) for _, paid in fitting)
         if not fitting or not len(free):
             return bound
-        for relaxation, nodes in self._relaxations_for(fitting, free, effort.share):
+        for known, nodes in self._relaxations_for(fitting, residents, free, effort.share):
+            relaxation = known.beside(residents)
             reached, exact, visited = relaxation.search(free, least, nodes)
             bound = min(bound, reached)
             effort.left -= visited
@@ -101,7 +111,11 @@ class Knapsack:
         return bound
 
     def _relaxations_for(
-        self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int], nodes: int
+        self,
+        fitting: Sequence[tuple[Ints, Ints]],
+        residents: Sequence[tuple[Ints, Ints]],
+        free: Sequence[int],
+        nodes: int,
     ) -> Iterator[tuple[_Relaxation, int]]:
         """Yield Lagrangian relaxations of a server's knapsack by rising work, each with a node limit."""
         few = min(nodes, FIRST_NODES)
@@ -111,15 +125,20 @@ class Knapsack:
             yield nearest, few
         if nearest is not None and not nodes:
             return
-        own = self._best_relaxation(fitting, free)
+        own = self._best_relaxation(fitting, residents, free)
         self._known.append(own)
         yield own, few
         if not nodes:
             return
-        self._known[-1] = tuned = own.tuned(free)
+        self._known[-1] = tuned = own.tuned(free, residents)
         yield tuned, nodes
 
-    def _best_relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
+    def _best_relaxation(
+        self,
+        fitting: Sequence[tuple[Ints, Ints]],
+        residents: Sequence[tuple[Ints, Ints]],
+        free: Sequence[int],
+    ) -> _Relaxation:
         """Return the Lagrangian relaxation of best root bound over the candidate unrelaxed resources.
 
         The candidates are the most expensive resources at LP dual prices.
@@ -128,7 +147,7 @@ class Knapsack:
         cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
         costly = sorted(range(len(free)), key=lambda r: -cost[r])[:MAX_COUNTED_RESOURCES]
         made = (_Relaxation(self.groups, self.limit, r, multipliers) for r in costly)
-        return min(made, key=lambda relaxation: relaxation.root(free))
+        return min(made, key=lambda relaxation: relaxation.beside(residents).root(free))
 
 
 def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
@@ -207,7 +226,13 @@ class _Extensions:
 
 
 class _Relaxation:
-    """The Lagrangian relaxation of the knapsack in which all resources but one are relaxed."""
+    """The Lagrangian relaxation of the knapsack in which all resources but one are relaxed.
+
+    Parameters
+    ----------
+    rest
+        The relaxation of further groups, at the same multipliers; they come after the given ones.
+    """
 
     def __init__(
         self,
@@ -215,6 +240,7 @@ class _Relaxation:
         limit: Sequence[int],
         resource: int,
         multipliers: Sequence[float],
+        rest: _Relaxation | None = None,
     ) -> None:
         self.groups, self.limit, self.resource, self.multipliers = groups, limit, resource, list(multipliers)
         self.ratios = [m.as_integer_ratio() for m in multipliers]
@@ -230,13 +256,30 @@ class _Relaxation:
         ]
         order = sorted(range(len(groups)), key=lambda g: -gain[g])
         sizes = [len(groups[g][1]) for g in order]
-        self.weights: Ints = np.concatenate([groups[g][0] for g in order])
-        self.paid: Ints = np.concatenate([groups[g][1] for g in order])
-        self.reduced: Ints = np.concatenate([reduced[g] for g in order])
+        none = np.zeros(0, dtype=np.int64)
+        self.weights: Ints = np.concatenate(
+            [np.zeros((0, len(limit)), dtype=np.int64), *(groups[g][0] for g in order)]
+        )
+        self.paid: Ints = np.concatenate([none, *(groups[g][1] for g in order)])
+        self.reduced: Ints = np.concatenate([none, *(reduced[g] for g in order)])
         self.cells: Ints = self.weights[:, resource] // self.cell
         self.group = np.repeat(np.arange(len(order)), sizes)
         self.first = np.cumsum([0, *sizes])
-        self.table = self._completions(limit[resource] // self.cell)
+        last = np.zeros((1, limit[resource] // self.cell + 1), dtype=np.int64)
+        self.table = self._completions(last if rest is None else rest.table)
+        if rest is not None:
+            self.weights = np.concatenate([self.weights, rest.weights])
+            self.paid = np.concatenate([self.paid, rest.paid])
+            self.reduced = np.concatenate([self.reduced, rest.reduced])
+            self.cells = np.concatenate([self.cells, rest.cells])
+            self.group = np.concatenate([self.group, rest.group + len(order)])
+            self.first = np.concatenate([self.first[:-1], rest.first + self.first[-1]])
+
+    def beside(self, residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
+        """Return the relaxation with the groups of resident tasks before all others."""
+        if not residents:
+            return self
+        return _Relaxation(residents, self.limit, self.resource, self.multipliers, self)
 
     def _alternative_costs(self, weights: Ints) -> Ints:
         """Return the cost, at the multipliers, of each alternative's demand for the relaxed resources."""
@@ -249,13 +292,13 @@ class _Relaxation:
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
 
-    def _completions(self, cells: int) -> Ints:
+    def _completions(self, rest: Ints) -> Ints:
         """Return the maximum reduced price of groups g, g + 1, … by capacity; shape (groups + 1, cells + 1).
 
-        A cell is a block of units of the unrelaxed resource.
+        A cell is a block of units of the unrelaxed resource. The table of further groups is `rest`.
         """
-        groups = len(self.first) - 1
-        table = np.zeros((groups + 1, cells + 1), dtype=np.int64)
+        groups, cells = len(self.first) - 1, rest.shape[1] - 1
+        table = np.concatenate([np.zeros((groups, cells + 1), dtype=np.int64), rest])
         for g in range(groups - 1, -1, -1):
             table[g] = table[g + 1]
             for a in range(self.first[g], self.first[g + 1]):
@@ -269,8 +312,11 @@ class _Relaxation:
         """Return the Lagrangian upper bound on the knapsack at a residual capacity."""
         return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
-    def tuned(self, free: Sequence[int]) -> _Relaxation:
-        """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best."""
+    def tuned(self, free: Sequence[int], residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
+        """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best.
+
+        The bound is that with residents.
+        """
         best = self
         for step in TUNING_STEPS:
             for r, (numerator, _) in enumerate(self.ratios):
@@ -278,7 +324,7 @@ class _Relaxation:
                     multipliers = list(best.multipliers)
                     multipliers[r] *= factor
                     other = _Relaxation(self.groups, self.limit, self.resource, multipliers)
-                    if other.root(free) < best.root(free):
+                    if other.beside(residents).root(free) < best.beside(residents).root(free):
                         best = other
                         break
         return best
@@ -366,7 +412,7 @@ class ServerPrices:
             for k in classes.shapes_of(pool)
         ]
         self.table = _value_table(self.groups, np.array(self.limit, dtype=np.int64))
-        self.searches: dict[tuple[int, ...], Knapsack] = {}
+        self.knapsack: Knapsack | None = None
 
     def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
         """Return the maximum total price of tasks on one server, or an upper bound on it.
@@ -386,12 +432,10 @@ class ServerPrices:
         if self.table is not None:
             check_time()
             return self._from_table(self.table, free, residents)
-        if residents not in self.searches:
-            resident_groups = [
-                (self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents
-            ]
-            self.searches[residents] = Knapsack([*resident_groups, *self.groups], self.limit)
-        return self.searches[residents].most(free, least, self.effort)
+        if self.knapsack is None:
+            self.knapsack = Knapsack(self.groups, self.limit)
+        alternatives = [(self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents]
+        return self.knapsack.most(free, least, self.effort, alternatives)
 
     def _from_table(self, table: tuple[Ints, Ints], free: tuple[int, ...], residents: tuple[int, ...]) -> int:
         """Return the optimum of a server's pricing problem from the table of subset sums of demands.

@@ -304,7 +304,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
             start = formulation.parse_plan(options.warm_start)
             options = options.starting_from(without_devices(start))
         outcome = self.method.solve(formulation.pooled, options, clock)
-        outcome.certificate = outcome.prices = None
+        outcome.certificate = None
         if outcome.plan is None:
             return outcome
         plan = repaired_plan(formulation, outcome.plan)

@@ -1,226 +1,533 @@
-"""Large-neighbourhood search: ruin and recreate (Schrimpf et al. 2000), on many sets of servers at once.
+"""Local search by ruin and recreate (Schrimpf et al. 2000) with simulated annealing, in compiled loops.
 
-In each sweep, random servers are divided into small disjoint sets. Most jobs that run on servers of one set
-alone are removed; unplaced jobs are distributed over the sets. Each set is filled again greedily with random
-weights of the resources, and keeps the result if it is no worse.
+A step takes a few servers, mostly with residual capacity, and removes some of the jobs that are on these
+alone. Removed and waiting jobs are inserted one after the other, in a random order by size or by value per
+size, by best fit for vector bin packing (Panigrahy et al. 2011) with random weights of the resources: the
+scarcer a resource, the larger. Running jobs go back to their servers where they fit.
 
-The insertion is best fit for vector bin packing (Panigrahy et al. 2011) in a given order: a job goes on the
-server with the least weighted residual capacity. Step k inserts the k-th job of every set, as arrays.
+A result that is lexicographically no worse is kept; a worse one with a probability that falls with the loss
+and with time (simulated annealing, Kirkpatrick et al. 1983). The best placement seen is the result.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import Clock, check_time
+from ....formulations.common.compiled import compiled
 from ....formulations.common.objective import TIE_TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
-from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ...common.result import SolveOptions
-from .placement_arrays import ObjectiveLosses, Pieces, PlacementArrays, row_sums
+from .placement_arrays import (
+    LOAD,
+    LOSSES,
+    MIGRATIONS,
+    MISSING,
+    MOVED,
+    MUST,
+    RACKS,
+    SERVERS,
+    SLOWDOWN,
+    SPREAD,
+    TRAFFIC,
+    VALUE,
+    ClusterArrays,
+    PlacementArrays,
+)
 from .placer import CAPACITY_TOLERANCE
 
-Scalar = TypeVar("Scalar", bound=np.generic)
-LAST_PENALTY = 1e6
-"""A penalty that is larger than any weighted residual capacity."""
+MEAN_MORE, MAX_NEAR = 2.5, 12
+"""Servers of a step: how many beyond the first on average, and the most."""
+MAX_CLASSES = 300
+"""Largest number of classes of waiting jobs that are tried in a step."""
+TOGETHER_CHANCE, EMPTIED_CHANCE, DENSITY_CHANCE = 0.5, 0.5, 0.4
+"""Chance that servers of one job come together, that one is emptied, and that value per size counts."""
+NOISE = 0.1
+"""Largest range of the logarithm of the random factor on the size of a job."""
+HOME_BONUS, OPENING_PENALTY, CLOSED_PENALTY = 4e6, 1e6, 2e6
+"""Amounts that are larger than any weighted residual capacity."""
+FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.02, 0.001
+"""Temperatures, in units of a job's mean value or of one server, rack or task."""
+STEPS_PER_SERVER, STEPS_AT_ONCE = 400, 500
+"""Steps of a search, and steps at one temperature."""
+DRAWS = 1 << 14
+"""Random numbers that are drawn for the steps at one temperature."""
+CURSOR, NEAR, REMOVED, INSERTED, ENTRIES, ACTIVE = range(6)
+"""Indices into `SearchState.counts`."""
 
 
-@dataclass(frozen=True)
-class Neighbourhood:
-    """G disjoint sets of H servers each, and the jobs to be inserted there.
+class SearchState(NamedTuple):
+    """A placement of the movable jobs, and the working memory of a step.
 
     Attributes
     ----------
-    servers
-        Index of each server, shape (G, H).
-    left
-        Residual capacity of each server, shape (R, G, H).
+    counts
+        Next random number; servers, removed jobs, inserted jobs and entries of the step; active classes.
+    left, traffic
+        Residual capacity, (N, R), and traffic, (N,), of each server.
+    pieces
+        Number of pieces of each job, 0 if it is not placed; (J,).
+    server, units
+        Of each piece, (P,).
+    head, following, before
+        The pieces of each server as a linked list: the first one, (N,), the next and the one before, (P,);
+        −1 at the ends.
+    queue, place, waiting
+        Waiting jobs by class, the place of each there, (J,), and their number for each class, (C,).
+    active, active_at
+        Classes with waiting jobs, and the place of each class there; (C,).
+    draws
+        Random numbers from [0, 1) that are used in turn, shape (DRAWS,).
     weights
-        Weight of each resource, in units of `scale`, shape (G, R).
-    penalty
-        Penalty of each server while it is empty, shape (G, H).
-    job, row
-        The jobs in the order of their insertion, set after set, and their set, shape (I,).
-    home
-        Column of the server with most of a job's current tasks; -1 for none, shape (I,).
-    only_used
-        Whether a job may go only on servers without penalty, shape (I,).
+        Weight of each resource, by its unit, (R,).
+    near, penalty, room
+        Servers of the step, the penalty of a job there, and how many units of a job fit; (MAX_NEAR,).
+    at
+        Place of each server among these, −1 for others; (N,).
+    removed, inserted
+        Jobs that the step removed, and waiting jobs that it inserted; (J,).
+    old_pieces, old_server, old_units
+        The pieces of the removed jobs before: their number, (J,), servers and units, (P,).
+    entry, key
+        What is to be inserted, a job or a class c of waiting jobs as −1 − c, by ascending key.
+    loss, total
+        Losses by the step, and those of the whole placement; (LOSSES,).
     """
 
-    servers: Ints
+    counts: Ints
     left: Floats
+    traffic: Floats
+    pieces: Ints
+    server: Ints
+    units: Ints
+    head: Ints
+    following: Ints
+    before: Ints
+    queue: Ints
+    place: Ints
+    waiting: Ints
+    active: Ints
+    active_at: Ints
+    draws: Floats
     weights: Floats
+    near: Ints
     penalty: Floats
-    job: Ints
-    row: Ints
-    home: Ints
-    only_used: Flags
+    room: Ints
+    at: Ints
+    removed: Ints
+    inserted: Ints
+    old_pieces: Ints
+    old_server: Ints
+    old_units: Ints
+    entry: Ints
+    key: Floats
+    loss: Floats
+    total: Floats
 
 
-class Insertion:
-    """Greedy insertion of jobs into many disjoint sets of servers at a time.
+@compiled
+def _draw(state: SearchState) -> float:
+    """Return the next random number from [0, 1)."""
+    cursor = state.counts[CURSOR]
+    state.counts[CURSOR] = (cursor + 1) % len(state.draws)
+    return state.draws[cursor]
 
-    Parameters
-    ----------
-    scale
-        Unit of each resource, shape (R,).
+
+@compiled
+def _weighted(weights: Floats, amounts: Floats, row: int) -> float:
+    """Return a row of amounts by resource as one figure."""
+    total = 0.0
+    for r in range(len(weights)):
+        total += weights[r] * amounts[row, r]
+    return total
+
+
+@compiled
+def _load(cluster: ClusterArrays, state: SearchState, n: int) -> float:
+    """Return the total load of a server over its resources, in units of their mean capacity."""
+    return _weighted(cluster.by_scale, cluster.free, n) - _weighted(cluster.by_scale, state.left, n)
+
+
+@compiled
+def _add_server(cluster: ClusterArrays, state: SearchState, n: int, sign: int, losses: Floats) -> None:
+    """Add what a server loses to the losses."""
+    if state.head[n] >= 0 or cluster.taken[n]:
+        losses[SERVERS] += sign
+    losses[TRAFFIC] += sign * max(0.0, state.traffic[n] - cluster.most_traffic)
+    losses[LOAD] -= sign * _load(cluster, state, n) ** 2
+
+
+@compiled
+def _add_job(cluster: ClusterArrays, state: SearchState, j: int, sign: int, losses: Floats) -> None:
+    """Add what a job loses, placed or not, to the losses."""
+    c, first = cluster.of_class[j], cluster.first_piece[j]
+    pieces, kept = state.pieces[j], 0
+    for h in range(cluster.first_home[j], cluster.first_home[j + 1]):
+        for p in range(first, first + pieces):
+            if state.server[p] == cluster.home[h]:
+                kept += min(state.units[p] * cluster.unit_tasks[j], cluster.home_tasks[h])
+    losses[MIGRATIONS] -= sign * kept
+    if kept < cluster.running[j]:
+        losses[MOVED] += sign
+        losses[VALUE] += sign * cluster.restart[j]
+    if pieces == 0:
+        losses[MISSING] += sign * (cluster.priority[c] == MUST)
+        return
+    losses[VALUE] -= sign * cluster.worth[c]
+    losses[SLOWDOWN] += sign * cluster.slower[c, pieces]
+    if cluster.fewest[c] >= 0:
+        losses[SPREAD] += sign * (pieces - cluster.fewest[c])
+    for p in range(first + 1, first + pieces):
+        rack = cluster.rack[state.server[p]]
+        other = first
+        while other < p and cluster.rack[state.server[other]] != rack:
+            other += 1
+        if other == p:
+            losses[RACKS] += sign
+
+
+@compiled
+def _add_piece(cluster: ClusterArrays, state: SearchState, j: int, n: int, units: int) -> None:
+    """Place one more piece of a job on a server."""
+    c, p = cluster.of_class[j], cluster.first_piece[j] + state.pieces[j]
+    state.pieces[j] += 1
+    state.server[p], state.units[p] = n, units
+    for r in range(cluster.free.shape[1]):
+        state.left[n, r] -= units * cluster.demand[c, r]
+    state.traffic[n] += units * cluster.rate[c]
+    first = state.head[n]
+    state.following[p], state.before[p], state.head[n] = first, -1, p
+    if first >= 0:
+        state.before[first] = p
+
+
+@compiled
+def _remove(cluster: ClusterArrays, state: SearchState, j: int) -> None:
+    """Take all pieces of a job off their servers."""
+    c, first = cluster.of_class[j], cluster.first_piece[j]
+    for p in range(first, first + state.pieces[j]):
+        n, units = state.server[p], state.units[p]
+        for r in range(cluster.free.shape[1]):
+            state.left[n, r] += units * cluster.demand[c, r]
+        state.traffic[n] -= units * cluster.rate[c]
+        before, following = state.before[p], state.following[p]
+        if before >= 0:
+            state.following[before] = following
+        else:
+            state.head[n] = following
+        if following >= 0:
+            state.before[following] = before
+    state.pieces[j] = 0
+
+
+@compiled
+def _enqueue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
+    """Add a job to the waiting jobs of its class."""
+    c = cluster.of_class[j]
+    at = cluster.first_of_class[c] + state.waiting[c]
+    state.queue[at], state.place[j] = j, at
+    if state.waiting[c] == 0:
+        state.active[state.counts[ACTIVE]], state.active_at[c] = c, state.counts[ACTIVE]
+        state.counts[ACTIVE] += 1
+    state.waiting[c] += 1
+
+
+@compiled
+def _dequeue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
+    """Remove a job from the waiting jobs of its class; the last one takes its place."""
+    c = cluster.of_class[j]
+    state.waiting[c] -= 1
+    last = state.queue[cluster.first_of_class[c] + state.waiting[c]]
+    state.queue[state.place[j]], state.place[last] = last, state.place[j]
+    if state.waiting[c] == 0:
+        state.counts[ACTIVE] -= 1
+        other = state.active[state.counts[ACTIVE]]
+        state.active[state.active_at[c]], state.active_at[other] = other, state.active_at[c]
+
+
+@compiled
+def start(cluster: ClusterArrays, state: SearchState, pieces: Ints, server: Ints, units: Ints) -> None:
+    """Place pieces in an empty state; all other jobs that can run wait."""
+    for j in range(len(pieces)):
+        if pieces[j] == 0 and cluster.most[cluster.of_class[j]] > 0:
+            _enqueue(cluster, state, j)
+        for p in range(cluster.first_piece[j], cluster.first_piece[j] + pieces[j]):
+            _add_piece(cluster, state, j, server[p], units[p])
+        _add_job(cluster, state, j, 1, state.total)
+    for n in range(len(state.head)):
+        _add_server(cluster, state, n, 1, state.total)
+
+
+@compiled
+def _add_near(state: SearchState, n: int) -> None:
+    """Add a server to those of the step, unless it is there or they are many."""
+    count = state.counts[NEAR]
+    if state.at[n] < 0 and count < MAX_NEAR:
+        state.near[count], state.at[n] = n, count
+        state.counts[NEAR] = count + 1
+
+
+@compiled
+def _choose(cluster: ClusterArrays, state: SearchState) -> None:
+    """Choose the servers of a step: each time, of two random ones the one with more residual capacity.
+
+    With some chance the other servers of one of its jobs come along, or where a job ran that has moved here.
     """
-
-    def __init__(self, arrays: PlacementArrays, scale: Floats, near: Neighbourhood) -> None:
-        self._arrays, self._near = arrays, near
-        count, (rows, _) = len(near.job), near.servers.shape
-        self._rows = np.arange(rows)
-        place = np.arange(count) - np.searchsorted(near.row, self._rows)[near.row]
-        steps = int(place.max(initial=-1)) + 1
-
-        def queue(figures: NDArray[Scalar], rest: float) -> NDArray[Scalar]:
-            """Arrange an attribute of the jobs by insertion step and set of servers, padded by `rest`."""
-            filled = np.full((steps, rows, *figures.shape[1:]), rest, dtype=figures.dtype)
-            filled[place, near.row] = figures
-            return filled
-
-        unit = arrays.unit[near.job]
-        self._job = queue(near.job, -1)
-        self._unit = _by_resource(queue(unit, np.inf))
-        # No unit of what is not there fits; what a job does not ask for always does.
-        self._least = _by_resource(queue(np.where(unit > 0, unit / CAPACITY_TOLERANCE, -np.inf), np.inf))
-        self._weight = queue((unit / scale * near.weights[near.row]).sum(axis=1), 0.0)
-        self._home = queue(near.home, -1)
-        self._only_used = queue(near.only_used, False)
-        self._some_home: Flags = np.asarray((self._home >= 0).any(axis=1))
-        self._some_only_used: Flags = np.asarray(self._only_used.any(axis=1))
-        self._units = queue(arrays.units[near.job], 1)
-        self._single: Flags = np.asarray((self._units == 1).all(axis=1))
-        self._left = near.left.copy()
-        self._score = np.einsum("rgh,gr->gh", near.left / scale[:, None, None], near.weights)
-        self._penalty = near.penalty.copy()
-        self._allowed: Flags | None = None if arrays.allowed.all() else arrays.allowed[:, near.servers]
-        self._found: list[tuple[Ints, Ints, Ints]] = []
-
-    def run(self) -> Pieces:
-        """Insert all jobs, each completely or not at all; return how many of its units are on each server."""
-        for step in range(len(self._job)):
-            check_time()
-            if self._single[step]:
-                self._insert_units(step)
-            else:
-                self._insert_tasks(step)
-        if not self._found:
-            none = np.zeros(0, dtype=np.int64)
-            return Pieces(none, none, none)
-        job, server, units = (np.concatenate(parts) for parts in zip(*self._found, strict=True))
-        return Pieces(job, server, units)
-
-    def _rank(self, step: int, fits: Flags) -> Floats:
-        """Return the rank of each server for the job of its set, shape (G, H); infinite if it does not fit.
-
-        The minimum rank is best.
-        """
-        if self._allowed is not None:
-            fits &= self._allowed[self._arrays.kind[self._job[step]], self._rows]
-        if self._some_only_used[step]:
-            fits &= (self._penalty == 0) | ~self._only_used[step][:, None]
-        rank = np.where(fits, self._score + self._penalty, np.inf)
-        if self._some_home[step]:
-            homes = np.flatnonzero(self._home[step] >= 0)
-            rank[homes, self._home[step, homes]] -= 4 * LAST_PENALTY
-        return rank
-
-    def _insert_units(self, step: int) -> None:
-        """Insert the step-th job of every set of servers, if each of these jobs has one unit only."""
-        amounts = self._unit[step]
-        rank = self._rank(step, (self._least[step] <= self._left).all(axis=0))
-        columns = rank.argmin(axis=1)
-        rows = np.flatnonzero(rank[self._rows, columns] < np.inf)
-        columns = columns[rows]
-        self._left[:, rows, columns] -= amounts[:, rows, 0]
-        self._score[rows, columns] -= self._weight[step, rows]
-        self._penalty[rows, columns] = 0.0
-        self._note(step, rows, columns, np.ones(len(rows), dtype=np.int64))
-
-    def _insert_tasks(self, step: int) -> None:
-        """Insert the step-th job of every set, of any number of units, on the servers that hold most."""
-        amounts, units = self._unit[step], self._units[step]
-        room = np.full(self._left.shape, np.inf)
-        np.divide(self._left * CAPACITY_TOLERANCE, amounts, out=room, where=amounts > 0)
-        counts = np.clip(np.floor(room.min(axis=0)), 0, units[:, None]).astype(np.int64)
-        rank = self._rank(step, counts > 0)
-        counts[rank == np.inf] = 0
-        # The server that holds most comes first, and of equal ones that with the lowest rank.
-        order = np.lexsort((rank, -counts), axis=1)
-        sorted_counts = np.take_along_axis(counts, order, axis=1)
-        before = np.cumsum(sorted_counts, axis=1) - sorted_counts
-        sorted_parts = np.clip(units[:, None] - before, 0, sorted_counts)
-        most = self._arrays.most[self._job[step]]
-        whole = (sorted_parts.sum(axis=1) == units) & ((sorted_parts > 0).sum(axis=1) <= most)
-        sorted_parts[~whole] = 0
-        parts = np.zeros_like(counts)
-        np.put_along_axis(parts, order, sorted_parts, axis=1)
-        rows, columns = np.nonzero(parts)
-        inserted = parts[rows, columns]
-        self._left[:, rows, columns] -= amounts[:, rows, 0] * inserted
-        self._score[rows, columns] -= self._weight[step, rows] * inserted
-        self._penalty[rows, columns] = 0.0
-        self._note(step, rows, columns, inserted)
-
-    def _note(self, step: int, rows: Ints, columns: Ints, units: Ints) -> None:
-        self._found.append((self._job[step, rows], self._near.servers[rows, columns], units))
+    count = len(state.head)
+    size = min(2 + int(-math.log(1.0 - _draw(state)) * MEAN_MORE), MAX_NEAR)
+    together = _draw(state) < TOGETHER_CHANCE
+    for _ in range(2 * size):
+        if state.counts[NEAR] >= size:
+            break
+        n, other = int(_draw(state) * count), int(_draw(state) * count)
+        if _weighted(state.weights, state.left, other) > _weighted(state.weights, state.left, n):
+            n = other
+        _add_near(state, n)
+        p = state.head[n] if together else -1
+        while p >= 0:
+            j = cluster.owner[p]
+            home = cluster.home[cluster.first_home[j]] if cluster.running[j] > 0 else n
+            if home != n or state.pieces[j] > 1:
+                _add_near(state, home)
+                for q in range(cluster.first_piece[j], cluster.first_piece[j] + state.pieces[j]):
+                    _add_near(state, state.server[q])
+                break
+            p = state.following[p]
 
 
-def _by_resource(queue: Floats) -> Floats:
-    """Transpose demands of shape (steps, G, R) to (steps, R, G, 1), to compare with residual capacities."""
-    return np.ascontiguousarray(queue.transpose(0, 2, 1))[..., None]
+@compiled
+def _emptied(cluster: ClusterArrays, state: SearchState) -> int:
+    """Return which server of the step is to be emptied, one with little load; −1 for none."""
+    emptied, least = -1, np.inf
+    if cluster.counts_servers and _draw(state) < EMPTIED_CHANCE:
+        for h in range(state.counts[NEAR]):
+            n = state.near[h]
+            load = _load(cluster, state, n) * _draw(state)
+            if state.head[n] >= 0 and not cluster.taken[n] and load < least:
+                emptied, least = h, load
+    return emptied
 
 
-@dataclass(frozen=True)
-class SearchSettings:
-    """Parameters of the large-neighbourhood search.
+@compiled
+def _ruin(cluster: ClusterArrays, state: SearchState) -> None:
+    """Remove a random part of the jobs that are on the servers of the step alone."""
+    chance, emptied, old = _draw(state), _emptied(cluster, state), 0
+    for h in range(state.counts[NEAR]):
+        state.penalty[h] = CLOSED_PENALTY if h == emptied else 0.0
+        p = state.head[state.near[h]]
+        while p >= 0:
+            j = cluster.owner[p]
+            first = cluster.first_piece[j]
+            last, here = first + state.pieces[j], h == emptied or _draw(state) < chance
+            # A job has one piece on a server, so that the next piece of this server stays.
+            p = state.following[p]
+            for q in range(first, last):
+                here = here and state.at[state.server[q]] >= 0
+            if here:
+                k = state.counts[REMOVED]
+                state.counts[REMOVED] = k + 1
+                state.removed[k], state.old_pieces[k] = j, last - first
+                for q in range(first, last):
+                    state.old_server[old], state.old_units[old] = state.server[q], state.units[q]
+                    old += 1
+                _add_job(cluster, state, j, -1, state.loss)
+                _remove(cluster, state, j)
 
-    Attributes
-    ----------
-    least_servers, most_servers
-        Fewest and most servers of a set.
-    most_sets
-        Largest number of sets in one sweep.
-    alike_share
-        Share of sweeps whose sets have servers of one GPU model, as far as possible.
-    waste_share
-        Share of sweeps that prefer servers with residual capacity.
-    together_share
-        Share of sweeps that put the servers of a job with several into one set.
-    most_empty
-        One in so many sampled servers may be empty, if used servers are an objective.
-    steepness
-        Exponent of the random weights: the larger, the more one resource dominates.
-    noise
-        Standard deviation of the logarithm of random factors on job sizes.
-    by_density
-        Share of the sets in which jobs with the highest value for their size come first.
-    most_idle
-        Sweeps without improvement after which the search ends.
+
+@compiled
+def _add_entries(cluster: ClusterArrays, state: SearchState) -> None:
+    """List what is to be inserted, by ascending key.
+
+    It is the removed jobs, the classes of jobs that ran on the servers of the step, and other classes.
     """
+    removed, entries = state.counts[REMOVED], state.counts[REMOVED]
+    state.entry[:removed] = state.removed[:removed]
+    for h in range(state.counts[NEAR]):
+        n = state.near[h]
+        for k in range(cluster.first_resident[n], cluster.first_resident[n + 1]):
+            c = cluster.of_class[cluster.resident[k]]
+            if state.waiting[c] > 0:
+                state.entry[entries] = -1 - c
+                entries += 1
+    residents, count = entries, state.counts[ACTIVE]
+    first = int(_draw(state) * count)
+    for i in range(min(count, MAX_CLASSES)):
+        state.entry[entries] = -1 - state.active[(first + i) % count]
+        entries += 1
+    dense, noise = _draw(state) < DENSITY_CHANCE, NOISE * _draw(state)
+    for k in range(entries):
+        j = state.entry[k]
+        if j < 0:
+            j = state.queue[cluster.first_of_class[-1 - j]]
+        c = cluster.of_class[j]
+        key = max(cluster.units[c] * _weighted(state.weights, cluster.demand, c), TIE_TOLERANCE)
+        if dense:
+            # Where a running job stays, it loses nothing.
+            key = (cluster.worth[c] + (cluster.restart[j] if k < residents else 0.0)) / key
+        key *= math.exp(noise * (_draw(state) + _draw(state) - 1.0))
+        state.key[k] = -2 * cluster.priority[c] - key / (1.0 + key)
+    state.counts[ENTRIES] = entries
 
-    least_servers: int = 3
-    most_servers: int = 12
-    most_sets: int = 128
-    alike_share: float = 0.3
-    waste_share: float = 0.5
-    together_share: float = 0.5
-    most_empty: int = 6
-    steepness: float = 1.5
-    noise: float = 0.3
-    by_density: float = 0.5
-    most_idle: int = 1000
+
+@compiled
+def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
+    """Place a job on the servers of the step, whole or not at all; return whether it was placed.
+
+    The server with the most room comes first, so that it uses few. Of these that with the least weighted
+    residual capacity is best; its current one is better, an empty one worse.
+    """
+    c = cluster.of_class[j]
+    left, near = cluster.units[c], state.counts[NEAR]
+    for h in range(near):
+        n = state.near[h]
+        room = left if cluster.allowed[cluster.kind[c], n] else 0
+        for r in range(cluster.free.shape[1]):
+            if room * cluster.demand[c, r] > state.left[n, r] * CAPACITY_TOLERANCE:
+                room = max(0, int(state.left[n, r] * CAPACITY_TOLERANCE / cluster.demand[c, r]))
+        if room > 0 and state.head[n] < 0 and not cluster.taken[n] and cluster.only_used[c]:
+            room = 0
+        state.room[h] = room
+    while left > 0 and state.pieces[j] < cluster.most[c]:
+        best, best_room, best_rank = -1, 1, np.inf
+        for h in range(near):
+            room = min(state.room[h], left)
+            if room < best_room:
+                continue
+            n = state.near[h]
+            rank = state.penalty[h] + _weighted(state.weights, state.left, n)
+            if cluster.counts_servers and state.head[n] < 0 and not cluster.taken[n]:
+                rank += OPENING_PENALTY
+            for k in range(cluster.first_home[j], cluster.first_home[j + 1]):
+                if cluster.home[k] == n:
+                    rank -= HOME_BONUS
+            if room > best_room or rank < best_rank:
+                best, best_room, best_rank = h, room, rank
+        if best < 0:
+            break
+        _add_piece(cluster, state, j, state.near[best], best_room)
+        state.room[best] = 0
+        left -= best_room
+    if left > 0 and state.pieces[j] > 0:
+        _remove(cluster, state, j)
+    return left == 0
 
 
-SETTINGS = SearchSettings()
+@compiled
+def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
+    """Insert what is listed, in order: of a class as many jobs as fit."""
+    for k in np.argsort(state.key[: state.counts[ENTRIES]]):
+        entry = state.entry[k]
+        if entry >= 0:
+            insert(cluster, state, entry)
+            continue
+        c = -1 - entry
+        while state.waiting[c] > 0:
+            j = state.queue[cluster.first_of_class[c] + state.waiting[c] - 1]
+            if not insert(cluster, state, j):
+                break
+            state.loss[MISSING] -= cluster.priority[c] == MUST
+            if cluster.running[j] > 0:
+                state.loss[MOVED] -= 1
+                state.loss[VALUE] -= cluster.restart[j]
+            _dequeue(cluster, state, j)
+            state.inserted[state.counts[INSERTED]] = j
+            state.counts[INSERTED] += 1
+
+
+@compiled
+def _is_accepted(cluster: ClusterArrays, state: SearchState, temperature: Floats) -> bool:
+    """Return whether the result of a step is feasible, and no worse or, by chance, not much worse."""
+    if state.loss[MOVED] > 0 and state.total[MOVED] + state.loss[MOVED] > cluster.most_moved:
+        return False
+    for o in cluster.order:
+        if abs(state.loss[o]) > TIE_TOLERANCE * max(1.0, abs(state.total[o])):
+            return state.loss[o] < -temperature[o] * math.log(1.0 - _draw(state))
+    return True
+
+
+@compiled
+def _undo(cluster: ClusterArrays, state: SearchState) -> None:
+    """Restore the placement before the step."""
+    for k in range(state.counts[INSERTED]):
+        _remove(cluster, state, state.inserted[k])
+        _enqueue(cluster, state, state.inserted[k])
+    for k in range(state.counts[REMOVED]):
+        _remove(cluster, state, state.removed[k])
+    old = 0
+    for k in range(state.counts[REMOVED]):
+        for _ in range(state.old_pieces[k]):
+            _add_piece(cluster, state, state.removed[k], state.old_server[old], state.old_units[old])
+            old += 1
+
+
+@compiled
+def _begin(cluster: ClusterArrays, state: SearchState) -> None:
+    """Choose the weights of the resources and the servers of a step."""
+    state.counts[NEAR:ACTIVE] = 0
+    state.loss[:] = 0.0
+    for r in range(len(state.weights)):
+        state.weights[r] = -math.log(1.0 - _draw(state)) * cluster.scarcity[r] * cluster.by_scale[r]
+    _choose(cluster, state)
+
+
+@compiled
+def anneal(cluster: ClusterArrays, state: SearchState, temperature: Floats, steps: int) -> None:
+    """Make some steps of ruin and recreate at one temperature of each loss."""
+    for _ in range(steps):
+        _begin(cluster, state)
+        for h in range(state.counts[NEAR]):
+            _add_server(cluster, state, state.near[h], -1, state.loss)
+        _ruin(cluster, state)
+        _add_entries(cluster, state)
+        _recreate(cluster, state)
+        for k in range(state.counts[REMOVED]):
+            _add_job(cluster, state, state.removed[k], 1, state.loss)
+        for k in range(state.counts[INSERTED]):
+            _add_job(cluster, state, state.inserted[k], 1, state.loss)
+        for h in range(state.counts[NEAR]):
+            _add_server(cluster, state, state.near[h], 1, state.loss)
+            state.at[state.near[h]] = -1
+        if _is_accepted(cluster, state, temperature):
+            state.total[:] += state.loss
+            for k in range(state.counts[REMOVED]):
+                if state.pieces[state.removed[k]] == 0:
+                    _enqueue(cluster, state, state.removed[k])
+        else:
+            _undo(cluster, state)
+
+
+def first_state(cluster: ClusterArrays, pieces: tuple[Ints, Ints, Ints]) -> SearchState:
+    """Return the state of a placement, given by the pieces of each job, their servers and their units."""
+    (classes, resources), servers = cluster.demand.shape, len(cluster.free)
+    jobs, most = len(cluster.of_class), len(cluster.owner)
+    entries = 2 * jobs + classes
+    sizes = {
+        **dict.fromkeys(("server", "units", "following", "before", "old_server", "old_units"), most),
+        **dict.fromkeys(("pieces", "queue", "place", "removed", "inserted", "old_pieces"), jobs),
+        **dict.fromkeys(("waiting", "active", "active_at"), classes),
+        **{"counts": ACTIVE + 1, "near": MAX_NEAR, "room": MAX_NEAR, "entry": entries},
+    }
+    floats = {"weights": resources, "penalty": MAX_NEAR, "key": entries, "draws": DRAWS}
+    state = SearchState(
+        **{name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()},
+        **{name: np.zeros(size) for name, size in floats.items()},
+        left=cluster.free.copy(),
+        traffic=cluster.load.copy(),
+        head=np.full(servers, -1),
+        at=np.full(servers, -1),
+        loss=np.zeros(len(LOSSES)),
+        total=np.zeros(len(LOSSES)),
+    )
+    start(cluster, state, *pieces)
+    return state
 
 
 def improve(
@@ -229,246 +536,45 @@ def improve(
     options: SolveOptions,
     clock: Clock,
     stop: Callable[[tuple[float, ...]], bool],
-    settings: SearchSettings = SETTINGS,
+    steps_per_server: int = STEPS_PER_SERVER,
 ) -> list[JobPlacement]:
-    """Improve a feasible plan by large-neighbourhood search, lexicographically in its objectives.
+    """Improve a plan by local search, lexicographically in its objectives.
 
-    It ends at the time limit, when the plan is good enough, or after many sweeps without improvement.
+    It ends after a number of steps, at the time limit, or when the plan is good enough. The sooner of the
+    first two sets the temperature.
 
     Parameters
     ----------
+    plan
+        Feasible, but for required jobs that are not placed. The result has fewer of these, or none.
     options
         Solve options, of which the seed is used.
     stop
         Returns whether a plan with these values is good enough.
     """
-    try:
-        with clock.enforced():
-            search = _Search(PlacementArrays(formulation, plan), settings, options.seed or 0)
-    except OutOfTimeError:
-        return list(plan)
-    first, losses = formulation.evaluate(plan), search.total()
-    idle, values = 0, first
-    while idle < settings.most_idle and not stop(values):
-        try:
-            with clock.enforced():
-                check_time()
-                better = search.sweep()
-        except OutOfTimeError:
-            break
-        idle = 0 if better else idle + 1
-        if better:
-            # Where an objective is to be maximised, its loss is negative.
-            won = zip(formulation.objectives, first, losses - search.total(), strict=True)
-            values = tuple(float(v - less if o.sense == "min" else v + less) for o, v, less in won)
-    return search.plan()
-
-
-class _Search:
-    """State of the large-neighbourhood search: the current placement and its objective values."""
-
-    def __init__(self, arrays: PlacementArrays, settings: SearchSettings, seed: int) -> None:
-        self.arrays, self.settings = arrays, settings
-        self.losses = ObjectiveLosses(arrays)
-        self.pieces = arrays.start
-        self._rng = np.random.default_rng(seed)
-        names = arrays.formulation.instance.objectives
-        self._scale = np.where(arrays.free.any(axis=0), np.abs(arrays.free).mean(axis=0), 1.0)
-        demand = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE_TOLERANCE)
-        self._asked = demand / max(demand.sum(), TIE_TOLERANCE)
-        self._size = arrays.unit * arrays.units[:, None] / self._scale
-        self._counts_servers = "servers" in names
-        self._migrations = arrays.formulation.instance.moves_count
-        first = [name for name in names if name in ("value", "servers")]
-        # A job that adds nothing must not make a server used.
-        gains = (arrays.worth > 0) if first[:1] == ["value"] else np.zeros(len(arrays.worth), dtype=bool)
-        self._only_used = ~gains & ~arrays.must if self._counts_servers else np.zeros_like(arrays.must)
-        self._priority = np.where(arrays.must, 2, 1 * gains)
-        models: dict[str | None, int] = {}
-        servers = arrays.formulation.servers.values()
-        self._model = np.array([models.setdefault(s.gpu_model, len(models)) for s in servers])
-
-    def plan(self) -> list[JobPlacement]:
-        """Return the current plan: the placement of each job."""
-        return self.arrays.plan(self.pieces)
-
-    def total(self) -> Floats:
-        """Return the objective values of the current plan, all to be minimised, up to constants."""
-        jobs, servers = np.zeros(len(self.arrays.units), int), np.zeros(len(self.arrays.names), int)
-        return self.losses.of(self.pieces, jobs, servers, 1)[:, 0]
-
-    def sweep(self) -> bool:
-        """Ruin and recreate many disjoint sets of servers; return whether the objectives of any improved."""
-        arrays, pieces = self.arrays, self.pieces
-        left = arrays.left(pieces)
-        servers = self._sets(left)
-        rows = len(servers)
-        row_of_server = np.full(len(arrays.names), rows)
-        row_of_server[servers] = np.arange(rows)[:, None]
-        emptied = self._emptied(servers, left)
-        row_of_job = self._removed_jobs(row_of_server, rows, emptied)
-        removed = row_of_job[pieces.job] < rows
-        stays = pieces.where(~removed)
-        near = self._neighbourhood(servers, row_of_job, stays, emptied)
-        inserted = Insertion(arrays, self._scale, near).run()
-        return self._accept(stays, pieces.where(removed), inserted, row_of_job, row_of_server, rows)
-
-    def _sets(self, left: Floats) -> Ints:
-        """Return G random disjoint sets of H servers each as server indices, shape (G, H)."""
-        rng, settings, count = self._rng, self.settings, len(left)
-        key = rng.random(count)
-        used = self.arrays.taken.copy()
-        used[self.pieces.server] = True
-        if rng.random() < settings.waste_share:
-            key -= rng.random(count) * (used & (left > TIE_TOLERANCE * self._scale).any(axis=1))
-        if rng.random() < settings.together_share:
-            self._bring_together(key)
-        if self._counts_servers and used.any() and not self._useful_jobs_are_unplaced:
-            # Of those that hold nothing a few will do.
-            too_many = (~used).sum() * rng.random(count) * settings.most_empty > used.sum()
-            key[~used & too_many] = np.inf
-        drawn = np.argsort(key)[: int((key < np.inf).sum())]
-        size = min(len(drawn), int(rng.integers(settings.least_servers, settings.most_servers + 1)))
-        sets = min(len(drawn) // size, settings.most_sets)
-        drawn = drawn[: sets * size]
-        if rng.random() < settings.alike_share:
-            drawn = drawn[np.argsort(self._model[drawn], kind="stable")]
-        return drawn.reshape(sets, size)
-
-    def _bring_together(self, key: Floats) -> None:
-        """Give all servers of some multi-server jobs the same sort key, so that they come into one set."""
-        job, server = self.pieces.job, self.pieces.server
-        several = np.flatnonzero(np.append(job[1:] == job[:-1], False))
-        for at in self._rng.permutation(several)[: len(key) // 4]:
-            key[server[at + 1]] = key[server[at]]
-
-    def _removed_jobs(self, row_of_server: Ints, rows: int, emptied: Ints) -> Ints:
-        """Return the set of servers into which each job is reinserted, (J,); `rows` if not removed."""
-        rng, pieces, count = self._rng, self.pieces, len(self.arrays.units)
-        row_of_job = np.full(count, rows)
-        if len(pieces.job):
-            first = np.flatnonzero(np.append(True, pieces.job[1:] != pieces.job[:-1]))
-            row_of_piece = row_of_server[pieces.server]
-            lowest, highest = (f.reduceat(row_of_piece, first) for f in (np.minimum, np.maximum))
-            placed = pieces.job[first]
-            row_of_job[placed] = np.where(lowest == highest, lowest, rows)
-        kept = rng.random(rows + 1)
-        stays = rng.random(count) < kept[row_of_job]
-        stays[pieces.job[np.isin(pieces.server, emptied)]] = False
-        row_of_job[stays] = rows
-        return self._with_unplaced(row_of_job, rows)
-
-    def _emptied(self, servers: Ints, left: Floats) -> Ints:
-        """Return the server of each set that is to be emptied, one with little load, (G, 1); -1 for none."""
-        if not self._counts_servers:
-            return np.full((len(servers), 1), -1)
-        load = self._load(left)[servers]
-        load[(load == 0) | self.arrays.taken[servers]] = np.inf
-        column = (load * self._rng.random(servers.shape)).argmin(axis=1)
-        return np.take_along_axis(servers, column[:, None], axis=1)
-
-    def _load(self, left: Floats) -> Floats:
-        """Return the mean utilisation of each server, weighted by total demand per resource, shape (N,)."""
-        return np.asarray(((self.arrays.free - left) / self._scale) @ self._asked)
-
-    @property
-    def _unplaced(self) -> Flags:
-        """Mask of the unplaced jobs that could be placed, shape (J,)."""
-        waits = self.arrays.movable & (self.arrays.most > 0)
-        waits[self.pieces.job] = False
-        return waits
-
-    @property
-    def _useful_jobs_are_unplaced(self) -> bool:
-        """Whether any unplaced job is required or has positive value under the leading objective."""
-        return bool((self._priority[self._unplaced] > 0).any())
-
-    def _with_unplaced(self, row_of_job: Ints, rows: int) -> Ints:
-        """Assign some of the unplaced jobs to random sets of servers, in `row_of_job`, shape (J,)."""
-        waiting = self._rng.permutation(np.flatnonzero(self._unplaced))
-        waiting = waiting[: max(10 * rows, int((row_of_job < rows).sum()))]
-        row_of_job[waiting] = self._rng.integers(0, rows, len(waiting))
-        return row_of_job
-
-    def _neighbourhood(self, servers: Ints, row_of_job: Ints, stays: Pieces, emptied: Ints) -> Neighbourhood:
-        """Return the destroyed solution: residual capacities without removed jobs, and jobs to reinsert."""
-        arrays, (rows, size) = self.arrays, servers.shape
-        weights = self._rng.exponential(size=(rows, len(self._scale))) ** self.settings.steepness
-        weights /= weights.sum(axis=1, keepdims=True)
-        job, row = self._queue(row_of_job, weights)
-        left = arrays.left(stays)[servers].transpose(2, 0, 1)
-        home = np.full(len(job), -1)
-        if self._migrations:
-            # A last entry for jobs that are nowhere now, whose home is -1.
-            column, row_of_server = (np.full(len(arrays.names) + 1, -1) for _ in range(2))
-            column[servers], row_of_server[servers] = np.arange(size), np.arange(rows)[:, None]
-            at = self.losses.home[job]
-            home = np.where(row_of_server[at] == row, column[at], -1)
-        penalty = self._penalties(servers, left, weights, stays, emptied)
-        return Neighbourhood(servers, left, weights, penalty, job, row, home, self._only_used[job])
-
-    def _queue(self, row_of_job: Ints, weights: Floats) -> tuple[Ints, Ints]:
-        """Return the jobs to reinsert and their sets of servers, in order of insertion.
-
-        The order within a set is by size or by value per size, randomised; required jobs come first.
-        """
-        rng, settings, rows = self._rng, self.settings, len(weights)
-        job: Ints = np.flatnonzero(row_of_job < rows)
-        row = row_of_job[job]
-        keys: Floats = (self._size[job] * weights[row]).sum(axis=1)
-        by_density: Flags = rng.random(size=(rows,)) < settings.by_density
-        density = self.arrays.worth[job] / np.maximum(keys, TIE_TOLERANCE)
-        keys = np.where(by_density[row], density, keys)
-        keys = keys * np.exp(settings.noise * rng.normal(size=(len(job),)))
-        order = np.lexsort((np.negative(keys), np.negative(self._priority[job]), row))
-        return job[order], row[order]
-
-    def _penalties(
-        self, servers: Ints, left: Floats, weights: Floats, stays: Pieces, emptied: Ints
-    ) -> Floats:
-        """Return the penalty of opening each empty server, shape (G, H): largest or smallest open first."""
-        if not self._counts_servers:
-            return np.zeros(servers.shape)
-        used = self.arrays.taken.copy()
-        used[stays.server] = True
-        score = np.einsum("rgh,gr->gh", left / self._scale[:, None, None], weights)
-        largest_first = self._rng.random((len(servers), 1)) < 0.5
-        opening = np.where(used[servers], 0.0, LAST_PENALTY - 2 * score * largest_first)
-        return np.where(servers == emptied, 2 * LAST_PENALTY, opening)
-
-    def _accept(
-        self, stays: Pieces, old: Pieces, new: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int
-    ) -> bool:
-        """Accept the reinserted jobs of each set that is no worse; return whether any set improved."""
-        arrays, after = self.arrays, stays.and_more(new)
-        before_losses = self.losses.of(self.pieces, row_of_job, row_of_server, rows)
-        better, worse = lexicographic_comparison(
-            self.losses.of(after, row_of_job, row_of_server, rows), before_losses
-        )
-        missing = np.ones(len(self.arrays.units), dtype=bool)
-        missing[after.job] = False
-        if self._counts_servers and not self._useful_jobs_are_unplaced:
-            # What changes nothing else should bring loads together, so that a server gets empty at last.
-            loads = [self._load(arrays.left(pieces)) ** 2 for pieces in (self.pieces, after)]
-            before, now = (row_sums(row_of_server, of, rows + 1)[:rows] for of in loads)
-            worse |= ~better & (now < before)
-        worse[row_of_job[missing & self.arrays.must & (row_of_job < rows)]] = True
-        takes = np.append(~worse, False)
-        kept = old.where(~takes[row_of_job[old.job]])
-        self.pieces = stays.and_more(kept).and_more(new.where(takes[row_of_job[new.job]]))
-        return bool((better & ~worse).any())
-
-
-def lexicographic_comparison(new: Floats, old: Floats) -> tuple[Flags, Flags]:
-    """Return the columns of `new` that are lexicographically less than those of `old`, and the greater ones.
-
-    Rows are objectives, to be minimised; both results are masks over the columns.
-    """
-    better = np.zeros(new.shape[1], dtype=bool)
-    worse = np.zeros(new.shape[1], dtype=bool)
-    for ours, theirs in zip(new, old, strict=True):
-        open_still = ~(better | worse)
-        slack = TIE_TOLERANCE * np.maximum(np.abs(theirs), TIE_TOLERANCE)
-        better |= open_still & (ours < theirs - slack)
-        worse |= open_still & (ours > theirs + slack)
-    return better, worse
+    arrays, values = PlacementArrays(formulation, plan), np.array(formulation.evaluate(plan))
+    best, done, began_s = arrays.pieces(), 0, clock.elapsed_s
+    steps, limit_s = steps_per_server * len(arrays.cluster.free), clock.remaining_s
+    random = np.random.default_rng(options.seed or 0)
+    signs = np.array([1 if objective.sense == "min" else -1 for objective in formulation.objectives])
+    with suppress(OutOfTimeError), clock.enforced():
+        check_time()
+        state = first_state(arrays.cluster, best)
+        # What exceeds the largest traffic so far counts as a loss.
+        cluster = arrays.cluster._replace(most_traffic=float(state.traffic.max()))
+        order, first = cluster.order[: len(signs) + 1], state.total.copy()
+        first[MISSING] = 0.0
+        scale = np.where(cluster.unit_loss > 0, cluster.unit_loss, 1.0)
+        least = state.total - first
+        while done < steps and not (least[MISSING] == 0 and stop(tuple(values + signs * least[order[1:]]))):
+            share = max(done / steps, (clock.elapsed_s - began_s) / limit_s if limit_s else 0.0)
+            cooling = FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** share
+            state.draws[:] = random.random(DRAWS)
+            anneal(cluster, state, cooling * cluster.unit_loss, STEPS_AT_ONCE)
+            done += STEPS_AT_ONCE
+            # Sums of many changes differ from each other in the last digits.
+            changes = np.round((state.total - first) / scale, 9) * scale
+            if changes[order].tolist() < least[order].tolist():
+                best, least = (state.pieces.copy(), state.server.copy(), state.units.copy()), changes
+            check_time()
+    return arrays.plan(*best)

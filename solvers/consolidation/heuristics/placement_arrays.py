@@ -1,174 +1,296 @@
-"""A placement as arrays: demands, capacities, pieces of jobs on servers, and contributions to objectives.
+"""A placement as arrays for compiled loops: demands by job class, pieces of jobs on servers, and what waits.
 
 A job with one group has as many units as tasks. A job with several groups is one unit, all of it on one
-server; if the plan has it on several servers, it is fixed there and reduces the free capacity.
-
-A part of a placement is a set of servers with the jobs that are on them alone. Objectives are sums over jobs
-and servers, so a lexicographic improvement of a part improves the plan. Only traffic is a maximum: there a
-part counts the excess over the largest traffic of the plan before.
+server; if the plan has it on several servers, it is fixed there and reduces the free capacity. The units of a
+job on one server are a piece. Jobs that differ in nothing but their names form a class.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....formulations.common.clock import check_time
+from ....formulations.common.objective import TIE_TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.common.arrays import Flags, Floats, Ints
-from ....instances.consolidation.job import PlacementJob
+from ....instances.consolidation.job import Group, PlacementJob
+
+LOSSES = (
+    *("missing", "value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"),
+    *("load", "moved"),
+)
+"""What a placement loses: required jobs that are missing; objectives, to be minimised; unequal loads; and
+running jobs that move or stop."""
+MISSING, VALUE, SPREAD, SERVERS, RACKS, MIGRATIONS, SLOWDOWN, TRAFFIC, LOAD, MOVED = range(len(LOSSES))
+SCARCITY_POWER = 8
+"""Power of a resource's total demand, relative to the capacity, in its weight."""
+MUST = 2
+"""Priority of jobs that must be placed."""
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Numbers of units (tasks, or a whole job) on servers: arrays with an entry per job and server.
+class ClusterArrays(NamedTuple):
+    """Constant data: N servers with R resources, and J jobs in C classes.
 
     Attributes
     ----------
-    job, server, units
-        Of each piece, shape (P,).
+    order
+        Losses in lexicographic order: missing jobs, objectives, and unequal loads where used servers count.
+    unit_loss
+        A typical loss of each sort, to which temperatures refer; (LOSSES,).
+    counts_servers
+        Whether used servers are an objective.
+    most_moved
+        Limit on running jobs that move or stop.
+    free
+        Capacity of each server for movable jobs, (N, R).
+    by_scale, scarcity
+        Reciprocal of each resource's mean capacity, and the weight of its scarcity, at most 1; (R,).
+    taken, rack, load
+        Whether a server counts as used in every plan, its rack, and its fixed traffic [Gbit/s]; (N,).
+    most_traffic
+        Traffic of a server beyond which it counts as a loss [Gbit/s].
+    demand, units, most, kind
+        Of each class: demand of a unit, (C, R), number of units, largest number of servers, and row of
+        `allowed`; (C,).
+    allowed
+        Eligible servers, (K, N).
+    worth, priority, only_used, fewest, rate
+        Of each class: value, rank of insertion, whether a job may not open a server, m_j if each further
+        server counts, else −1, and traffic of a unit; (C,).
+    slower
+        Value that a job of each class loses on 0, 1, … servers, (C, U + 1).
+    of_class, first_of_class
+        Class of each job, (J,); the waiting jobs of class c are in a list from first_of_class[c], (C + 1,).
+    first_piece
+        The pieces of job j are at first_piece[j]:first_piece[j + 1], (J + 1,).
+    owner
+        The job of each piece, (P,).
+    first_home, home, home_tasks
+        Servers on which tasks of job j run now, at first_home[j]:first_home[j + 1], and how many there.
+    first_resident, resident
+        Jobs with tasks that run on server n now, at first_resident[n]:first_resident[n + 1].
+    unit_tasks, running, restart
+        Tasks of a unit of each job, its running tasks, and its loss of value unless all stay; (J,).
     """
 
-    job: Ints
-    server: Ints
+    order: Ints
+    unit_loss: Floats
+    counts_servers: bool
+    most_moved: int
+    free: Floats
+    by_scale: Floats
+    scarcity: Floats
+    taken: Flags
+    rack: Ints
+    load: Floats
+    most_traffic: float
+    demand: Floats
     units: Ints
-
-    def where(self, kept: Flags) -> Pieces:
-        """Return the job–server entries selected by a mask, shape (P,)."""
-        return Pieces(self.job[kept], self.server[kept], self.units[kept])
-
-    def and_more(self, more: Pieces) -> Pieces:
-        """Return the union of these job–server entries and those of other jobs, sorted by job."""
-        job = np.concatenate([self.job, more.job])
-        order = np.argsort(job, kind="stable")
-        server, units = np.append(self.server, more.server), np.append(self.units, more.units)
-        return Pieces(job[order], server[order], units[order])
+    most: Ints
+    kind: Ints
+    allowed: Flags
+    worth: Floats
+    priority: Ints
+    only_used: Flags
+    fewest: Ints
+    rate: Floats
+    slower: Floats
+    of_class: Ints
+    first_of_class: Ints
+    first_piece: Ints
+    owner: Ints
+    first_home: Ints
+    home: Ints
+    home_tasks: Ints
+    first_resident: Ints
+    resident: Ints
+    unit_tasks: Ints
+    running: Ints
+    restart: Floats
 
 
 class PlacementArrays:
-    """Arrays of an instance with J jobs, N servers and R resources, and of an initial plan.
+    """Converts an instance and a plan to arrays, and pieces back to a plan.
 
     Attributes
     ----------
-    free
-        Free capacity of each server, shape (N, R).
-    unit
-        Demand of one unit of each job, shape (J, R).
-    units
-        Number of units of each job, shape (J,).
-    most
-        Largest number of servers of each job, shape (J,).
-    allowed, kind
-        Eligible servers, shape (K, N), and the row of each job in it, shape (J,).
-    worth, must
-        Value of each job, and whether it must be placed, shape (J,).
     movable
-        Jobs that are not fixed, shape (J,).
-    taken
-        Servers in use by fixed jobs, shape (N,).
-    load, rate
-        Traffic of fixed jobs on each server, shape (N,), and that of a unit of each job, shape (J,) [Gbit/s].
-    start
-        The pieces of the initial plan.
+        Jobs that are not fixed, (J,).
+    cluster
+        The constant data.
     """
 
     def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
         self.formulation = formulation
-        jobs, servers = formulation.instance.jobs, list(formulation.servers.values())
-        names = formulation.instance.resource_names
-        columns = {name: r for r, name in enumerate(names)}
-        self.names = [server.name for server in servers]
-        self._index = {name: n for n, name in enumerate(self.names)}
+        self._jobs, self._servers = formulation.instance.jobs, list(formulation.servers.values())
+        self._index = {server.name: n for n, server in enumerate(self._servers)}
+        self._resources = formulation.instance.resource_names
         self._entries = {entry.job: entry for entry in plan}
-        self.free = np.array([[server.available.get(name, 0.0) for name in names] for server in servers])
-        self.unit = np.zeros((len(jobs), len(names)))
-        self.units = np.array(
-            [1 if _is_one_unit(job) else job.task_groups[0].tasks for job in jobs], dtype=np.int64
+        self.movable = np.array(
+            [len(job.task_groups) == 1 or len(self._entries[job.name].used_servers) < 2 for job in self._jobs]
         )
-        self.worth = np.array([job.worth for job in jobs])
-        self.must = np.array([job.must_place for job in jobs])
-        self.load = np.array([server.traffic_gbit_per_s for server in servers])
-        self.rate = np.zeros(len(jobs))
-        self.most = self.units.copy()
-        for j, job in enumerate(jobs):
+        classes = self._classes()
+        self._first = [self._jobs[members[0]] for members in classes]
+        members = np.array([len(alike) for alike in classes])
+        of_class = np.zeros(len(self._jobs), dtype=np.int64)
+        of_class[[j for alike in classes for j in alike]] = np.repeat(np.arange(len(classes)), members)
+        by_server, by_class = self._by_server(), self._by_class()
+        demand = members * by_class["units"] @ by_class["demand"]
+        scarcity = demand / np.maximum(by_server["free"].sum(axis=0), TIE_TOLERANCE)
+        first_piece = _offsets(np.minimum(by_class["most"], by_class["units"])[of_class])
+        names, limit = formulation.instance.objectives, formulation.instance.max_moves
+        unit_loss = np.ones(len(LOSSES))
+        unit_loss[[VALUE, SLOWDOWN]] = by_class["worth"][of_class].mean()
+        unit_loss[[MISSING, TRAFFIC, LOAD]] = 0.0
+        self.cluster = ClusterArrays(
+            order=np.array([MISSING, *map(LOSSES.index, names), *([LOAD] if "servers" in names else [])]),
+            unit_loss=unit_loss,
+            counts_servers="servers" in names,
+            most_moved=len(self._jobs) if limit is None else limit,
+            most_traffic=math.inf,
+            scarcity=(scarcity / max(scarcity.max(), TIE_TOLERANCE)) ** SCARCITY_POWER,
+            of_class=of_class,
+            first_of_class=_offsets(members),
+            first_piece=first_piece,
+            owner=np.repeat(np.arange(len(self._jobs)), np.diff(first_piece)),
+            **by_server,
+            **by_class,
+            **self._by_job(),
+        )
+
+    def _classes(self) -> list[list[int]]:
+        """Return the positions of the jobs of each class: jobs alike in all, traffic too."""
+        classes: dict[object, list[int]] = {}
+        for number, (_, members) in enumerate(self.formulation.distinct_jobs):
             check_time()
-            for group in job.task_groups:
-                tasks = group.tasks if _is_one_unit(job) else 1
-                self.rate[j] += group.traffic_gbit_per_s * tasks
-                for name, amount in group.demand.items():
-                    self.unit[j, columns[name]] += amount * tasks
-            fewest = formulation.fewest(job)
-            if fewest is None or formulation.instance.spread_of(job) == "required":
-                self.most[j] = min(self.units[j], fewest or 0)
-        self._find_eligible()
-        self._find_pieces()
+            for j in members:
+                rates = tuple(group.traffic_gbit_per_s for group in self._jobs[j].task_groups)
+                classes.setdefault((number, rates, bool(self.movable[j])), []).append(j)
+        return list(classes.values())
 
-    def _find_eligible(self) -> None:
-        """Compute the distinct sets of eligible servers, and the index of each job's set."""
-        kinds: dict[object, int] = {}
-        rows: list[Flags] = []
-        kind = []
-        for job in self.formulation.instance.jobs:
-            if job.gpu_model not in kinds:
-                check_time()
-                kinds[job.gpu_model] = len(rows)
-                rows.append(np.zeros(len(self.names), dtype=bool))
-                rows[-1][[self._index[server.name] for server in self.formulation.eligible(job)]] = True
-            kind.append(kinds[job.gpu_model])
-        self.allowed, self.kind = np.array(rows), np.array(kind, dtype=np.int64)
+    def _by_server(self) -> dict[str, Any]:
+        """Return the arrays by server; fixed jobs reduce the free capacity."""
+        data, servers = self.formulation, self._servers
+        free = np.array([[server.available.get(name, 0.0) for name in self._resources] for server in servers])
+        taken = np.array([bool(server.in_use) for server in servers])
+        load = np.array([server.traffic_gbit_per_s for server in servers])
+        for j in np.flatnonzero(~self.movable).tolist():
+            for n, counts in self._on_servers(self._jobs[j]).items():
+                taken[n] = True
+                for group, count in zip(self._jobs[j].task_groups, counts, strict=True):
+                    load[n] += count * group.traffic_gbit_per_s
+                    free[n] -= count * self._demand(group)
+        racks: dict[str, int] = {}
+        mean = np.where(free.any(axis=0), np.abs(free).mean(axis=0), 1.0)
+        rack = np.array([racks.setdefault(data.rack_of(name), len(racks)) for name in self._index])
+        return {"free": free, "by_scale": 1.0 / mean, "taken": taken, "load": load, "rack": rack}
 
-    def _find_pieces(self) -> None:
-        """Read the units of jobs on servers from the plan; fixed jobs reduce the free capacity."""
-        self.movable = np.ones(len(self.units), dtype=bool)
-        self.taken = np.array([bool(server.in_use) for server in self.formulation.servers.values()])
-        pieces: list[tuple[int, int, int]] = []
-        for j, job in enumerate(self.formulation.instance.jobs):
-            entry = self._entries[job.name]
-            if _is_one_unit(job) and len(entry.used_servers) > 1:
-                self.movable[j] = False
-                self._fix(job, entry)
-                continue
-            for name in sorted(entry.used_servers, key=self._index.__getitem__):
-                tasks = entry.tasks[job.task_groups[0].name].get(name, 0)
-                pieces.append((j, self._index[name], 1 if _is_one_unit(job) else tasks))
-        table = np.array(pieces, dtype=np.int64).reshape(-1, 3)
-        self.start = Pieces(table[:, 0], table[:, 1], table[:, 2])
+    def _by_class(self) -> dict[str, Any]:
+        """Return the arrays by class of jobs."""
+        data, first = self.formulation, self._first
+        units = np.array([1 if len(job.task_groups) > 1 else job.task_groups[0].tasks for job in first])
+        fewest = np.array([data.fewest(job) or 0 for job in first])
+        rule = np.array([data.instance.spread_of(job) for job in first])
+        worth = np.array([job.worth for job in first], dtype=float)
+        must = np.array([data.must_place(job) for job in first])
+        names, most_units = data.instance.objectives, int(units.max())
+        # A job that adds nothing must not make a server used.
+        leading = [name for name in names if name in ("value", "servers")]
+        gains = (worth > 0) & (leading[:1] == ["value"])
+        models: dict[object, int] = {}
+        kind = np.array([models.setdefault(job.gpu_model, len(models)) for job in first])
+        allowed = np.zeros((len(models), len(self._servers)), dtype=bool)
+        for job, row in zip(first, kind.tolist(), strict=True):
+            allowed[row, [self._index[server.name] for server in data.eligible(job)]] = True
+        speeds = [[job.relative_speed(used) for used in range(1, most_units + 1)] for job in first]
+        slower = np.zeros((len(first), most_units + 1))
+        slower[:, 1:] = worth[:, None] * (1.0 - np.array(speeds))
+        return {
+            "demand": np.array([self._of_unit(job, self._demand) for job in first]),
+            "rate": np.array([self._of_unit(job, lambda group: group.traffic_gbit_per_s) for job in first]),
+            "units": units,
+            "most": np.where((fewest == 0) | (rule == "required"), np.minimum(units, fewest), units),
+            "fewest": np.where((fewest > 0) & (rule == "preferred"), fewest, -1),
+            "worth": worth,
+            "priority": np.where(must, MUST, 1 * gains),
+            "only_used": ~gains & ~must & ("servers" in names),
+            "slower": slower,
+            "kind": kind,
+            "allowed": allowed,
+        }
 
-    def _fix(self, job: PlacementJob, entry: JobPlacement) -> None:
-        columns = {name: r for r, name in enumerate(self.formulation.instance.resource_names)}
+    def _by_job(self) -> dict[str, Any]:
+        """Return the arrays by job, of what runs now."""
+        homes = [self._home(job) if self.movable[j] else {} for j, job in enumerate(self._jobs)]
+        home = np.array([n for tasks in homes for n in tasks], dtype=np.int64)
+        count = np.array([len(tasks) for tasks in homes])
+        restarts = self.formulation.restarts
+        return {
+            "first_home": _offsets(count),
+            "home": home,
+            "home_tasks": np.array([n for tasks in homes for n in tasks.values()], dtype=np.int64),
+            "first_resident": np.searchsorted(np.sort(home), np.arange(len(self._servers) + 1)),
+            "resident": np.repeat(np.arange(len(homes)), count)[np.argsort(home, kind="stable")],
+            "unit_tasks": np.array([int(self._of_unit(job, lambda _: 1)) for job in self._jobs]),
+            "running": np.array([sum(tasks.values()) for tasks in homes]),
+            "restart": np.array([restarts.get(job.name, 0.0) for job in self._jobs]),
+        }
+
+    def _demand(self, group: Group) -> Floats:
+        return np.array([group.demand.get(name, 0.0) for name in self._resources])
+
+    @staticmethod
+    def _of_unit(job: PlacementJob, of_task: Callable[[Group], Any]) -> Any:
+        """Return the sum of a figure over the tasks of one unit of a job."""
+        several = len(job.task_groups) > 1
+        return sum((group.tasks if several else 1) * of_task(group) for group in job.task_groups)
+
+    def _on_servers(self, job: PlacementJob) -> dict[int, list[int]]:
+        """Return the tasks of each group of a job on each server in the plan, in the order of servers."""
+        entry = self._entries[job.name]
+        return {
+            self._index[name]: [entry.tasks.get(group.name, {}).get(name, 0) for group in job.task_groups]
+            for name in sorted(entry.used_servers, key=self._index.__getitem__)
+        }
+
+    def _home(self, job: PlacementJob) -> dict[int, int]:
+        """Return the number of running tasks of a job by server."""
+        tasks: dict[int, int] = defaultdict(int)
         for group in job.task_groups:
-            for server, count in entry.tasks.get(group.name, {}).items():
-                n = self._index[server]
-                self.taken[n] = True
-                self.load[n] += count * group.traffic_gbit_per_s
-                for name, amount in group.demand.items():
-                    self.free[n, columns[name]] -= count * amount
+            for name, count in group.current.items():
+                tasks[self._index[name]] += count
+        return tasks
 
-    def left(self, pieces: Pieces) -> Floats:
-        """Return the residual capacity of each server under these units of jobs on servers, shape (N, R)."""
-        left = self.free.copy()
-        for r in range(left.shape[1]):
-            amounts = self.unit[pieces.job, r] * pieces.units
-            left[:, r] -= np.bincount(pieces.server, amounts, minlength=len(left))
-        return left
+    def pieces(self) -> tuple[Ints, Ints, Ints]:
+        """Return the plan as pieces: how many of each job, (J,), and the server and units of each, (P,)."""
+        counts = np.zeros(len(self._jobs), dtype=np.int64)
+        server, units = np.zeros((2, len(self.cluster.owner)), dtype=np.int64)
+        for j in np.flatnonzero(self.movable).tolist():
+            for n, tasks in self._on_servers(self._jobs[j]).items():
+                p = self.cluster.first_piece[j] + counts[j]
+                server[p], units[p] = n, tasks[0] if len(tasks) == 1 else 1
+                counts[j] += 1
+        return counts, server, units
 
-    def plan(self, pieces: Pieces) -> list[JobPlacement]:
-        """Return the plan with these units of jobs on servers; fixed jobs keep their entries."""
-        on: list[dict[str, int]] = [{} for _ in self.units]
-        for j, n, count in zip(
-            pieces.job.tolist(), pieces.server.tolist(), pieces.units.tolist(), strict=True
-        ):
-            on[j][self.names[n]] = count
+    def plan(self, counts: Ints, server: Ints, units: Ints) -> list[JobPlacement]:
+        """Return the plan with these pieces; fixed jobs keep their entries."""
         entries = []
-        for j, job in enumerate(self.formulation.instance.jobs):
-            entry = self._entries[job.name]
+        for j, job in enumerate(self._jobs):
+            entry, first = self._entries[job.name], int(self.cluster.first_piece[j])
             if self.movable[j]:
-                one = _is_one_unit(job)
+                pieces, several = range(first, first + int(counts[j])), len(job.task_groups) > 1
                 groups = {
-                    g.name: {n: g.tasks if one else c for n, c in on[j].items()} for g in job.task_groups
+                    group.name: {
+                        self._servers[server[p]].name: group.tasks if several else int(units[p])
+                        for p in pieces
+                    }
+                    for group in job.task_groups
                 }
                 # What has not moved stays the entry that it was.
                 entry = entry if entry.placed and entry.tasks == groups else entry_of(job, groups)
@@ -176,155 +298,6 @@ class PlacementArrays:
         return entries
 
 
-def _is_one_unit(job: PlacementJob) -> bool:
-    return len(job.task_groups) > 1
-
-
-class ObjectiveLosses:
-    """Objective values, to be minimised, of disjoint sets of servers and the jobs on them.
-
-    Parameters
-    ----------
-    arrays
-        The placement, whose formulation lists the objectives.
-    """
-
-    def __init__(self, arrays: PlacementArrays) -> None:
-        self.arrays = arrays
-        data, jobs = arrays.formulation, arrays.formulation.instance.jobs
-        self.names = data.instance.objectives
-        self._fewest = np.array([data.fewest(job) or 0 for job in jobs])
-        self._preferred = np.array([data.instance.spread_of(job) == "preferred" for job in jobs])
-        racks: dict[str, int] = {}
-        self._rack = np.array([racks.setdefault(data.rack_of(name), len(racks)) for name in arrays.names])
-        self._most_traffic = self._loads(arrays.start).max()
-        self._read_current()
-        if "slowdown" in self.names:
-            self._read_speeds()
-        self._of: dict[str, Callable[[Pieces, Ints, Ints, int], Floats]] = {
-            "value": self._value,
-            "spread": self._spread,
-            "servers": self._servers,
-            "racks": self._racks,
-            "migrations": self._migrations,
-            "slowdown": self._slowdown,
-            "traffic": self._traffic,
-        }
-
-    def of(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int) -> Floats:
-        """Return each objective's value on each disjoint set of servers and its jobs, (objectives, rows).
-
-        Parameters
-        ----------
-        pieces
-            All pieces of the plan.
-        row_of_job, row_of_server
-            Part of each job and server, shapes (J,) and (N,); equal to `rows` if in no part.
-        """
-        count = rows + 1
-        contributions = [self._of[name](pieces, row_of_job, row_of_server, count) for name in self.names]
-        return np.array(contributions)[:, :rows]
-
-    def _servers_of_jobs(self, pieces: Pieces) -> Ints:
-        return np.asarray(np.bincount(pieces.job, minlength=len(self.arrays.units)), dtype=np.int64)
-
-    def _value(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_server
-        gained = np.where(self._servers_of_jobs(pieces) > 0, self.arrays.worth, 0.0)
-        if self._restart.any():
-            kept = self._kept(pieces)
-            stay = np.bincount(pieces.job, kept, minlength=len(gained)) >= self._running
-            gained = gained - np.where(stay, 0.0, self._restart)
-        return -row_sums(row_of_job, gained, count)
-
-    def _spread(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_server
-        used = self._servers_of_jobs(pieces)
-        extra = np.where(self._preferred & (used > 0), used - self._fewest, 0)
-        return row_sums(row_of_job, extra, count)
-
-    def _servers(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_job
-        used = self.arrays.taken.copy()
-        used[pieces.server] = True
-        return row_sums(row_of_server, used, count)
-
-    def _racks(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_server
-        most = len(self._rack) + 1
-        both = np.unique(pieces.job * most + self._rack[pieces.server]) // most
-        extra = np.maximum(np.bincount(both, minlength=len(row_of_job)) - 1, 0)
-        return row_sums(row_of_job, extra, count)
-
-    def _read_current(self) -> None:
-        """Read the current (running) tasks of each job on each server, with a key for each pair."""
-        index = {name: n for n, name in enumerate(self.arrays.names)}
-        now: dict[int, int] = {}
-        self.home = np.full(len(self.arrays.units), -1)
-        self._tasks_per_unit = np.ones(len(self.arrays.units), dtype=np.int64)
-        for j, job in enumerate(self.arrays.formulation.instance.jobs):
-            tasks_by_server: dict[int, int] = {}
-            for group in job.task_groups:
-                for name, tasks in group.current.items():
-                    tasks_by_server[index[name]] = tasks_by_server.get(index[name], 0) + tasks
-            now |= {j * len(index) + n: tasks for n, tasks in sorted(tasks_by_server.items())}
-            self.home[j] = max(tasks_by_server, key=tasks_by_server.__getitem__, default=-1)
-            if len(job.task_groups) > 1:
-                self._tasks_per_unit[j] = sum(group.tasks for group in job.task_groups)
-        self._now_key = np.array(list(now), dtype=np.int64)
-        self._now_tasks = np.array(list(now.values()), dtype=np.int64)
-        data = self.arrays.formulation
-        self._restart = np.array([data.restarts.get(job.name, 0.0) for job in data.instance.jobs])
-        self._running = np.bincount(
-            self._now_key // len(index), self._now_tasks, minlength=len(self.arrays.units)
-        )
-
-    def _migrations(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_server
-        if not len(self._now_key):
-            return np.zeros(count)
-        return -row_sums(row_of_job[pieces.job], self._kept(pieces), count)
-
-    def _kept(self, pieces: Pieces) -> Ints:
-        """Return the number of tasks of each job–server entry that stay on their current server, (P,)."""
-        key = pieces.job * len(self._rack) + pieces.server
-        index = np.minimum(np.searchsorted(self._now_key, key), len(self._now_key) - 1)
-        current_tasks = np.where(self._now_key[index] == key, self._now_tasks[index], 0)
-        kept: Ints = np.minimum(pieces.units * self._tasks_per_unit[pieces.job], current_tasks)
-        return kept
-
-    def _read_speeds(self) -> None:
-        """Tabulate each job's relative loss of speed by number of servers; equal jobs share a table row."""
-        jobs = self.arrays.formulation.instance.jobs
-        most = int(self.arrays.units.max(initial=0))
-        rows: dict[object, int] = {}
-        table: list[list[float]] = []
-        self._speed_row = np.zeros(len(jobs), dtype=np.int64)
-        for j, job in enumerate(jobs):
-            key = tuple(sorted(job.speed_by_servers.items()))
-            if key not in rows:
-                rows[key] = len(table)
-                table.append([1 - job.relative_speed(used) for used in range(most + 1)])
-            self._speed_row[j] = rows[key]
-        self._slower = np.array(table)
-        self._slower[:, 0] = 0.0
-
-    def _slowdown(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_server
-        lost = self.arrays.worth * self._slower[self._speed_row, self._servers_of_jobs(pieces)]
-        return row_sums(row_of_job, lost, count)
-
-    def _loads(self, pieces: Pieces) -> Floats:
-        amounts = self.arrays.rate[pieces.job] * pieces.units
-        return self.arrays.load + np.bincount(pieces.server, amounts, minlength=len(self.arrays.load))
-
-    def _traffic(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
-        del row_of_job
-        excess = np.zeros(count)
-        np.maximum.at(excess, row_of_server, self._loads(pieces) - self._most_traffic)
-        return excess
-
-
-def row_sums(rows: Ints, figures: Floats | Ints | Flags, count: int) -> Floats:
-    """Return the sum of the values with the same row index, for each row, shape (count,)."""
-    return np.asarray(np.bincount(rows, figures, minlength=count), dtype=np.float64)
+def _offsets(counts: Ints) -> Ints:
+    """Return where the entries of each element begin in a list of all, and its length; shape (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -408,48 +408,6 @@ class PatternProgram:
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
 
-    def dive(self, goal: str, relaxed: RelaxationResult) -> Integers:
-        """Return the number of servers with each pattern, shape (columns,), by diving from the relaxation.
-
-        Patterns are fixed at their rounded-down values; then those closest to the next integer are rounded
-        up, and the relaxation of the residual problem is solved again.
-        """
-        import highspy
-
-        master, settled = self.master, list(self.levels)
-        numbers = np.array([c.what[0] if c.type == "server" else -1 for c in master.columns])
-        patterns = np.flatnonzero(numbers >= 0)
-        room = np.array([len(server.members) for server in master.classes.servers])
-        values = np.zeros(len(numbers))
-        if relaxed.values is not None:
-            values[: len(relaxed.values)] = relaxed.values
-        fixed = np.zeros(len(numbers))
-        highs = self._relaxation()
-        self._pass_columns(highs, master.columns, goal, settled)
-        while True:
-            fixed[patterns] = np.floor(values[patterns] + SETTINGS.integrality_tolerance)
-            rest = values - fixed
-            open_ = patterns[rest[patterns] > SETTINGS.integrality_tolerance]
-            if not len(open_) or self.clock.expired:
-                break
-            left = room - np.bincount(numbers[patterns], fixed[patterns], len(room)).astype(int)
-            raised = 0
-            for column in open_[np.argsort(-rest[open_], kind="stable")].tolist():
-                if left[numbers[column]] > 0 and raised <= SETTINGS.dive_share * len(open_):
-                    left[numbers[column]] -= 1
-                    fixed[column] += 1.0
-                    raised += 1
-            if not raised:
-                break
-            most = np.full(len(patterns), np.inf)
-            highs.changeColsBounds(len(patterns), patterns.astype(np.int32), fixed[patterns], most)
-            self._limit(highs)
-            highs.run()
-            if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-                break
-            values = np.array(highs.getSolution().col_value)
-        return fixed.astype(np.int64)
-
     def near_relaxation(
         self, goal: str, target: float, relaxed: RelaxationResult, start: Integers | None
     ) -> Integers | None:
