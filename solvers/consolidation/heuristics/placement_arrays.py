@@ -136,7 +136,7 @@ class PlacementArrays:
             [len(job.task_groups) == 1 or len(self._entries[job.name].used_servers) < 2 for job in self._jobs]
         )
         classes = self._classes()
-        self._first = [self._jobs[members[0]] for members in classes]
+        self._first = [members[0] for members in classes]
         members = np.array([len(alike) for alike in classes])
         of_class = np.zeros(len(self._jobs), dtype=np.int64)
         of_class[[j for alike in classes for j in alike]] = np.repeat(np.arange(len(classes)), members)
@@ -193,10 +193,11 @@ class PlacementArrays:
 
     def _by_class(self) -> dict[str, Any]:
         """Return the arrays by class of jobs."""
-        data, first = self.formulation, self._first
+        data, first = self.formulation, [self._jobs[j] for j in self._first]
         units = np.array([1 if len(job.task_groups) > 1 else job.task_groups[0].tasks for job in first])
         fewest = np.array([data.fewest(job) or 0 for job in first])
         rule = np.array([data.instance.spread_of(job) for job in first])
+        movable = self.movable[self._first]
         worth = np.array([job.worth for job in first], dtype=float)
         must = np.array([data.must_place(job) for job in first])
         names, most_units = data.instance.objectives, int(units.max())
@@ -215,10 +216,10 @@ class PlacementArrays:
             "demand": np.array([self._of_unit(job, self._demand) for job in first]),
             "rate": np.array([self._of_unit(job, lambda group: group.traffic_gbit_per_s) for job in first]),
             "units": units,
-            "most": np.where((fewest == 0) | (rule == "required"), np.minimum(units, fewest), units),
+            "most": movable * np.where((fewest > 0) & (rule != "required"), units, np.minimum(units, fewest)),
             "fewest": np.where((fewest > 0) & (rule == "preferred"), fewest, -1),
             "worth": worth,
-            "priority": np.where(must, MUST, 1 * gains),
+            "priority": np.where(must & movable, MUST, 1 * gains),
             "only_used": ~gains & ~must & ("servers" in names),
             "slower": slower,
             "kind": kind,
