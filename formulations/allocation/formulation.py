@@ -239,11 +239,17 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return certificate_fault(self.checked.resources, certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
-        """Return the certificate's dual price of each resource, by name; None if it has none."""
-        del plan
+        """Return the certificate's dual price of each resource, by name; None if it has none.
+
+        Prices of 0 are none, unless they prove the plan optimal: then no resource is scarce.
+        """
         if self.instance.objective == "makespan" or self.certificate_fault(certificate):
             return None
-        return read_prices(certificate)
+        prices = read_prices(certificate)
+        if any(prices.values()):
+            return prices
+        least = price_bound(self.checked, np.zeros(len(self.checked.resources)))
+        return prices if within(self.evaluate(plan)[0], least) else None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return a sentence with the marginal value of each scarce resource, and which to buy next."""

@@ -354,8 +354,6 @@ class TotalTimeSearch(IncumbentSearch):
             self.prices = np.zeros_like(dual.prices)
             self.priced = knapsack_bound(self.problem, self.prices)
         self.bound = self.priced
-        # Prices that the time did not suffice to find say nothing about what is scarce.
-        self.found_prices = bool(self.prices.any()) or not clock.expired
         self.searched_pairs = False
         self.note()
 

@@ -260,6 +260,8 @@ class ExactSettings:
         Steps of the search for the first patterns of one job class.
     most_stay_selections
         Ways to keep residents of a server, or a job in place, that are enumerated.
+    most_priced_selections
+        Of these, those that are kept for a server that has no table.
     most_table_cells
         Cells of the tables of one server pricing problem.
     most_priced_cells
@@ -327,6 +329,7 @@ class ExactSettings:
     columns_per_class_and_round: int = 4
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
+    most_priced_selections: int = 200
     most_table_cells: int = 150_000_000
     most_priced_cells: int = 2_500_000
     resting_rounds: int = 4

@@ -266,7 +266,7 @@ class _Relaxation:
         self.group = np.repeat(np.arange(len(order)), sizes)
         self.first = np.cumsum([0, *sizes])
         last = np.zeros((1, limit[resource] // self.cell + 1), dtype=np.int64)
-        self.table = self._completions(last if rest is None else rest.table)
+        self.table: Ints = self._completions(last if rest is None else rest.table)
         if rest is not None:
             self.weights = np.concatenate([self.weights, rest.weights])
             self.paid = np.concatenate([self.paid, rest.paid])

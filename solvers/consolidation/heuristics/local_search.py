@@ -138,7 +138,7 @@ def _draw(state: SearchState) -> float:
     """Return the next random number from [0, 1)."""
     cursor = state.counts[CURSOR]
     state.counts[CURSOR] = (cursor + 1) % len(state.draws)
-    return state.draws[cursor]
+    return float(state.draws[cursor])
 
 
 @compiled
@@ -417,7 +417,7 @@ def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
         left -= best_room
     if left > 0 and state.pieces[j] > 0:
         _remove(cluster, state, j)
-    return left == 0
+    return bool(left == 0)
 
 
 @compiled
@@ -449,7 +449,7 @@ def _is_accepted(cluster: ClusterArrays, state: SearchState, temperature: Floats
         return False
     for o in cluster.order:
         if abs(state.loss[o]) > TIE_TOLERANCE * max(1.0, abs(state.total[o])):
-            return state.loss[o] < -temperature[o] * math.log(1.0 - _draw(state))
+            return bool(state.loss[o] < -temperature[o] * math.log(1.0 - _draw(state)))
     return True
 
 

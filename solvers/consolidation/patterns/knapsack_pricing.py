@@ -193,7 +193,7 @@ class CoarseTable:
 
     def __init__(self, items: Sequence[Item], free: Ints, multipliers: Floats) -> None:
         largest = free.max(axis=0)
-        self.items = items
+        self.items, self.multipliers = items, multipliers
         self.axes = np.argsort(-multipliers * largest, kind="stable")[:2]
         self.others = multipliers.copy()
         self.others[self.axes] = 0.0
@@ -459,10 +459,15 @@ class SearchPricing:
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int
     ) -> list[_Priced]:
         """Return patterns of a server class from the coarse table, best first, with an upper bound on all."""
-        stays = resident_selections(self.classes, number, paid)
+        stays = resident_selections(self.classes, number, paid, table.multipliers)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
         bound, patterns = float(bounds.max()), list[_Priced]()
+        if len(stays) == SETTINGS.most_priced_selections:
+            # Some selections may be missing; with residents as items, Lagrange multipliers bound all.
+            server = self.classes.servers[number]
+            items = [*table.items, *(self._item(k, paid[k]) for k in server.residents)]
+            bound = multiplier_bound(items, np.array(server.free, dtype=float), table.multipliers)
         repair = PatternRepair(table.items)
         for index in np.argsort(-bounds, kind="stable")[:most].tolist():
             gain, stay = stays[tuple(free[index].tolist())]

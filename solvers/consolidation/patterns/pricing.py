@@ -510,14 +510,20 @@ class ServerPricing:
 
 
 def resident_selections(
-    classes: ClassTable, number: int, paid: Sequence[Floats]
+    classes: ClassTable, number: int, paid: Sequence[Floats], multipliers: Floats | None = None
 ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
     """Return the residents of a server class that best stay, with total price, by residual capacity.
+
+    Parameters
+    ----------
+    multipliers
+        Price of a unit of each resource, shape (R,). If given, of too many selections those are kept that
+        are worth most with the residual capacity at these prices.
 
     Raises
     ------
     TooLargeError
-        If there are too many selections.
+        If there are too many selections, and no prices to choose by.
     """
     server = classes.servers[number]
     selections: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
@@ -533,6 +539,10 @@ def resident_selections(
                 total = gain + float(paid[k][slot])
                 if min(rest) >= 0 and total > selections.get(rest, (-1.0, ()))[0]:
                     selections[rest] = total, (*pattern, (k, slot))
+        if multipliers is not None and len(selections) > SETTINGS.most_priced_selections:
+            worth = np.array(list(selections)) @ multipliers + [gain for gain, _ in selections.values()]
+            best, listed = np.argsort(-worth)[: SETTINGS.most_priced_selections], list(selections.items())
+            selections = dict(listed[index] for index in best.tolist())
         if len(selections) > SETTINGS.most_stay_selections:
             raise TooLargeError("a server has too many residents for exact classes")
     return selections

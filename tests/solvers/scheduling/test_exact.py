@@ -52,9 +52,9 @@ def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> N
     assert elementary < proven <= value
     assert outcome.message is not None
     assert "evaluations of the dual" in outcome.message
-    assert outcome.prices == formulation.prices(outcome.certificate, outcome.plan)
-    assert outcome.prices is not None
-    assert outcome.prices["gpu"] > 0
+    prices = formulation.prices(outcome.certificate, outcome.plan)
+    assert prices is not None
+    assert prices["gpu"] > 0
 
 
 def test_a_tiny_trace_without_preemption_is_solved() -> None:

@@ -22,7 +22,6 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.patterns.column_generation import (
     PatternProgram,
-    RelaxationResult,
     Smoothing,
     convex_combination,
     lagrangian_bound,
@@ -91,30 +90,6 @@ def test_a_known_bound_is_kept() -> None:
     known = program.relax("value")
     program.clock = Clock(0.0)
     assert program.relax("value", known).bound == known.bound
-
-
-def test_a_dive_is_whole_and_within_the_classes() -> None:
-    """No class carries more patterns than it has servers, and the relaxation is rounded down at least."""
-    classes = without_tables(generated(30, 80))
-    program = program_of(classes)
-    relaxed = program.relax("value")
-    assert relaxed.values is not None
-    times = program.dive("value", relaxed)
-    columns = program.master.columns
-    for number, members in enumerate(classes.servers):
-        own = [t for c, t in zip(columns, times, strict=True) if c.type == "server" and c.what[0] == number]
-        assert sum(own) <= len(members.members)
-    for place, value in enumerate(relaxed.values):
-        if columns[place].type == "server":
-            assert times[place] >= np.floor(value)
-        else:
-            assert times[place] == 0
-
-
-def test_without_values_a_dive_opens_no_pattern() -> None:
-    """There was no time for the first relaxation."""
-    classes = without_tables(generated(3, 9))
-    assert program_of(classes).dive("value", RelaxationResult(-12.0, None)).sum() == 0
 
 
 def prices(figure: float, **earlier: float) -> DualPrices:
