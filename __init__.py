@@ -120,7 +120,8 @@ if TYPE_CHECKING:
     from .solvers.common.result import Result as Result
     from .solvers.common.result import SolveError as SolveError
     from .solvers.common.result import SolveOptions as SolveOptions
-    from .solvers.scheduling.frontier_result import SchedulingFrontier as SchedulingFrontier
+    from .solvers.consolidation.frontier import MovesFrontier as MovesFrontier
+    from .solvers.scheduling.frontier import SchedulingFrontier as SchedulingFrontier
     from .solvers.staging.frontier_result import Frontier as Frontier
 
 _HOMES = {
@@ -138,13 +139,14 @@ _HOMES = {
     "Instance": "instances.common.base",
     "InstanceError": "instances.common.errors",
     "LossFit": "instances.allocation.fits",
+    "MovesFrontier": "solvers.consolidation.frontier",
     "OptionError": "instances.common.errors",
     "Prediction": "instances.prediction.provisioning.predict",
     "Record": "planner.batch.task",
     "RefusedError": "instances.common.errors",
     "Result": "solvers.common.result",
     "Scheduling": "instances.scheduling.builder",
-    "SchedulingFrontier": "solvers.scheduling.frontier_result",
+    "SchedulingFrontier": "solvers.scheduling.frontier",
     "SchedulingInstance": "instances.scheduling.instance",
     "SolveError": "solvers.common.result",
     "SolveOptions": "solvers.common.result",

@@ -31,13 +31,15 @@ def pareto(
     resource: str | None = None,
     least: float | None = None,
     most: float | None = None,
+    per: Literal["server", "rack"] | None = None,
 ) -> AnyFrontier:
     """Return the Pareto frontier of an instance under two objectives, with its certified error.
 
     Staging: cost against throughput. The instance's floor, limits, memory and budgets hold for every point;
     its objective plays no part. Allocation: mean completion time of the jobs against the hourly cost of the
     cluster; the instance's objective and budget play no part. Scheduling: mean completion time against the
-    size of the cluster, with the bound of each size.
+    size of the cluster, with the bound of each size. Consolidation: tasks moved against servers or racks
+    freed, with the bound of each number; no job is stopped.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def pareto(
         ε. Staging (1e-4 unless given): for every feasible plan there is a point at least as fast that costs
         at most 1/(1 − ε) times as much. Allocation (0.01): for every cluster there is a point that costs no
         more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. Scheduling
-        (0.1): the same of sizes. 0 asks for every breakpoint.
+        (0.1): the same of sizes. Consolidation (0.05): the same of moves. 0 asks for every breakpoint.
     most_usd
         Largest cost considered, in USD, or for allocation in USD per hour. By default staging stops at the
         instance's cost limit; where units are unlimited and there is no budget, at ten times the cost of the
@@ -59,7 +61,10 @@ def pareto(
         Allocation, scheduling: USD per hour of one unit, by resource; they go before those of the instance.
     resource, least, most
         Scheduling: the resource whose amount varies, and its smallest and largest amount; by default from
-        half of the current amount to twice as much.
+        half of the current amount to twice as much. Consolidation: the fewest and the most servers or racks
+        that are freed; by default from 1 to all on which tasks run.
+    per
+        Consolidation: whether servers or racks are freed; by default as the instance says, or servers.
 
     Raises
     ------
@@ -77,6 +82,7 @@ def pareto(
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
     given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "least": least, "most": most}
+    given["per"] = per
     given = {name: value for name, value in given.items() if value is not None and value != {}}
     if instance.kind not in FRONTIER_KINDS:
         raise OptionError(f"a frontier is for {_listed(FRONTIER_KINDS)} instances, not for {instance.kind}")

@@ -36,9 +36,7 @@ class FrontierOptions:
 
     file: Annotated[
         str,
-        typer.Argument(
-            help="An instance of staging, allocation or scheduling, or example:NAME.", show_default=False
-        ),
+        typer.Argument(help="An instance of any kind, or example:NAME.", show_default=False),
     ]
     output: Annotated[
         Path | None,
@@ -47,8 +45,9 @@ class FrontierOptions:
     error: Annotated[
         float | None,
         typer.Option(
-            help="Relative error, of staging in cost, else in mean completion time; 0 for every "
-            "breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1]"
+            help="Relative error, of staging in cost, of consolidation in moves, else in mean completion "
+            "time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1, of "
+            "consolidation 0.05]"
         ),
     ] = None
     most_usd: Annotated[
@@ -76,11 +75,23 @@ class FrontierOptions:
     ] = None
     least: Annotated[
         float | None,
-        typer.Option("--from", help="Scheduling: the smallest size. [default: half of what there is]"),
+        typer.Option(
+            "--from",
+            help="Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
+            "servers freed. [default: 1]",
+        ),
     ] = None
     most: Annotated[
         float | None,
-        typer.Option("--to", help="Scheduling: the largest size. [default: twice what there is]"),
+        typer.Option(
+            "--to",
+            help="Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
+            "servers freed. [default: all that are in use]",
+        ),
+    ] = None
+    per: Annotated[
+        Literal["server", "rack"] | None,
+        typer.Option(help="Consolidation: free servers or whole racks. [default: as the instance says]"),
     ] = None
     baselines: Annotated[
         str | None,
@@ -103,12 +114,13 @@ def pareto(run: FrontierOptions) -> None:
 
     Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
     Scheduling: mean completion time against the size of the cluster, and what no scheduler can beat.
+    Consolidation: tasks moved against servers or racks freed, each step with a plan of its own.
     """
     given = {"time_limit_s": run.time_limit, "threads": run.threads, "seed": run.seed}
     _, options = merged_options(None, given, [])
     wanted: dict[str, Any] = {"error": run.error, "most_usd": run.most_usd}
     wanted |= {"prices": read_prices(run.price or ()), "mix": run.mix}
-    wanted |= {"resource": run.resource, "least": run.least, "most": run.most}
+    wanted |= {"resource": run.resource, "least": run.least, "most": run.most, "per": run.per}
     instance = load(run.file, run.allow_outside)
     names = _baseline_names(instance, run.baselines, run.output)
     with working(f"{instance.name}: frontier", options, run.quiet):

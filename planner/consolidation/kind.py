@@ -1,7 +1,10 @@
 """Registration of consolidation: tables, pages, scenarios and export formats."""
 
-from ..kind import PlanFormat, PlannerKind
+from ...solvers.consolidation.frontier import MovesFrontier, find_frontier
+from ..kind import FrontierKind, PlanFormat, PlannerKind
 from .changes import changes, what_if
+from .frontier import MovesFrontierCheck, MovesFrontierPage, frontier_notes
+from .frontier import columns as frontier_columns
 from .kubernetes import kubernetes_lines, kubernetes_plan
 from .page import consolidation_parts
 from .plan import actions, as_data, columns, left_out, notes, to_carry_out
@@ -26,4 +29,13 @@ CONSOLIDATION = PlannerKind(
     actions=actions,
     changes=changes,
     what_if=what_if,
+    frontier=FrontierKind(
+        model=MovesFrontier,
+        find=find_frontier,
+        check=MovesFrontierCheck,
+        page=MovesFrontierPage,
+        columns=frontier_columns,
+        sentences=frontier_notes,
+        settings={"least": "a smallest size", "most": "a largest size", "per": "what is counted"},
+    ),
 )

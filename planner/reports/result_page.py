@@ -141,6 +141,7 @@ def write(
     """Write `frontier.html`, `.md`, `.csv` and `.json` into a folder, created if missing.
 
     A large document of thousands of plans is `frontier.json.gz` instead, which is read like the plain one.
+    Points that have results of their own are written beside it, so that each can be exported.
 
     Parameters
     ----------
@@ -160,6 +161,7 @@ def write(
         "frontier.md": frontier_markdown(frontier),
         "frontier.csv": to_csv(frontier),
         name: everything,
+        **{f"{step}.json": result.to_json() + "\n" for step, result in frontier.results().items()},
     }
     written = write_all(folder, texts)
     (folder / other).unlink(missing_ok=True)  # of an earlier run, of which the other files are gone

@@ -13,8 +13,13 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...instances.common.errors import InstanceError
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
-from ...solvers.scheduling.frontier import with_resource_amount
-from ...solvers.scheduling.frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
+from ...solvers.frontier import error_of
+from ...solvers.scheduling.frontier import (
+    SchedulingFrontier,
+    SizeBound,
+    SizePoint,
+    with_resource_amount,
+)
 from ..findings import Findings, FrontierCheck, figure_faults, order_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area, open_area

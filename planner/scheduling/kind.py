@@ -1,7 +1,6 @@
 """Registration of scheduling: tables, pages, scenarios, comparison and the frontier."""
 
-from ...solvers.scheduling.frontier import find_frontier
-from ...solvers.scheduling.frontier_result import SchedulingFrontier
+from ...solvers.scheduling.frontier import SchedulingFrontier, find_frontier
 from ..kind import ComparisonKind, FrontierKind, PlannerKind
 from .changes import answer, changes, what_if
 from .comparison import advice, measures

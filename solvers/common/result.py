@@ -389,6 +389,10 @@ class AnyFrontier(Model):
         lines = [f"frontier of {len(self.points)} {self.called}, {self.status}; certified error {proven}"]
         return card(self.instance, lines, self.titles, [self._card_row(point) for point in self.points])
 
+    def results(self) -> dict[str, Result]:
+        """Return the results of the points by the name of a file, where points have results of their own."""
+        return {}
+
     @staticmethod
     @abstractmethod
     def _card_row(point: Any) -> tuple[str, ...]:

@@ -2,28 +2,109 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from ...formulations.common.objective import TOLERANCE, loosened, within
+from ...formulations.scheduling.plan import Segment
+from ...instances.common.base import figure
 from ...instances.common.errors import OptionError, shown, some
+from ...instances.common.fields import Amounts, Many, Model, Positive
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock
 from ..common.conclude import library_versions
-from ..common.result import Limit, Result, SolveOptions
-from ..registry import find_solver
-from ..run import solve_with
-from .frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
+from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
+from ..frontier import SizeSearch, error_of
 
-SOLVES_PER_TIME_LIMIT = 8
-"""One solve gets at most the time limit over this number, so that several sizes are solved."""
-MAX_SIZES = 60
-LEAST_GAIN_SHARE = 0.25
-"""An interval of sizes is not divided if that can improve the error by less than this share of it."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class SizeBound(Model):
+    """The bound of a size that is no point, because a smaller one has as good a plan.
+
+    Attributes
+    ----------
+    size
+        Units of the resource.
+    bound_s
+        Below which no plan has its mean completion time, as our own check derives.
+    certificate
+        From what the check derives it; None where it needs nothing.
+    """
+
+    size: Positive
+    bound_s: float
+    certificate: dict[str, Any] | None = None
+
+
+class SizePoint(SizeBound):
+    """One size, and the best plan for it that was found.
+
+    Attributes
+    ----------
+    mean_completion_s
+        Σ ω_j (C_j − r_j) / Σ ω_j of the plan.
+    rate_usd_per_hour
+        What the cluster costs; None without prices.
+    solver
+        What found the plan.
+    """
+
+    mean_completion_s: float
+    rate_usd_per_hour: float | None = None
+    solver: str
+    plan: Many[Segment]
+
+
+class SchedulingFrontier(AnyFrontier):
+    """The result of a search over sizes; JSON and back without loss.
+
+    Attributes
+    ----------
+    resource, least, most
+        Of which there are how many, from the smallest to the largest size.
+    status
+        `complete`: the error is proven; `partial`: a limit stopped the search.
+    error, certified_error
+        ε: for every size from `least` to `most` there is a point that is no larger, and no plan for that size
+        has a mean below 1 − ε times the point's; as asked for, and as the bounds prove.
+    prices_usd_per_hour
+        Of one unit of each resource.
+    points
+        From the largest and fastest to the smallest.
+    others
+        Sizes that are no points, on which the error rests too.
+    """
+
+    slow: ClassVar[str] = "mean_completion_s"
+    dear: ClassVar[str] = "size"
+    called: ClassVar[str] = "sizes"
+    titles: ClassVar[tuple[str, ...]] = ("size", "mean completion, s", "no plan is below, s")
+
+    kind: Literal["scheduling"] = "scheduling"
+    resource: str
+    least: Positive
+    most: Positive
+    prices_usd_per_hour: Amounts = {}
+    points: Many[SizePoint] = ()
+    others: Many[SizeBound] = ()
+
+    @staticmethod
+    def _card_row(point: SizePoint) -> tuple[str, ...]:
+        """Return the table cells of a frontier point: cluster size, mean completion time and bound."""
+        return figure(point.size), figure(point.mean_completion_s), figure(point.bound_s)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the frontier points as a data frame, one row per cluster size, without their plans."""
+        import pandas as pd
+
+        figures = ["size", "rate_usd_per_hour", "mean_completion_s", "bound_s", "solver"]
+        return pd.DataFrame([{f: getattr(p, f) for f in figures} for p in self.points], columns=figures)
 
 
 def with_resource_amount(instance: SchedulingInstance, resource: str, size: float) -> SchedulingInstance:
@@ -76,11 +157,11 @@ def find_frontier(
     unknown = sorted(set(prices or {}) - set(instance.pool))
     if unknown:
         raise OptionError(f"--price {unknown[0]}: there is no such resource; there are: {_names(instance)}")
-    search = _Search(instance, resource, prices or {}, options, Clock(options.time_limit_s))
+    search = _Search(instance, options, Clock(options.time_limit_s), resource, prices or {})
     low, high = search.range(least, most, most_usd)
     limit = search.run(low, high, error)
-    points, others = search.points(), search.others()
-    reached = error_of(search.means(), search.bounds()) if {low, high} <= search.solved.keys() else None
+    points, others = search.points(), search.bounds_of_others()
+    reached = error_of(search.values(), search.bounds()) if {low, high} <= search.solved.keys() else None
     return SchedulingFrontier(
         instance=instance.name,
         instance_sha256=instance.sha256(),
@@ -114,15 +195,11 @@ def _resource(instance: SchedulingInstance, asked: str | None) -> str:
 
 
 @dataclass
-class _Search:
-    """Search for the frontier: solves the instance for one cluster size after another, keeps the results."""
+class _Search(SizeSearch):
+    """Search for the frontier over amounts of a resource."""
 
-    instance: SchedulingInstance
     resource: str
     prices: Mapping[str, float]
-    options: SolveOptions
-    clock: Clock
-    solved: dict[float, Result] = field(default_factory=dict)
 
     def range(self, least: float | None, most: float | None, most_usd: float | None) -> tuple[float, float]:
         """Return the smallest and the largest cluster size to be solved, in units of the varied resource.
@@ -173,99 +250,38 @@ class _Search:
         amounts = {**self.instance.pool, self.resource: size}
         return math.fsum(price * amounts[name] for name, price in self.prices.items())
 
-    def run(self, low: float, high: float, error: float) -> Limit:
-        """Solve cluster sizes until the error is reached; return the limit that stopped the search."""
-        for size in dict.fromkeys((low, high)):
-            if not self._solve(size):
-                return "time"
-        while error_of(self.means(), self.bounds()) > error:
-            middle = self._widest(error)
-            if middle is None:
-                return "none"
-            if len(self.solved) >= MAX_SIZES:
-                return "node"
-            if self.clock.expired or not self._solve(middle):
-                return "time"
-        return "none"
+    def of_size(self, size: float) -> SchedulingInstance:
+        """Return the instance with another amount of the resource."""
+        return with_resource_amount(self.instance, self.resource, size)
 
-    def _widest(self, error: float) -> float | None:
-        """Return the cluster size to solve next, which can lower the error most; None if only by little.
-
-        The possible gain is the drop of the bound or of the mean from the smaller to the larger size.
-        """
-        sizes, means, bounds = sorted(self.solved), dict(self.means()), dict(self.bounds())
-        gains = [
-            (
-                max(bounds[a] - bounds[b], means[a] - means[b]) / means[a],
-                min(max(math.floor(math.sqrt(a * b)), a + 1), b - 1),
-            )
-            for a, b in itertools.pairwise(sizes)
-            if b - a > 1
-        ]
-        gain, middle = max(gains, default=(0.0, 0.0))
-        return middle if gain > error * LEAST_GAIN_SHARE else None
-
-    def _solve(self, size: float) -> bool:
-        """Solve the instance for one cluster size; return whether a plan was found within the time limit."""
-        cluster, rest, limit = (
-            with_resource_amount(self.instance, self.resource, size),
-            self.clock.remaining_s,
-            None,
-        )
-        if self.options.time_limit_s is not None and rest is not None:
-            limit = max(1.0, min(rest, self.options.time_limit_s / SOLVES_PER_TIME_LIMIT))
-        asked = self.options.model_copy(update={"time_limit_s": limit})
-        exact = find_solver("exact", cluster.kind)
-        result = solve_with(cluster, exact, asked)
-        if result.plan is None and not self.clock.expired:
-            # Loops are compiled once on a machine, which takes longer than a solve.
-            asked = asked.model_copy(update={"time_limit_s": self.clock.remaining_s})
-            result = solve_with(cluster, exact, asked)
-        if result.plan is not None:
-            self.solved[size] = result
-        return result.plan is not None
-
-    def means(self) -> list[tuple[float, float]]:
-        """Return each solved cluster size with the mean completion time of its plan in seconds."""
-        return [(size, float(result.objectives[0].value or 0.0)) for size, result in self.solved.items()]
-
-    def bounds(self) -> list[tuple[float, float]]:
-        """Return each solved cluster size with the certified bound on mean completion time in seconds."""
-        return [
-            (size, float(result.objectives[0].certified_bound or 0.0)) for size, result in self.solved.items()
-        ]
+    def record(self, result: Result) -> ObjectiveRecord:
+        """Return the mean completion time in seconds."""
+        return result.objectives[0]
 
     def points(self) -> list[SizePoint]:
         """Return the frontier points: sizes with a better plan than all smaller ones, largest first."""
-        points: list[SizePoint] = []
-        for size, result in sorted(self.solved.items()):
-            record = result.objectives[0]
-            if points and not (record.value or 0.0) < points[-1].mean_completion_s:
-                continue
-            points.append(
-                SizePoint(
-                    size=size,
-                    bound_s=record.certified_bound or 0.0,
-                    certificate=result.certificate,
-                    mean_completion_s=record.value or 0.0,
-                    rate_usd_per_hour=self.rate(size),
-                    solver=_method_name(result),
-                    plan=result.plan or (),
-                )
+        return [
+            SizePoint(
+                size=size,
+                bound_s=self.record(result).certified_bound or 0.0,
+                certificate=result.certificate,
+                mean_completion_s=self.record(result).value or 0.0,
+                rate_usd_per_hour=self.rate(size),
+                solver=_method_name(result),
+                plan=result.plan or (),
             )
-        return points[::-1]
+            for size, result in self.best()
+        ]
 
-    def others(self) -> list[SizeBound]:
+    def bounds_of_others(self) -> list[SizeBound]:
         """Return the solved sizes that are no frontier points, with their bounds, the largest first."""
-        taken = {point.size for point in self.points()}
         return [
             SizeBound(
                 size=size,
-                bound_s=result.objectives[0].certified_bound or 0.0,
+                bound_s=self.record(result).certified_bound or 0.0,
                 certificate=result.certificate,
             )
-            for size, result in sorted(self.solved.items(), reverse=True)
-            if size not in taken
+            for size, result in self.others()
         ]
 
 

@@ -33,7 +33,7 @@ from clusterplan.planner.scheduling.plan import (
 from clusterplan.planner.sensitivity import what_if as compared
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.result import Result, SolveOptions
-from clusterplan.solvers.scheduling.frontier_result import SchedulingFrontier, SizeBound
+from clusterplan.solvers.scheduling.frontier import SchedulingFrontier, SizeBound
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 INSTANCE = SchedulingInstance.model_validate(

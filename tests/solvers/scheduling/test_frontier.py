@@ -12,11 +12,15 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.pareto import frontier_table, pareto
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierCheck
+from clusterplan.solvers import frontier as frontier_search
 from clusterplan.solvers.common.result import Result, SolveOptions
+from clusterplan.solvers.frontier import error_of
 from clusterplan.solvers.run import solve_with
-from clusterplan.solvers.scheduling import frontier as frontier_search
-from clusterplan.solvers.scheduling.frontier import find_frontier, with_resource_amount
-from clusterplan.solvers.scheduling.frontier_result import SchedulingFrontier, error_of
+from clusterplan.solvers.scheduling.frontier import (
+    SchedulingFrontier,
+    find_frontier,
+    with_resource_amount,
+)
 
 TRACE = generate_scheduling(40, 32, load=2.0, seed=3)
 

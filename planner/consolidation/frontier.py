@@ -1,0 +1,214 @@
+"""The frontier of moves (tasks moved against servers or racks freed): verification, table and page."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from ...formulations.consolidation.formulation import ConsolidationFormulation, freed_units
+from ...instances.common.errors import some
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...solvers.common.result import Result
+from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, with_units
+from ..findings import Findings, FrontierCheck, order_faults
+from ..kind import FrontierNotes
+from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area
+from ..reports.page import CellColumn, Column, instance_facts, number, share
+from ..reports.plot_style import Figure, layout, plot_text, spread_axis
+from ..reports.text import TextColumn, counted, figure, percent
+from ..verification import verify
+
+MAX_NAMED_UNITS = 40
+"""Largest number of freed units that the page names."""
+
+
+def units_text(frontier: MovesFrontier) -> str:
+    """Return the range of the search as text."""
+    return f"from {frontier.least:,} to {counted(frontier.most, frontier.per)} freed"
+
+
+def gap(point: FreedPoint) -> float:
+    """Return the relative gap between a point's moves and their bound."""
+    return max(0.0, 1 - point.bound / point.migrations) if point.migrations else 0.0
+
+
+class MovesFrontierCheck(FrontierCheck):
+    """Verification of a frontier of moves: each result like any other, and the certified error."""
+
+    default_error = 0.05
+    instance: ConsolidationInstance
+    frontier: MovesFrontier
+
+    def __init__(self, instance: ConsolidationInstance, frontier: MovesFrontier) -> None:
+        super().__init__(instance, frontier)
+        self.most = f" {units_text(frontier)}"
+
+    def faults(self) -> Iterator[str]:
+        """Yield a message for each fault in the stored results and the certified error."""
+        frontier = self.frontier
+        results = [(f"points[{i}]", point.result) for i, point in enumerate(frontier.points)]
+        results += [(f"others[{i}]", point.result) for i, point in enumerate(frontier.others)]
+        results += [] if frontier.furthest is None else [("furthest", frontier.furthest)]
+        faults = [fault for place, result in results for fault in self._faults_of(place, result)]
+        yield from faults
+        if faults:
+            return
+        yield from order_faults(frontier)
+        if frontier.certified_error is None:
+            return
+        if not {frontier.least, frontier.most} <= {p.freed for p in (*frontier.points, *frontier.others)}:
+            yield "certified_error is given, and the fewest or the most units are missing"
+        proven = frontier.proven_error()
+        if proven > frontier.certified_error + 1e-9:
+            yield f"certified_error is stored as {frontier.certified_error}; the certificates prove {proven}"
+
+    def _faults_of(self, place: str, result: Result) -> Iterator[str]:
+        given = result.instance_options.get("free")
+        count = given.get("count") if isinstance(given, dict) else None
+        if not isinstance(count, int) or not self.frontier.least <= count:
+            yield f"{place}.result: it does not say how many units are to be freed"
+            return
+        verification = verify(with_units(self.instance, self.frontier.per, count), result)
+        yield from (f"{place}.result: {fault}" for fault in verification.faults)
+
+    def check_infeasible(self, findings: Findings) -> None:
+        """Record a fault unless a certified bound says that so many units cannot be freed."""
+        furthest = self.frontier.furthest
+        bound = None if furthest is None else furthest.objectives[0].certified_bound
+        if bound is None or bound >= self.frontier.least:
+            findings.faults.append("status is infeasible, and no bound proves it")
+
+
+def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:
+    """Return the columns of the text table of the points."""
+    return [
+        (f"{frontier.per}s freed", True, lambda p: f"{p.freed:,}"),
+        ("tasks moved", True, lambda p: f"{p.migrations:,}"),
+        ("no plan moves fewer than", True, lambda p: f"{p.bound:,}"),
+        ("gap", True, lambda p: percent(gap(p))),
+        (f"moves per {frontier.per}", True, lambda p: figure(p.migrations / p.freed, 3)),
+    ]
+
+
+def possible_sentence(frontier: MovesFrontier) -> Iterator[str]:
+    """Yield a sentence on how many units can be freed at most, where that was found out."""
+    if frontier.furthest is not None:
+        bound = frontier.furthest.objectives[0].certified_bound
+        if bound is not None:
+            yield f"certified: no plan frees more than {counted(round(bound), frontier.per)}"
+
+
+def frontier_notes(frontier: MovesFrontier) -> FrontierNotes:
+    """Return the footnotes of the frontier's text table: certified bound and certified error."""
+    return FrontierNotes(
+        none=f"no plan frees {counted(frontier.least, frontier.per)}",
+        about=tuple(possible_sentence(frontier)),
+        uncertified=f"not certified: how few moves could do {units_text(frontier)}",
+        certified=f"certified: {units_text(frontier)}, there is always a point that frees as many, and every "
+        f"plan that does moves at least {percent(1 - (frontier.certified_error or 0.0))} of its tasks",
+    )
+
+
+class MovesFrontierPage(FrontierPage):
+    """The page of a frontier of tasks moved against servers or racks freed."""
+
+    template = "moves_frontier.html.j2"
+    script = "size.js"
+    kicker = "Consolidation: tasks moved against servers freed"
+    noun = "step"
+    order = "from the most units to the fewest"
+    instance: ConsolidationInstance
+    frontier: MovesFrontier
+    points: list[FreedPoint]
+
+    def __init__(self, instance: ConsolidationInstance, frontier: MovesFrontier, results: Any = ()) -> None:
+        def hover(point: FreedPoint) -> list[str]:
+            return [plot_text(self.figures(point)), f"no plan moves fewer than {point.bound:,}"]
+
+        self.drawing = Drawing(lambda p: (p.freed, p.migrations), hover, "hv")
+        self.formulation = ConsolidationFormulation(with_units(instance, frontier.per, frontier.most))
+        super().__init__(instance, frontier, results)
+
+    def first_chosen(self) -> int:
+        """Return the index of the point with the fewest units."""
+        return max(0, len(self.points) - 1)
+
+    def figures(self, point: FreedPoint) -> str:
+        """Return units and moves of a point as text."""
+        moved = counted(point.migrations, "task")
+        return f"{counted(point.freed, self.frontier.per)} freed by moving {moved}"
+
+    def trade(self, point: FreedPoint) -> tuple[float, float]:
+        """Return the units freed and the moves of a point."""
+        return point.freed, point.migrations
+
+    def _beside_cheapest(self, point: FreedPoint) -> str:
+        """Return the moves of a point for each unit, beside those of the point with the fewest, as text."""
+        here, least = (figure(p.migrations / p.freed, 3) for p in (point, self.points[-1]))
+        return f"{here} moves per {self.frontier.per}, beside {least} of the cheapest"
+
+    def proven(self) -> tuple[str, str, str, str]:
+        """Return sentences: no plan exists; error certified; error not certified; search complete."""
+        notes, asked = frontier_notes(self.frontier), percent(self.frontier.error)
+        return (
+            f"It is proven that {notes.none}.",
+            f"{notes.certified.capitalize()}. Our own check derives this and trusts no solver.",
+            f"{notes.uncertified.capitalize()}.",
+            f"The search ended by itself; it was asked for an error of at most {asked}.",
+        )
+
+    def compared(self) -> Iterator[str]:
+        """Yield the sentence on how many units can be freed."""
+        yield from (f"{sentence.capitalize()}." for sentence in possible_sentence(self.frontier))
+
+    def figure(self) -> tuple[Figure, dict[str, int]]:
+        """Return the plot of moves against units freed, with the area where no plan is."""
+        records = sorted((*self.points, *self.frontier.others), key=lambda point: point.freed)
+        # What so many units need, more need as well.
+        most = itertools.accumulate((float(point.bound) for point in records), max)
+        bounds = [(float(point.freed), bound) for point, bound in zip(records, most, strict=True)]
+        x = spread_axis(f"{self.frontier.per}s freed", [self.frontier.least, self.frontier.most])
+        values = [value for point in records for value in (point.migrations, point.bound) if value]
+        y = spread_axis("tasks moved", values or [1])
+        traces = [infeasible_area(bounds, self.frontier.most, 1.0)]
+        traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
+        return {"data": traces, "layout": layout(x, y, 460)}, {"line": 1, "star": -1, "ring": 2}
+
+    def data(self) -> dict[str, Any]:
+        """Return no further data for the script."""
+        return {}
+
+    def choice(self, point: FreedPoint) -> dict[str, Any]:
+        """Return a point's figures by HTML element id, for the script."""
+        units = freed_units(self.formulation, self.formulation.parse_plan(point.result.plan))
+        return {
+            "figures": {
+                "is-freed": f"{point.freed:,}",
+                "is-moved": f"{point.migrations:,}",
+                "is-bound": f"{point.bound:,}",
+                "is-gap": percent(gap(point)),
+                "is-units": some(units, MAX_NAMED_UNITS),
+            }
+        }
+
+    def columns(self) -> list[CellColumn[FreedPoint]]:
+        """Return the columns of the table of points."""
+        return [
+            (Column(f"{self.frontier.per}s freed", True), lambda p: number(p.freed)),
+            (Column("tasks moved", True), lambda p: number(p.migrations)),
+            (Column("no plan moves fewer than", True), lambda p: number(p.bound)),
+            (Column("gap", True), lambda p: share(gap(p))),
+        ]
+
+    def context(self) -> dict[str, Any]:
+        """Return the template's variables: sections and facts of the instance."""
+        return {
+            "sections": [
+                ("plot", "Frontier"),
+                ("table", "All points"),
+                ("certified", "What is certified"),
+                ("about", "The instance"),
+            ],
+            "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}")],
+        }

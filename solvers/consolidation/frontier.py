@@ -1,0 +1,233 @@
+"""Frontier of moves: the fewest tasks to move, for each number of servers or racks to be freed.
+
+What moves few tasks to free many units also frees fewer, so that moves rise with the units. The size of the
+search is minus the number of units: the fewer units, the more servers stay in use.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...instances.common.base import figure
+from ...instances.common.errors import OptionError, some
+from ...instances.common.fields import Count, Many, Model
+from ...instances.consolidation.instance import ConsolidationInstance, Release
+from ..common.base import Clock
+from ..common.conclude import library_versions
+from ..common.result import AnyFrontier, Limit, ObjectiveRecord, Result, SolveOptions
+from ..frontier import SizeSearch, error_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def moves_of(result: Result) -> ObjectiveRecord:
+    """Return the objective `migrations` of a result."""
+    return next(record for record in result.objectives if record.name == "migrations")
+
+
+class FreedPoint(Model):
+    """A number of units to be freed, and the plan with the fewest moves that was found.
+
+    Attributes
+    ----------
+    result
+        The result of the solve, which is verified, exported and compared like any other.
+    """
+
+    result: Result
+
+    @property
+    def freed(self) -> int:
+        """Number of servers or racks that the plan frees."""
+        return round(self.result.objectives[0].value or 0.0)
+
+    @property
+    def occupied(self) -> int:
+        """Minus the number of units freed, which rises along the frontier."""
+        return -self.freed
+
+    @property
+    def migrations(self) -> int:
+        """Number of tasks that the plan moves."""
+        return round(moves_of(self.result).value or 0.0)
+
+    @property
+    def bound(self) -> int:
+        """Number of moves below which no plan frees so many units, as our own check derives."""
+        return round(moves_of(self.result).certified_bound or 0.0)
+
+
+class MovesFrontier(AnyFrontier):
+    """The result of a search over numbers of units to be freed; JSON and back without loss.
+
+    Attributes
+    ----------
+    per
+        Whether servers or racks are freed.
+    least, most
+        The fewest and the most units that are freed.
+    status
+        `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: it is proven
+        that so many units cannot be freed.
+    error, certified_error
+        ε: for every number of units from `least` to `most` there is a point that frees as many, and no plan
+        that does moves fewer than 1 − ε times the point's tasks; as asked for, and as the bounds prove.
+    points
+        From the most units to the fewest.
+    others
+        Solved numbers that are no points, because a point with more units needs no more moves.
+    furthest
+        Result of a solve that freed fewer units than were wanted, whose bound says how many are possible.
+    """
+
+    slow: ClassVar[str] = "occupied"
+    dear: ClassVar[str] = "migrations"
+    titles: ClassVar[tuple[str, ...]] = ("freed", "tasks moved", "no plan moves fewer than")
+
+    kind: Literal["consolidation"] = "consolidation"
+    per: Literal["server", "rack"] = "server"
+    least: Count
+    most: Count
+    points: Many[FreedPoint] = ()
+    others: Many[FreedPoint] = ()
+    furthest: Result | None = None
+
+    @staticmethod
+    def _card_row(point: FreedPoint) -> tuple[str, ...]:
+        """Return the table cells of a point: units freed, moves, and their bound."""
+        return figure(point.freed), figure(point.migrations), figure(point.bound)
+
+    def proven_error(self) -> float:
+        """Return the error that the certified bounds of all solved numbers prove."""
+        records = [*self.points, *self.others]
+        return error_of(
+            [(-point.freed, point.migrations) for point in records],
+            [(-point.freed, point.bound) for point in records],
+        )
+
+    def results(self) -> dict[str, Result]:
+        """Return the result of each point by the name of its file."""
+        return {f"freed-{point.freed}": point.result for point in self.points}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the points as a data frame, one row for each number of units, without their plans."""
+        import pandas as pd
+
+        figures = ["freed", "migrations", "bound"]
+        return pd.DataFrame([[getattr(p, f) for f in figures] for p in self.points], columns=figures)
+
+
+def with_units(
+    instance: ConsolidationInstance, per: Literal["server", "rack"], count: int
+) -> ConsolidationInstance:
+    """Return the instance with a number of servers or racks to be freed; else as it says itself."""
+    release = (instance.free or Release(count=1)).model_copy(update={"per": per, "count": count})
+    return instance.replace(free=release.model_dump(mode="json"))
+
+
+@dataclass
+class _Search(SizeSearch):
+    """Search over numbers of servers or racks; the plan of `furthest` frees the most that was found."""
+
+    per: Literal["server", "rack"]
+    furthest: Result | None = None
+
+    def of_size(self, size: float) -> ConsolidationInstance:
+        """Return the instance with a number of units to be freed."""
+        return with_units(self.instance, self.per, -int(size))
+
+    def record(self, result: Result) -> ObjectiveRecord:
+        """Return the number of moves."""
+        return moves_of(result)
+
+    def is_solved(self, size: float, result: Result) -> bool:
+        """Return whether a plan frees as many units as are wanted."""
+        return result.plan is not None and (result.objectives[0].value or 0.0) >= -size
+
+    def middle(self, a: float, b: float) -> float:
+        """Return a number of units between two others."""
+        return -min(max(math.floor(math.sqrt(a * b)), -b + 1), -a - 1)
+
+    def start(self, size: float) -> Result | None:
+        """Return the result of the next larger number of units: its plan frees more than is wanted."""
+        larger = [solved for solved in self.solved if solved < size]
+        return self.solved[max(larger)] if larger else self.furthest
+
+
+def find_frontier(
+    instance: ConsolidationInstance,
+    options: SolveOptions,
+    error: float,
+    most_usd: float | None,
+    *,
+    per: Literal["server", "rack"] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> MovesFrontier:
+    """Return the frontier of moves against servers or racks freed, with its proven error ε.
+
+    Parameters
+    ----------
+    error
+        ε, as in `MovesFrontier`.
+    per
+        Whether servers or racks are freed; by default as the instance says, or servers.
+    least, most
+        The fewest and the most units; by default from 1 to all on which tasks run now.
+
+    Raises
+    ------
+    OptionError
+        If moves cost nothing in the instance, nothing can be freed, or a number is wrong.
+    """
+    if most_usd is not None:
+        raise OptionError("--most-usd is for costs; of moves give the most servers that are freed, --to N")
+    per = per or ("server" if instance.free is None else instance.free.per)
+    search = _Search(instance, options, Clock(options.time_limit_s), per)
+    first = ConsolidationFormulation(search.of_size(-1))
+    units = len(first.releasable)
+    low, high = least or 1, units if most is None else most
+    if not units:
+        raise OptionError(f"no {per} can be freed: on none do only tasks of the listed jobs run")
+    if "migrations" not in first.instance.objectives:
+        names = some(list(first.instance.objectives), 8)
+        raise OptionError(f"the objectives are {names}; give migrations among them, or leave them out")
+    if not 1 <= low <= high <= units or low != int(low) or high != int(high):
+        raise OptionError(f"--from {low:g} --to {high:g}: give whole numbers from 1 to {units}")
+    limit: Limit = "none"
+    whole = search.result_of(-high)
+    if search.is_solved(-high, whole):
+        search.solved[-high] = whole
+    else:
+        search.furthest, high = whole, (whole.objectives[0].value or 0.0) if whole.plan is not None else 0.0
+    if high >= low:
+        limit = search.run(-high, -low, error)
+    elif search.clock.expired:
+        limit = "time"
+    furthest = search.furthest
+    proven = furthest is not None and (furthest.objectives[0].certified_bound or 0.0) < low
+    frontier = MovesFrontier(
+        instance=instance.name,
+        instance_sha256=instance.sha256(),
+        status="infeasible" if proven else "partial",
+        limit=limit,
+        error=error,
+        per=per,
+        least=int(low),
+        most=int(max(low, high)),
+        points=tuple(FreedPoint(result=result) for _, result in reversed(search.best())),
+        others=tuple(FreedPoint(result=result) for _, result in search.others()),
+        furthest=furthest,
+        runtime_s=search.clock.elapsed_s,
+        options=options,
+        versions=library_versions(),
+    )
+    if not {-high, -low} <= search.solved.keys():
+        return frontier
+    reached = frontier.proven_error()
+    status = "complete" if reached <= error else "partial"
+    return frontier.model_copy(update={"certified_error": reached, "status": status})
