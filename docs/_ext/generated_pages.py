@@ -256,10 +256,10 @@ def documents() -> Iterator[tuple[str, Iterator[str]]]:
     """Return the name and lines of a page for each kind of document, from what `schema` prints."""
     from clusterplan.instances.common.base import Instance
     from clusterplan.instances.registry import KINDS
-    from clusterplan.planner.cli.schema import names, schema_of
+    from clusterplan.planner.cli.instances.generate import document_names, schema_of
 
     shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1]
-    for name in names():
+    for name in document_names():
         yield name, Documents(name, schema_of(name), shared if name in KINDS else {}).page()
 
 

@@ -92,6 +92,7 @@ OTHER_MODULES = {
     "export-plan": ("stored_results", "export_plan"),
     "report": ("stored_results", "report"),
     "validate": ("instances.generate", "validate"),
+    "schema": ("instances.generate", "schema"),
     "verify": ("stored_results", "verify"),
     "import": ("instances.imports", "importers"),
     "predict": ("instances.predict", "predict"),

@@ -42,6 +42,8 @@ class Outcome:
         Whether what was proven may be wrong by a library's tolerances, so that only what is certified counts.
     failed
         Whether a backend failed; `message` says how.
+    prices
+        Of a method without certificates; from a certificate they are derived.
     """
 
     plan: Sequence[Any] | None = None
@@ -53,6 +55,7 @@ class Outcome:
     backend: str | None = None
     build_s: float = 0.0
     message: str | None = None
+    prices: dict[str, float] | None = None
     certificate: dict[str, Any] | None = None
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
 

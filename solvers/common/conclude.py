@@ -111,7 +111,7 @@ def conclude(
     )
     if outcome.plan is None:
         return make_result(outcome, _status(outcome, records), records)
-    prices: dict[str, float] | None = None
+    prices = outcome.prices
     if outcome.certificate is not None:
         with suppress(TooLargeError), deadline.enforced():
             prices = formulation.prices(outcome.certificate, outcome.plan)

@@ -192,7 +192,9 @@ def find_frontier(
     units = len(first.releasable)
     low, high = least or 1, units if most is None else most
     if not units:
-        raise OptionError(f"no {per} can be freed: on none do only tasks of the listed jobs run")
+        raise OptionError(
+            f"there is nothing to free: on no {per} do tasks of the listed jobs run, and nothing else"
+        )
     if "migrations" not in first.instance.objectives:
         names = some(list(first.instance.objectives), 8)
         raise OptionError(f"the objectives are {names}; give migrations among them, or leave them out")

@@ -22,7 +22,7 @@ import clusterplan
 from clusterplan.formulations.common.formulation import Formulation
 from clusterplan.formulations.registry import KINDS
 from clusterplan.planner import exit_codes
-from clusterplan.planner.cli import schema
+from clusterplan.planner.cli.instances import generate
 from clusterplan.planner.cli.main import app
 from clusterplan.solvers.registry import builtin_solvers
 
@@ -57,7 +57,7 @@ def cases() -> list[Case]:
         found |= {f"plug-in {module}.{name}": partial(_name, module, name) for name in names}
     for kind, parts in KINDS.items():
         found[f"plug-in formulation of {kind}"] = partial(_formulation, parts.formulation)
-    found |= {f"schema {name}": partial(schema.schema_of, name) for name in schema.names()}
+    found |= {f"schema {name}": partial(generate.schema_of, name) for name in generate.document_names()}
     return [Case(name, outcome, quick=True) for name, outcome in found.items()]
 
 

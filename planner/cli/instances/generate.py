@@ -1,20 +1,29 @@
-"""The commands `generate KIND`, for synthetic instances, and `validate`, which checks instance files."""
+"""The commands `generate KIND` for synthetic instances, `validate` for instance files, and `schema`.
+
+The JSON Schema of a document says what a file may contain, which `validate` checks.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import BaseModel, TypeAdapter
 
 from ....instances.allocation.generate import generate_allocation
-from ....instances.common.errors import ClusterplanError
+from ....instances.common.errors import ClusterplanError, OptionError
 from ....instances.consolidation.generate import generate_consolidation
-from ....instances.documents import load
+from ....instances.documents import DOCUMENTS, load
 from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
+from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
+from ...registry import FRONTIER_KINDS
 from ..options import AllowOutside, Files
 from .output import Output, emit
 
@@ -170,3 +179,35 @@ def validate(
         for note in (*instance.figure_notes(), *instance.scale_notes()):
             typer.echo(f"  note: {note}")
     raise typer.Exit(worst(codes))
+
+
+def document_names() -> list[str]:
+    """Return the names of the documents that have a schema."""
+    return [*DOCUMENTS, "result", "frontier"]
+
+
+def schema_of(document: str) -> dict[str, Any]:
+    """Return the JSON Schema of a document: of a kind of problem, a catalogue, a result or a frontier.
+
+    Raises
+    ------
+    OptionError
+        If there is no such document.
+    """
+    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
+    if document == "frontier":
+        return TypeAdapter[Any](
+            reduce(or_, (traded.model for traded in FRONTIER_KINDS.values()))
+        ).json_schema()
+    if document not in models:
+        raise OptionError(f"no document {document!r}; there are: {', '.join(document_names())}")
+    return models[document].model_json_schema()
+
+
+def schema(
+    document: Annotated[
+        str, typer.Argument(help="A kind of problem, or catalogue, result or frontier.", metavar="DOCUMENT")
+    ],
+) -> None:
+    """Print the JSON Schema of a document."""
+    typer.echo(json.dumps(schema_of(document), indent=2))

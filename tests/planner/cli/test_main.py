@@ -21,11 +21,10 @@ from typer.testing import CliRunner
 from clusterplan.formulations.common.objective import Objective
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.cli import main, progress
-from clusterplan.planner.cli.instances.generate import validate
+from clusterplan.planner.cli.instances.generate import document_names, schema, schema_of, validate
 from clusterplan.planner.cli.main import EXAMPLES, GROUPS, VERBS, Verbs, _shortened, app
 from clusterplan.planner.cli.options import pairs, taking
 from clusterplan.planner.cli.progress import working
-from clusterplan.planner.cli.schema import names, schema, schema_of
 from clusterplan.planner.cli.solvers import Finding, doctor, export_model, solvers
 from clusterplan.planner.cli.solving import RunOptions, write_text
 from clusterplan.planner.registry import KINDS
@@ -114,7 +113,7 @@ def test_ctrl_c_in_a_command_is_told(
     assert capsys.readouterr().err == main.WAS_INTERRUPTED + "\n"
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", document_names())
 def test_every_document_has_a_schema(name: str) -> None:
     schema = schema_of(name)
     assert schema.get("properties") or schema.get("anyOf") or schema.get("oneOf")

@@ -10,9 +10,13 @@ import pytest
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.registry import formulate
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.planner.consolidation.frontier import MovesFrontierCheck, MovesFrontierPage
+from clusterplan.planner.pareto import frontier_table
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.result import Result, SolveOptions
+from clusterplan.solvers.consolidation.frontier import MovesFrontier
 
 PROVING = ("exact", "cp-sat", "milp:highs")
 HEURISTIC = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
@@ -245,6 +249,88 @@ def test_moves_that_free_servers_are_proven(servers: int, free: dict[str, Any]) 
     other = clusterplan.solve(instance, "cp-sat", OPTIONS)
     assert [record.value for record in other.objectives] == [freed.value, moved.value]
     assert verify(instance, found).ok
+
+
+@pytest.mark.parametrize(("servers", "per", "most"), [(10, "server", None), (40, "rack", 2)])
+def test_every_step_of_a_frontier_is_the_optimum(servers: int, per: Any, most: int | None) -> None:
+    """The fewest moves of each number of servers or racks, of which the certificates prove most."""
+    instance = crowded(random.Random(7), servers, count=1)
+    frontier = clusterplan.pareto(instance, per=per, most=most, error=0.0)
+    assert isinstance(frontier, MovesFrontier)
+    assert [p.freed for p in frontier.points] == sorted((p.freed for p in frontier.points), reverse=True)
+    assert len(frontier.points) > 1
+    for point in (*frontier.points, *frontier.others):
+        aim = instance.replace(free={"count": point.freed, "per": per})
+        best = clusterplan.solve(aim, "cp-sat", OPTIONS)
+        assert [record.value for record in best.objectives] == [point.freed, point.migrations]
+        assert point.bound <= point.migrations
+        assert verify(aim, point.result).ok
+    if most is None:
+        assert frontier.furthest is not None
+        assert frontier.furthest.objectives[0].certified_bound == frontier.most == frontier.points[0].freed
+    again = MovesFrontier.model_validate_json(frontier.to_json())
+    assert again == frontier
+    assert MovesFrontierCheck(instance, again).verification().ok
+    assert frontier.to_frame()["migrations"].tolist() == [point.migrations for point in frontier.points]
+    html = MovesFrontierPage(instance, frontier).html(None)
+    assert "no plan gets here: proven" in html
+    table, notes = frontier_table(frontier)
+    assert table.row_count == len(frontier.points)
+    assert notes[-1].startswith("certified: from 1 to ")
+
+
+def test_what_cannot_be_freed_has_no_frontier_and_wrong_ranges_are_refused() -> None:
+    """Two full servers: neither can be freed; a forged frontier is found out."""
+    full = two(
+        jobs=[{"name": n, "tasks": 4, "current": {n: 4}, "task_demand": {"gpu": 1}} for n in "ab"],
+        objectives=["value"],
+    )
+    none = clusterplan.pareto(full)
+    assert isinstance(none, MovesFrontier)
+    assert (none.status, none.points) == ("infeasible", ())
+    assert MovesFrontierCheck(full, none).verification().ok
+    forged = none.model_copy(update={"furthest": None})
+    faults = MovesFrontierCheck(full, forged).verification().faults
+    assert faults == ("status is infeasible, and no bound proves it",)
+    for wrong, words in (
+        ({"least": 3}, "from 1 to 2"),
+        ({"most_usd": 4.0}, "--to N"),
+        ({"mix": "any"}, "mix"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            clusterplan.pareto(full, **wrong)
+    idle = two(jobs=[{"name": "a", "tasks": 1, "task_demand": {"gpu": 1}}])
+    with pytest.raises(OptionError, match="nothing to free"):
+        clusterplan.pareto(idle)
+    other = two(objectives=["free", "servers"], free={"count": 1})
+    with pytest.raises(OptionError, match="give migrations among them"):
+        clusterplan.pareto(other)
+
+
+def test_a_forged_step_or_error_of_a_frontier_is_found_out() -> None:
+    """Each result is verified like any other, for the number that it says."""
+    instance = crowded(random.Random(7), 8, count=1)
+    frontier = clusterplan.pareto(instance, error=0.0)
+    assert isinstance(frontier, MovesFrontier)
+    first, *others = frontier.points
+    record = first.result.objectives[1].model_copy(update={"value": 1.0})
+    objectives = (first.result.objectives[0], record)
+    changes: dict[str, tuple[Any, str]] = {
+        "value": ({"objectives": objectives}, "points[0].result"),
+        "plan": ({"plan": others[-1].result.plan}, "points[0].result"),
+        "aim": ({"instance_options": {}}, "does not say how many units"),
+    }
+    for name, (change, words) in changes.items():
+        point = first.model_copy(update={"result": first.result.model_copy(update=change)})
+        forged = frontier.model_copy(update={"points": (point, *others)})
+        faults = MovesFrontierCheck(instance, forged).verification().faults
+        assert any(words in fault for fault in faults), (name, faults)
+    for change, words in (
+        ({"points": frontier.points[1:]}, "the most units are missing"),
+        ({"points": frontier.points[::-1]}, "not slower and cheaper"),
+    ):
+        faults = MovesFrontierCheck(instance, frontier.model_copy(update=change)).verification().faults
+        assert any(words in fault for fault in faults), faults
 
 
 def test_objectives_of_a_document_give_way_to_what_is_freed() -> None:
