@@ -32,7 +32,8 @@ What is done
     solve_many                        many instances in worker processes, with a journal; yields a Record each
     compare                           every solver on every instance; the answer is a Comparison
     what_if                           scenarios beside the instance as it is; the answer is a WhatIf
-    pareto                            the whole trade-off: Frontier, AllocationFrontier, SchedulingFrontier
+    pareto                            the whole trade-off: Frontier, AllocationFrontier, SchedulingFrontier,
+                                          MovesFrontier
     verify                            a result checked without trusting a solver; the answer is a Verification
     SolveOptions, BatchOptions        limits and settings of a solve, and of many
 What comes out

@@ -10,12 +10,12 @@ from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
     "instances": (134_556, 112, 17),
-    "formulations": (79_397, 63, 10),
-    "solvers": (144_266, 109, 13),
-    "planner": (70_662, 74, 9),
-    "tests": (372_299, 307, 56),
+    "formulations": (79_744, 63, 10),
+    "solvers": (143_711, 109, 13),
+    "planner": (71_914, 74, 9),
+    "tests": (372_113, 307, 56),
     "benchmarks": (29_440, 29, 1),
-    "root": (402, 2, 1),
+    "root": (406, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
 

@@ -405,7 +405,7 @@ def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("options.gap", None, "options.gap: "),
         ("options.gap", "0.5", "options.gap: is '0.5', which is not a number"),
         ("seed", 7, "seed is stored as 7; options.seed is None"),
-        ("points", [], "frontiers are of allocation or staging"),
+        ("points", [], "status: is 'optimal'; allowed"),
         ("diagnosis", {"reasons": []}, "diagnosis says why there is no plan; the status is optimal"),
         ("message", "\x1b[2J", None),
     ],

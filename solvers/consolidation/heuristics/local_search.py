@@ -572,6 +572,8 @@ def improve(
             state.draws[:] = random.random(DRAWS)
             anneal(cluster, state, cooling * cluster.unit_loss, STEPS_AT_ONCE)
             done += STEPS_AT_ONCE
+            if done == STEPS_AT_ONCE:
+                began_s = clock.elapsed_s  # the loops are compiled now, once on a machine
             # Sums of many changes differ from each other in the last digits.
             changes = np.round((state.total - first) / scale, 9) * scale
             if changes[order].tolist() < least[order].tolist():

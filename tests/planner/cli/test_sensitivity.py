@@ -175,7 +175,7 @@ def test_the_frontier_is_written_and_otherwise_printed(tmp_path: Path) -> None:
     assert "samples/s" in invoke(pareto, file, "--quiet").stdout
 
 
-def test_a_kind_without_a_trade_off_is_refused(tmp_path: Path) -> None:
+def test_an_instance_without_a_trade_off_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text(yaml.safe_dump(CONSOLIDATION))
-    assert "not for consolidation" in invoke(pareto, file, fails=OptionError)
+    assert "nothing to free" in invoke(pareto, file, fails=OptionError)

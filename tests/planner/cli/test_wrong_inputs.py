@@ -221,7 +221,7 @@ CASES: list[Case] = [
     ("solve - --jobs 2 --output night", ("-:", "standard input", "file"), json.dumps(ALLOCATION)),
     ("compare allocation.yaml --solvers best", ("'best'", "exact")),
     ("compare nowhere.yaml", ("nowhere.yaml", "no such file")),
-    ("pareto consolidation.yaml", ("consolidation", "staging", "allocation")),
+    ("pareto consolidation.yaml", ("nothing to free", "server")),
     ("pareto allocation.yaml --price gpu", ("'gpu'", "NAME=USD")),
     ("pareto allocation.yaml --price tpu=3", ("tpu", "cpu, gpu")),
     ("pareto staging.yaml --error 2", ("error", "2", "1")),

@@ -312,14 +312,14 @@ def test_altered_frontiers_are_rejected(mix: Any) -> None:
 
 
 def test_frontiers_of_another_kind_are_told_apart() -> None:
-    """An allocation's frontier is none of a staging instance, and there are none of consolidation."""
+    """An allocation's frontier is none of a staging instance, and none of moves."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
     frontier = clusterplan.pareto(instance, error=0.3)
     other = verify_stored(clusterplan.load("example:heterps-ctr"), json.loads(frontier.to_json()), "f")
     assert other.faults == ("the result is of kind allocation; the instance is of kind staging",)
     placed = clusterplan.load("example:tiresias-testbed")
     data = {"kind": "consolidation", "instance_sha256": "", "points": []}
-    assert "frontiers are of allocation or staging" in verify_stored(placed, data, "f").faults[0]
+    assert "instance: is missing" in verify_stored(placed, data, "f").faults[0]
 
 
 def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
@@ -404,7 +404,7 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
         ((name, "--price", "tpu=1"), "unknown resource 'tpu'"),
         (("example:heterps-ctr", "--price", "v100=1"), "for allocation and scheduling instances"),
         (("example:heterps-ctr", "--mix", "any"), "for allocation instances"),
-        (("example:tiresias-testbed",), "for allocation, staging and scheduling"),
+        (("example:tiresias-testbed",), "nothing to free"),
     ):
         done = run_here("pareto", *arguments)
         assert done.returncode == 2, arguments
@@ -417,4 +417,4 @@ def test_the_schema_covers_the_frontiers_of_all_kinds() -> None:
     done = run_here("schema", "frontier")
     schema = json.loads(done.stdout)
     names = {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]}
-    assert names == {"Frontier", "AllocationFrontier", "SchedulingFrontier"}
+    assert names == {"Frontier", "AllocationFrontier", "MovesFrontier", "SchedulingFrontier"}
