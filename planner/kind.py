@@ -1,4 +1,4 @@
-"""Registration record of a problem kind: output of its plans, and its frontier."""
+"""Registration record of a problem kind: output of its plans, and its frontier if it has one."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class PlannerKind:
     what_if
         Returns the possible scenario changes of an instance, by name.
     frontier
-        The kind's frontier.
+        The kind's frontier, if it has one.
     comparison
         The kind's measures and advice in comparisons, if any.
     """
@@ -148,7 +148,6 @@ class PlannerKind:
     as_data: Callable[[Any, Sequence[Any]], dict[str, Any]]
     page: Callable[[Any, Any], dict[str, Any]]
     template: str
-    frontier: FrontierKind
     rows_of_plan: str
     entries_of_row: int = 1
     notes: Callable[[Any, int], Iterator[str]] = _nothing
@@ -160,6 +159,7 @@ class PlannerKind:
     lead: Callable[[Any, Any], str] | None = None
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
     what_if: Callable[[Any], Mapping[str, ScenarioChange]] = lambda _: {}
+    frontier: FrontierKind | None = None
     comparison: ComparisonKind | None = None
 
     def answer_of(self, instance: Any, plan: Sequence[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from rich.table import Table
@@ -14,7 +14,7 @@ from ..solvers.common.conclude import hard_deadline
 from ..solvers.common.result import AnyFrontier, SolveOptions
 from .kind import FrontierNotes
 from .output import thinned
-from .registry import KINDS
+from .registry import FRONTIER_KINDS
 from .reports.text import table_of
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
@@ -84,7 +84,9 @@ def pareto(
     given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "least": least, "most": most}
     given["per"] = per
     given = {name: value for name, value in given.items() if value is not None and value != {}}
-    traded = KINDS[instance.kind].frontier
+    if instance.kind not in FRONTIER_KINDS:
+        raise OptionError(f"a frontier is for {_listed(FRONTIER_KINDS)} instances, not for {instance.kind}")
+    traded = FRONTIER_KINDS[instance.kind]
     for name in given:
         if name not in traded.settings:
             raise OptionError(f"{_setting(name)}; leave it out")
@@ -95,16 +97,14 @@ def pareto(
 
 def _setting(name: str) -> str:
     """Return a text on which problem kinds support a setting of `pareto`."""
-    settings = {kind: record.frontier.settings for kind, record in KINDS.items()}
-    able = {kind: nouns[name] for kind, nouns in settings.items() if name in nouns}
+    able = {kind: traded.settings[name] for kind, traded in FRONTIER_KINDS.items() if name in traded.settings}
     (what,) = set(able.values())
-    *others, last = able
-    return f"{what} is for {', '.join(others)}{' and ' * bool(others)}{last} instances"
+    return f"{what} is for {_listed(able)} instances"
 
 
 def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the text table of the frontier's points, thinned if there are many, and its footnotes."""
-    traded = KINDS[frontier.kind].frontier
+    traded = FRONTIER_KINDS[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
     return table_of(traded.columns(frontier), points), list(
         _lines(frontier, len(points), traded.sentences(frontier))
@@ -127,3 +127,9 @@ def _lines(frontier: AnyFrontier, shown_points: int, notes: FrontierNotes) -> It
         stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
         yield f"{stopped}the points are plans, but better ones may be missing"
     yield notes.uncertified if frontier.certified_error is None else notes.certified
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    """Return names joined as in a sentence: a, b and c."""
+    *others, last = kinds
+    return f"{', '.join(others)} and {last}" if others else last

@@ -14,6 +14,8 @@ KINDS: dict[str, PlannerKind] = {
     "consolidation": CONSOLIDATION,
     "scheduling": SCHEDULING,
 }
+FRONTIER_KINDS = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
+"""The frontiers of the kinds that have one."""
 
 
 def formats() -> list[str]:

@@ -269,16 +269,15 @@ def test_a_plan_has_at_most_as_many_entries_as_the_list_it_names(name: str) -> N
     assert len(plan) <= instance.sizes()[kind.rows_of_plan] * kind.entries_of_row
 
 
-def test_a_kind_that_says_nothing_else_leaves_nothing_out() -> None:
+def test_a_kind_that_says_nothing_else_leaves_nothing_out_and_has_no_trade_off() -> None:
     kind = PlannerKind(
         title="t",
         columns=lambda _: (),
         as_data=lambda *_: {},
         page=lambda *_: {},
         template="t.html",
-        frontier=KINDS["staging"].frontier,
         rows_of_plan="items",
     )
     assert list(kind.notes(None, 9)) == list(kind.left_out([])) == list(kind.actions(None, [])) == []
     assert kind.to_carry_out((1, 2), False) == [1, 2]
-    assert kind.formats == {}
+    assert (kind.frontier, kind.formats) == (None, {})

@@ -23,7 +23,7 @@ from ....instances.staging.generate_ctr import generate_ctr
 from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
-from ...registry import KINDS
+from ...registry import FRONTIER_KINDS
 from ..options import AllowOutside, Files
 from .output import Output, emit
 
@@ -196,7 +196,9 @@ def schema_of(document: str) -> dict[str, Any]:
     """
     models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
     if document == "frontier":
-        return TypeAdapter[Any](reduce(or_, (kind.frontier.model for kind in KINDS.values()))).json_schema()
+        return TypeAdapter[Any](
+            reduce(or_, (traded.model for traded in FRONTIER_KINDS.values()))
+        ).json_schema()
     if document not in models:
         raise OptionError(f"no document {document!r}; there are: {', '.join(document_names())}")
     return models[document].model_json_schema()
