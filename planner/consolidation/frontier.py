@@ -78,6 +78,8 @@ class MovesFrontierCheck(FrontierCheck):
         bound = None if furthest is None else furthest.objectives[0].certified_bound
         if bound is None or bound >= self.frontier.least:
             findings.faults.append("status is infeasible, and no bound proves it")
+        else:
+            findings.confirmed.append(frontier_notes(self.frontier).none)
 
 
 def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:

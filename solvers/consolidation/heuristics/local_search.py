@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....formulations.common.clock import Clock, check_time
-from ....formulations.common.compiled import compiled
+from ....formulations.common.compiled import compiled_without_arrays
 from ....formulations.common.objective import TIE_TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
@@ -56,7 +56,7 @@ HOME_BONUS, OPENING_PENALTY, CLOSED_PENALTY = 4e6, 1e6, 2e6
 """Amounts that are larger than any weighted residual capacity."""
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.02, 0.001
 """Temperatures, in units of a job's mean value or of one server, rack or task."""
-STEPS_PER_SERVER, STEPS_AT_ONCE = 400, 500
+STEPS_PER_SERVER, STEPS_AT_ONCE = 1000, 1000
 """Steps of a search, and steps at one temperature."""
 DRAWS = 1 << 14
 """Random numbers that are drawn for the steps at one temperature."""
@@ -133,7 +133,7 @@ class SearchState(NamedTuple):
     total: Floats
 
 
-@compiled
+@compiled_without_arrays
 def _draw(state: SearchState) -> float:
     """Return the next random number from [0, 1)."""
     cursor = state.counts[CURSOR]
@@ -141,7 +141,7 @@ def _draw(state: SearchState) -> float:
     return float(state.draws[cursor])
 
 
-@compiled
+@compiled_without_arrays
 def _weighted(weights: Floats, amounts: Floats, row: int) -> float:
     """Return a row of amounts by resource as one figure."""
     total = 0.0
@@ -150,13 +150,13 @@ def _weighted(weights: Floats, amounts: Floats, row: int) -> float:
     return total
 
 
-@compiled
+@compiled_without_arrays
 def _load(cluster: ClusterArrays, state: SearchState, n: int) -> float:
     """Return the total load of a server over its resources, in units of their mean capacity."""
     return _weighted(cluster.by_scale, cluster.free, n) - _weighted(cluster.by_scale, state.left, n)
 
 
-@compiled
+@compiled_without_arrays
 def _add_server(cluster: ClusterArrays, state: SearchState, n: int, sign: int, losses: Floats) -> None:
     """Add what a server loses to the losses."""
     if state.head[n] >= 0 or cluster.taken[n]:
@@ -165,7 +165,7 @@ def _add_server(cluster: ClusterArrays, state: SearchState, n: int, sign: int, l
     losses[LOAD] -= sign * _load(cluster, state, n) ** 2
 
 
-@compiled
+@compiled_without_arrays
 def _add_job(cluster: ClusterArrays, state: SearchState, j: int, sign: int, losses: Floats) -> None:
     """Add what a job loses, placed or not, to the losses."""
     c, first = cluster.of_class[j], cluster.first_piece[j]
@@ -194,7 +194,7 @@ def _add_job(cluster: ClusterArrays, state: SearchState, j: int, sign: int, loss
             losses[RACKS] += sign
 
 
-@compiled
+@compiled_without_arrays
 def _add_piece(cluster: ClusterArrays, state: SearchState, j: int, n: int, units: int) -> None:
     """Place one more piece of a job on a server."""
     c, p = cluster.of_class[j], cluster.first_piece[j] + state.pieces[j]
@@ -209,7 +209,7 @@ def _add_piece(cluster: ClusterArrays, state: SearchState, j: int, n: int, units
         state.before[first] = p
 
 
-@compiled
+@compiled_without_arrays
 def _remove(cluster: ClusterArrays, state: SearchState, j: int) -> None:
     """Take all pieces of a job off their servers."""
     c, first = cluster.of_class[j], cluster.first_piece[j]
@@ -228,7 +228,7 @@ def _remove(cluster: ClusterArrays, state: SearchState, j: int) -> None:
     state.pieces[j] = 0
 
 
-@compiled
+@compiled_without_arrays
 def _enqueue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
     """Add a job to the waiting jobs of its class."""
     c = cluster.of_class[j]
@@ -240,7 +240,7 @@ def _enqueue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
     state.waiting[c] += 1
 
 
-@compiled
+@compiled_without_arrays
 def _dequeue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
     """Remove a job from the waiting jobs of its class; the last one takes its place."""
     c = cluster.of_class[j]
@@ -253,7 +253,7 @@ def _dequeue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
         state.active[state.active_at[c]], state.active_at[other] = other, state.active_at[c]
 
 
-@compiled
+@compiled_without_arrays
 def start(cluster: ClusterArrays, state: SearchState, pieces: Ints, server: Ints, units: Ints) -> None:
     """Place pieces in an empty state; all other jobs that can run wait."""
     for j in range(len(pieces)):
@@ -266,7 +266,7 @@ def start(cluster: ClusterArrays, state: SearchState, pieces: Ints, server: Ints
         _add_server(cluster, state, n, 1, state.total)
 
 
-@compiled
+@compiled_without_arrays
 def _add_near(state: SearchState, n: int) -> None:
     """Add a server to those of the step, unless it is there or they are many."""
     count = state.counts[NEAR]
@@ -275,7 +275,7 @@ def _add_near(state: SearchState, n: int) -> None:
         state.counts[NEAR] = count + 1
 
 
-@compiled
+@compiled_without_arrays
 def _choose(cluster: ClusterArrays, state: SearchState) -> None:
     """Choose the servers of a step: each time, of two random ones the one with more residual capacity.
 
@@ -303,7 +303,7 @@ def _choose(cluster: ClusterArrays, state: SearchState) -> None:
             p = state.following[p]
 
 
-@compiled
+@compiled_without_arrays
 def _emptied(cluster: ClusterArrays, state: SearchState) -> int:
     """Return which server of the step is to be emptied, one with little load; −1 for none."""
     emptied, least = -1, np.inf
@@ -316,7 +316,7 @@ def _emptied(cluster: ClusterArrays, state: SearchState) -> int:
     return emptied
 
 
-@compiled
+@compiled_without_arrays
 def _ruin(cluster: ClusterArrays, state: SearchState) -> None:
     """Remove a random part of the jobs that are on the servers of the step alone."""
     chance, emptied, old = _draw(state), _emptied(cluster, state), 0
@@ -342,14 +342,15 @@ def _ruin(cluster: ClusterArrays, state: SearchState) -> None:
                 _remove(cluster, state, j)
 
 
-@compiled
+@compiled_without_arrays
 def _add_entries(cluster: ClusterArrays, state: SearchState) -> None:
     """List what is to be inserted, by ascending key.
 
     It is the removed jobs, the classes of jobs that ran on the servers of the step, and other classes.
     """
     removed, entries = state.counts[REMOVED], state.counts[REMOVED]
-    state.entry[:removed] = state.removed[:removed]
+    for k in range(removed):
+        state.entry[k] = state.removed[k]
     for h in range(state.counts[NEAR]):
         n = state.near[h]
         for k in range(cluster.first_resident[n], cluster.first_resident[n + 1]):
@@ -377,7 +378,22 @@ def _add_entries(cluster: ClusterArrays, state: SearchState) -> None:
     state.counts[ENTRIES] = entries
 
 
-@compiled
+@compiled_without_arrays
+def _sort_entries(state: SearchState) -> None:
+    """Sort what is to be inserted by key (Shell 1959)."""
+    count = state.counts[ENTRIES]
+    gap = count // 2
+    while gap > 0:
+        for k in range(gap, count):
+            entry, key, at = state.entry[k], state.key[k], k
+            while at >= gap and state.key[at - gap] > key:
+                state.entry[at], state.key[at] = state.entry[at - gap], state.key[at - gap]
+                at -= gap
+            state.entry[at], state.key[at] = entry, key
+        gap //= 2
+
+
+@compiled_without_arrays
 def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
     """Place a job on the servers of the step, whole or not at all; return whether it was placed.
 
@@ -420,10 +436,11 @@ def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
     return bool(left == 0)
 
 
-@compiled
+@compiled_without_arrays
 def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
     """Insert what is listed, in order: of a class as many jobs as fit."""
-    for k in np.argsort(state.key[: state.counts[ENTRIES]]):
+    _sort_entries(state)
+    for k in range(state.counts[ENTRIES]):
         entry = state.entry[k]
         if entry >= 0:
             insert(cluster, state, entry)
@@ -442,18 +459,19 @@ def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
             state.counts[INSERTED] += 1
 
 
-@compiled
+@compiled_without_arrays
 def _is_accepted(cluster: ClusterArrays, state: SearchState, temperature: Floats) -> bool:
     """Return whether the result of a step is feasible, and no worse or, by chance, not much worse."""
     if state.loss[MOVED] > 0 and state.total[MOVED] + state.loss[MOVED] > cluster.most_moved:
         return False
-    for o in cluster.order:
+    for i in range(len(cluster.order)):
+        o = cluster.order[i]
         if abs(state.loss[o]) > TIE_TOLERANCE * max(1.0, abs(state.total[o])):
             return bool(state.loss[o] < -temperature[o] * math.log(1.0 - _draw(state)))
     return True
 
 
-@compiled
+@compiled_without_arrays
 def _undo(cluster: ClusterArrays, state: SearchState) -> None:
     """Restore the placement before the step."""
     for k in range(state.counts[INSERTED]):
@@ -468,17 +486,19 @@ def _undo(cluster: ClusterArrays, state: SearchState) -> None:
             old += 1
 
 
-@compiled
+@compiled_without_arrays
 def _begin(cluster: ClusterArrays, state: SearchState) -> None:
     """Choose the weights of the resources and the servers of a step."""
-    state.counts[NEAR:ACTIVE] = 0
-    state.loss[:] = 0.0
+    for k in range(NEAR, ACTIVE):
+        state.counts[k] = 0
+    for o in range(len(state.loss)):
+        state.loss[o] = 0.0
     for r in range(len(state.weights)):
         state.weights[r] = -math.log(1.0 - _draw(state)) * cluster.scarcity[r] * cluster.by_scale[r]
     _choose(cluster, state)
 
 
-@compiled
+@compiled_without_arrays
 def anneal(cluster: ClusterArrays, state: SearchState, temperature: Floats, steps: int) -> None:
     """Make some steps of ruin and recreate at one temperature of each loss."""
     for _ in range(steps):
@@ -496,7 +516,8 @@ def anneal(cluster: ClusterArrays, state: SearchState, temperature: Floats, step
             _add_server(cluster, state, state.near[h], 1, state.loss)
             state.at[state.near[h]] = -1
         if _is_accepted(cluster, state, temperature):
-            state.total[:] += state.loss
+            for o in range(len(state.total)):
+                state.total[o] += state.loss[o]
             for k in range(state.counts[REMOVED]):
                 if state.pieces[state.removed[k]] == 0:
                     _enqueue(cluster, state, state.removed[k])
