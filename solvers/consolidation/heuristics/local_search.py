@@ -529,7 +529,7 @@ def first_state(cluster: ClusterArrays, pieces: tuple[Ints, Ints, Ints]) -> Sear
     """Return the state of a placement, given by the pieces of each job, their servers and their units."""
     (classes, resources), servers = cluster.demand.shape, len(cluster.free)
     jobs, most = len(cluster.of_class), len(cluster.owner)
-    entries = 2 * jobs + classes
+    entries = jobs + len(cluster.home) + classes
     sizes = {
         **dict.fromkeys(("server", "units", "following", "before", "old_server", "old_units"), most),
         **dict.fromkeys(("pieces", "queue", "place", "removed", "inserted", "old_pieces"), jobs),

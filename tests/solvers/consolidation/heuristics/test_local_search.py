@@ -12,6 +12,7 @@ import pytest
 from device_instances import job, placement, server
 from random_instances import random_consolidation
 
+from clusterplan.formulations.common.compiled import interpreted
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.generate import generate_consolidation
@@ -168,6 +169,18 @@ def test_no_more_jobs_move_than_may() -> None:
         found = improved(formulation, now)
         assert formulation.violations(found) == []
         assert formulation.evaluate(found) == (value,)
+
+
+def test_jobs_that_run_on_many_servers_are_tried_for_each() -> None:
+    """Two stopped jobs ran on eight servers each, so that what is listed is more than the jobs; both start."""
+    servers = [server(f"n{n}", gpu=2) for n in range(8)]
+    now = {f"n{n}": 1 for n in range(8)}
+    jobs = [job(name, 8, current=now) for name in "ab"]
+    formulation = ConsolidationFormulation(placement(["value"], servers, jobs))
+    with interpreted():  # where the bounds of arrays are checked
+        found = improved(formulation, [JobPlacement(job=name, placed=False) for name in "ab"], steps=500)
+    assert formulation.violations(found) == []
+    assert formulation.evaluate(found) == (16,)
 
 
 @pytest.mark.parametrize("block", range(3))
