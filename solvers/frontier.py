@@ -134,7 +134,7 @@ class SizeSearch(ABC):
         asked = self.options.model_copy(update={"time_limit_s": limit})
         asked = asked.starting_from(None if known is None else known.plan)
         result = solve_with(instance, exact, asked)
-        if result.plan is None and not self.clock.expired:
+        if result.status == "unknown" and not self.clock.expired:
             # Loops are compiled once on a machine, which takes longer than a solve.
             asked = asked.model_copy(update={"time_limit_s": self.clock.remaining_s})
             result = solve_with(instance, exact, asked)

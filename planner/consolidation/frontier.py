@@ -28,11 +28,6 @@ def units_text(frontier: MovesFrontier) -> str:
     return f"from {frontier.least:,} to {counted(frontier.most, frontier.per)} freed"
 
 
-def gap(point: FreedPoint) -> float:
-    """Return the relative gap between a point's moves and their bound."""
-    return max(0.0, 1 - point.bound / point.migrations) if point.migrations else 0.0
-
-
 class MovesFrontierCheck(FrontierCheck):
     """Verification of a frontier of moves: each result like any other, and the certified error."""
 
@@ -47,8 +42,8 @@ class MovesFrontierCheck(FrontierCheck):
     def faults(self) -> Iterator[str]:
         """Yield a message for each fault in the stored results and the certified error."""
         frontier = self.frontier
-        results = [(f"points[{i}]", point.result) for i, point in enumerate(frontier.points)]
-        results += [(f"others[{i}]", point.result) for i, point in enumerate(frontier.others)]
+        results = [(f"points[{i}].result", point.result) for i, point in enumerate(frontier.points)]
+        results += [(f"others[{i}].result", point.result) for i, point in enumerate(frontier.others)]
         results += [] if frontier.furthest is None else [("furthest", frontier.furthest)]
         faults = [fault for place, result in results for fault in self._faults_of(place, result)]
         yield from faults
@@ -67,19 +62,22 @@ class MovesFrontierCheck(FrontierCheck):
         given = result.instance_options.get("free")
         count = given.get("count") if isinstance(given, dict) else None
         if not isinstance(count, int) or not self.frontier.least <= count:
-            yield f"{place}.result: it does not say how many units are to be freed"
+            yield f"{place}: it does not say how many units are to be freed"
             return
-        verification = verify(with_units(self.instance, self.frontier.per, count), result)
-        yield from (f"{place}.result: {fault}" for fault in verification.faults)
+        faults = verify(with_units(self.instance, self.frontier.per, count), result).faults
+        yield from (f"{place}: {fault}" for fault in faults)
+        if not faults and place != "furthest" and result.objectives[0].value != count:
+            yield f"{place}: its plan does not free the {count} units that it is of"
 
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault unless a certified bound says that so many units cannot be freed."""
-        furthest = self.frontier.furthest
-        bound = None if furthest is None else furthest.objectives[0].certified_bound
-        if bound is None or bound >= self.frontier.least:
+        frontier = self.frontier
+        if frontier.furthest is not None and frontier.furthest.status == "infeasible":
+            findings.claimed.append("that there is no plan")
+        elif frontier.most_possible is None or frontier.most_possible >= frontier.least:
             findings.faults.append("status is infeasible, and no bound proves it")
         else:
-            findings.confirmed.append(frontier_notes(self.frontier).none)
+            findings.confirmed.append(frontier_notes(frontier).none)
 
 
 def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:
@@ -88,17 +86,15 @@ def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:
         (f"{frontier.per}s freed", True, lambda p: f"{p.freed:,}"),
         ("tasks moved", True, lambda p: f"{p.migrations:,}"),
         ("no plan moves fewer than", True, lambda p: f"{p.bound:,}"),
-        ("gap", True, lambda p: percent(gap(p))),
+        ("gap", True, lambda p: percent(p.gap)),
         (f"moves per {frontier.per}", True, lambda p: figure(p.migrations / p.freed, 3)),
     ]
 
 
 def possible_sentence(frontier: MovesFrontier) -> Iterator[str]:
     """Yield a sentence on how many units can be freed at most, where that was found out."""
-    if frontier.furthest is not None:
-        bound = frontier.furthest.objectives[0].certified_bound
-        if bound is not None:
-            yield f"certified: no plan frees more than {counted(round(bound), frontier.per)}"
+    if frontier.most_possible is not None:
+        yield f"certified: no plan frees more than {counted(frontier.most_possible, frontier.per)}"
 
 
 def frontier_notes(frontier: MovesFrontier) -> FrontierNotes:
@@ -189,7 +185,7 @@ class MovesFrontierPage(FrontierPage):
                 "is-freed": f"{point.freed:,}",
                 "is-moved": f"{point.migrations:,}",
                 "is-bound": f"{point.bound:,}",
-                "is-gap": percent(gap(point)),
+                "is-gap": percent(point.gap),
                 "is-units": some(units, MAX_NAMED_UNITS),
             }
         }
@@ -200,7 +196,7 @@ class MovesFrontierPage(FrontierPage):
             (Column(f"{self.frontier.per}s freed", True), lambda p: number(p.freed)),
             (Column("tasks moved", True), lambda p: number(p.migrations)),
             (Column("no plan moves fewer than", True), lambda p: number(p.bound)),
-            (Column("gap", True), lambda p: share(gap(p))),
+            (Column("gap", True), lambda p: share(p.gap)),
         ]
 
     def context(self) -> dict[str, Any]:

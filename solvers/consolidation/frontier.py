@@ -56,6 +56,11 @@ class FreedPoint(Model):
         return round(moves_of(self.result).value or 0.0)
 
     @property
+    def gap(self) -> float:
+        """Relative gap between the moves and their certified bound."""
+        return moves_of(self.result).certified_gap or 0.0
+
+    @property
     def bound(self) -> int:
         """Number of moves below which no plan frees so many units, as our own check derives."""
         return round(moves_of(self.result).certified_bound or 0.0)
@@ -95,6 +100,13 @@ class MovesFrontier(AnyFrontier):
     points: Many[FreedPoint] = ()
     others: Many[FreedPoint] = ()
     furthest: Result | None = None
+
+    @property
+    def most_possible(self) -> int | None:
+        """Number of units beyond which none can be freed, as our own check derives; None if not known."""
+        records = () if self.furthest is None else self.furthest.objectives
+        bound = records[0].certified_bound if records else None
+        return None if bound is None else round(bound)
 
     @staticmethod
     def _card_row(point: FreedPoint) -> tuple[str, ...]:
@@ -182,7 +194,7 @@ def find_frontier(
     Raises
     ------
     OptionError
-        If moves cost nothing in the instance, nothing can be freed, or a number is wrong.
+        If `migrations` is no objective, nothing can be freed, or a number is wrong.
     """
     if most_usd is not None:
         raise OptionError("--most-usd is for costs; of moves give the most servers that are freed, --to N")
@@ -211,11 +223,10 @@ def find_frontier(
     elif search.clock.expired:
         limit = "time"
     furthest = search.furthest
-    proven = furthest is not None and (furthest.objectives[0].certified_bound or 0.0) < low
     frontier = MovesFrontier(
         instance=instance.name,
         instance_sha256=instance.sha256(),
-        status="infeasible" if proven else "partial",
+        status="partial",
         limit=limit,
         error=error,
         per=per,
@@ -228,6 +239,10 @@ def find_frontier(
         options=options,
         versions=library_versions(),
     )
+    if furthest is not None and furthest.status == "infeasible":
+        return frontier.model_copy(update={"status": "infeasible", "diagnosis": furthest.diagnosis})
+    if frontier.most_possible is not None and frontier.most_possible < low:
+        return frontier.model_copy(update={"status": "infeasible"})
     if not {-high, -low} <= search.solved.keys():
         return frontier
     reached = frontier.proven_error()

@@ -97,6 +97,8 @@ class Knapsack:
             Further groups, of the tasks that run on the server now.
         """
         residents = _useful_alternatives(residents, free)
+        if sum(int(paid.max()) for _, paid in residents) > MAX_BOUND // 8:
+            raise TooLargeError("prices are too large to be added up")
         fitting = [*residents, *_useful_alternatives(self.groups, free)]
         bound = sum(int(paid.max()) for _, paid in fitting)
         if not fitting or not len(free):

@@ -172,7 +172,7 @@ def test_no_more_jobs_move_than_may() -> None:
 
 
 def test_jobs_that_run_on_many_servers_are_tried_for_each() -> None:
-    """Two stopped jobs ran on eight servers each, so that what is listed is more than the jobs; both start."""
+    """Two stopped jobs ran on eight servers each, so that more is listed than jobs; both start."""
     servers = [server(f"n{n}", gpu=2) for n in range(8)]
     now = {f"n{n}": 1 for n in range(8)}
     jobs = [job(name, 8, current=now) for name in "ab"]
