@@ -209,6 +209,21 @@ def test_freed_servers_are_those_of_brute_force(number: int) -> None:
                     assert (beyond if ours.sense == "min" else -beyond) <= 1e-9, (seed, method)
 
 
+@pytest.mark.parametrize("number", [20, pytest.param(500, marks=pytest.mark.slow)])
+def test_leave_to_move_is_no_reason_for_a_worse_plan(number: int) -> None:
+    """Than that in which all stay, where it breaks no rule that holds for what may move."""
+    for seed in range(number):
+        instance = made(random.Random(f"stay {seed}")).replace(running=None)
+        staying = clusterplan.solve(instance.replace(running="stay"), "exact", OPTIONS)
+        formulation = formulate(instance)
+        if staying.plan is None or formulation.violations(staying.plan):
+            continue
+        moving = clusterplan.solve(instance, "exact", OPTIONS)
+        assert moving.plan is not None, seed
+        values = [[record.value or 0.0 for record in result.objectives] for result in (staying, moving)]
+        assert not formulation.precedes(*values), seed
+
+
 def crowded(draw: random.Random, servers: int, **free: Any) -> ConsolidationInstance:
     """Return servers of 8 GPUs in racks of four, three quarters of which running tasks hold."""
     jobs: list[dict[str, Any]] = []
@@ -292,6 +307,14 @@ def test_what_cannot_be_freed_has_no_frontier_and_wrong_ranges_are_refused() -> 
     forged = none.model_copy(update={"furthest": None})
     faults = MovesFrontierCheck(full, forged).verification().faults
     assert faults == ("status is infeasible, and no bound proves it",)
+    waiting = full.replace(jobs=[{"name": "w", "tasks": 9, "task_demand": {"gpu": 1}, "must_place": True}])
+    both = full.replace(
+        jobs=[*full.model_dump(mode="json")["jobs"], *waiting.model_dump(mode="json")["jobs"]]
+    )
+    stuck = clusterplan.pareto(both)
+    assert (stuck.status, stuck.points) == ("infeasible", ())
+    assert stuck.diagnosis is not None
+    assert MovesFrontierCheck(both, stuck).verification().claimed == ("that there is no plan",)
     for wrong, words in (
         ({"least": 3}, "from 1 to 2"),
         ({"most_usd": 4.0}, "--to N"),
@@ -319,9 +342,12 @@ def test_a_forged_step_or_error_of_a_frontier_is_found_out() -> None:
         "value": ({"objectives": objectives}, "points[0].result"),
         "plan": ({"plan": others[-1].result.plan}, "points[0].result"),
         "aim": ({"instance_options": {}}, "does not say how many units"),
+        "furthest": ({}, "does not free"),
     }
+    assert frontier.furthest is not None
     for name, (change, words) in changes.items():
-        point = first.model_copy(update={"result": first.result.model_copy(update=change)})
+        known = frontier.furthest if name == "furthest" else first.result
+        point = first.model_copy(update={"result": known.model_copy(update=change)})
         forged = frontier.model_copy(update={"points": (point, *others)})
         faults = MovesFrontierCheck(instance, forged).verification().faults
         assert any(words in fault for fault in faults), (name, faults)

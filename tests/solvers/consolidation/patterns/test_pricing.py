@@ -76,6 +76,35 @@ def test_a_search_to_the_end_finds_what_the_table_finds(steps: int, monkeypatch:
     assert looked > 60
 
 
+@pytest.mark.parametrize("kept", [1, 2, 5])
+def test_of_many_residents_few_selections_are_kept_and_bounds_hold(
+    kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six jobs run on each of four servers; without branch and bound some bounds are above the optimum."""
+    rng = random.Random(1)
+    sizes = [(rng.randint(1, 3), rng.randint(1, 9)) for _ in range(24)]
+    jobs = [
+        job(f"j{k}", 1, {"gpu": gpu, "cpu": cpu}, current={f"n{k // 6}": 1})
+        for k, (gpu, cpu) in enumerate(sizes)
+    ]
+    servers = [server(f"n{n}", gpu=9, cpu=20) for n in range(4)]
+    classes = ConsolidationFormulation(placement(["value", "migrations"], servers, jobs)).classes
+    few = ExactSettings(most_priced_selections=kept)
+    for module in (TABLE, TABLE.replace("knapsack_", "")):
+        monkeypatch.setattr(module, few)
+    above = 0
+    for seed in range(20):
+        paid = random_prices(classes, seed)
+        best = {number: most for number, most, _ in ServerPricing(classes, None).best(paid)}
+        for number, bound, pattern in SearchPricing(classes, None).best(paid, search=False):
+            assert bound >= best[number] - 1e-9
+            above += bound > best[number] + 1e-6
+            assert fits(classes, number, pattern)
+        for number, bound, _ in SearchPricing(classes, None).best(paid):
+            assert bound == pytest.approx(best[number], abs=1e-6)
+    assert above
+
+
 def test_without_a_search_values_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are no less than the optimum, and patterns are still such that a server holds."""
     monkeypatch.setattr(TABLE, ExactSettings(most_coarse_steps=4, most_coarse_cells=16))
