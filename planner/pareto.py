@@ -81,8 +81,8 @@ def pareto(
     for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
-    given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "least": least, "most": most}
-    given["per"] = per
+    given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "per": per}
+    given |= {"least": least, "most": most}
     given = {name: value for name, value in given.items() if value is not None and value != {}}
     if instance.kind not in FRONTIER_KINDS:
         raise OptionError(f"a frontier is for {_listed(FRONTIER_KINDS)} instances, not for {instance.kind}")

@@ -22,8 +22,16 @@ from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.consolidation.job import Group, PlacementJob
 
 LOSSES = (
-    *("missing", "value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"),
-    *("load", "moved"),
+    "missing",
+    "value",
+    "spread",
+    "servers",
+    "racks",
+    "migrations",
+    "slowdown",
+    "traffic",
+    "load",
+    "moved",
 )
 """What a placement loses: required jobs that are missing; objectives, to be minimised; unequal loads; and
 running jobs that move or stop."""
@@ -32,6 +40,8 @@ SCARCITY_POWER = 8
 """Power of a resource's total demand, relative to the capacity, in its weight."""
 MUST = 2
 """Priority of jobs that must be placed."""
+CURSOR, NEAR, REMOVED, INSERTED, ENTRIES, ACTIVE = range(6)
+"""Indices into `SearchState.counts`."""
 
 
 class ClusterArrays(NamedTuple):
@@ -113,6 +123,75 @@ class ClusterArrays(NamedTuple):
     unit_tasks: Ints
     running: Ints
     restart: Floats
+
+
+class SearchState(NamedTuple):
+    """A placement of the movable jobs, and the working memory of a step.
+
+    Attributes
+    ----------
+    counts
+        Next random number; servers, removed jobs, inserted jobs and entries of the step; active classes.
+    left, traffic
+        Residual capacity, (N, R), and traffic, (N,), of each server.
+    pieces
+        Number of pieces of each job, 0 if it is not placed; (J,).
+    server, units
+        Of each piece, (P,).
+    head, following, before
+        The pieces of each server as a linked list: the first one, (N,), the next and the one before, (P,);
+        −1 at the ends.
+    queue, place, waiting
+        Waiting jobs by class, the place of each there, (J,), and their number for each class, (C,).
+    active, active_at
+        Classes with waiting jobs, and the place of each class there; (C,).
+    draws
+        Random numbers from [0, 1) that are used in turn, shape (DRAWS,).
+    weights
+        Weight of each resource, by its unit, (R,).
+    near, penalty, room
+        Servers of the step, the penalty of a job there, and how many units of a job fit; (MAX_NEAR,).
+    at
+        Place of each server among these, −1 for others; (N,).
+    removed, inserted
+        Jobs that the step removed, and waiting jobs that it inserted; (J,).
+    old_pieces, old_server, old_units
+        The pieces of the removed jobs before: their number, (J,), servers and units, (P,).
+    entry, key
+        What is to be inserted, a job or a class c of waiting jobs as −1 − c, by ascending key.
+    loss, total
+        Losses by the step, and those of the whole placement; (LOSSES,).
+    """
+
+    counts: Ints
+    left: Floats
+    traffic: Floats
+    pieces: Ints
+    server: Ints
+    units: Ints
+    head: Ints
+    following: Ints
+    before: Ints
+    queue: Ints
+    place: Ints
+    waiting: Ints
+    active: Ints
+    active_at: Ints
+    draws: Floats
+    weights: Floats
+    near: Ints
+    penalty: Floats
+    room: Ints
+    at: Ints
+    removed: Ints
+    inserted: Ints
+    old_pieces: Ints
+    old_server: Ints
+    old_units: Ints
+    entry: Ints
+    key: Floats
+    loss: Floats
+    total: Floats
 
 
 class PlacementArrays:

@@ -21,13 +21,12 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.local_search import (
     CLOSED_PENALTY,
-    NEAR,
     anneal,
     first_state,
     improve,
     insert,
 )
-from clusterplan.solvers.consolidation.heuristics.placement_arrays import LOSSES, PlacementArrays
+from clusterplan.solvers.consolidation.heuristics.placement_arrays import LOSSES, NEAR, PlacementArrays
 from clusterplan.solvers.registry import find_solver
 
 FEW = 150
