@@ -57,14 +57,15 @@ class SizeSearch(ABC):
         The instance, of any size.
     clock
         Of the whole search.
-    solved
-        Result of each size.
+    solved, repeated
+        Result of each size; sizes that were solved again since a part of the time was too short for them.
     """
 
     instance: Any
     options: SolveOptions
     clock: Clock
     solved: dict[float, Result] = field(default_factory=dict, kw_only=True)
+    repeated: set[float] = field(default_factory=set, kw_only=True)
 
     @abstractmethod
     def of_size(self, size: float) -> Instance:
@@ -95,13 +96,28 @@ class SizeSearch(ABC):
                 return "time"
         while error_of(self.values(), self.bounds()) > error:
             middle = self._widest(error)
-            if middle is None:
+            if middle is None and not self._cut_off():
                 return "none"
             if len(self.solved) >= MAX_SIZES:
                 return "node"
-            if self.clock.expired or not self._solve(middle):
+            if self.clock.expired or not (self._repeat() if middle is None else self._solve(middle)):
                 return "time"
         return "none"
+
+    def _cut_off(self) -> list[float]:
+        """Return the sizes that ended by their part of the time, the one of the largest gap first."""
+        open_ = [size for size, result in self.solved.items() if result.limit == "time"]
+        values, bounds = dict(self.values()), dict(self.bounds())
+        return sorted(set(open_) - self.repeated, key=lambda size: bounds[size] / (values[size] or 1.0))
+
+    def _repeat(self) -> bool:
+        """Solve the size of the largest gap again, in all the time that is left; return whether it ended."""
+        size = self._cut_off()[0]
+        self.repeated.add(size)
+        before, after = self.solved[size], self.result_of(size)
+        if (self.record(after).certified_bound or 0.0) >= (self.record(before).certified_bound or 0.0):
+            return self._keep(size, after)
+        return True
 
     def _widest(self, error: float) -> float | None:
         """Return the size to solve next, which can lower the error most; None if only by little.
@@ -119,7 +135,9 @@ class SizeSearch(ABC):
 
     def _solve(self, size: float) -> bool:
         """Solve the instance for one size; return whether a plan was found within the time limit."""
-        result = self.solved.get(size) or self.result_of(size)
+        return self._keep(size, self.solved.get(size) or self.result_of(size))
+
+    def _keep(self, size: float, result: Result) -> bool:
         solved = self.is_solved(size, result)
         if solved:
             self.solved[size] = result
@@ -129,7 +147,8 @@ class SizeSearch(ABC):
         """Return the result of a solve for one size, in a part of the time."""
         instance, rest, limit = self.of_size(size), self.clock.remaining_s, None
         if self.options.time_limit_s is not None and rest is not None:
-            limit = max(1.0, min(rest, self.options.time_limit_s / SOLVES_PER_TIME_LIMIT))
+            part = rest if size in self.repeated else self.options.time_limit_s / SOLVES_PER_TIME_LIMIT
+            limit = max(1.0, min(rest, part))
         known, exact = self.start(size), find_solver("exact", instance.kind)
         asked = self.options.model_copy(update={"time_limit_s": limit})
         asked = asked.starting_from(None if known is None else known.plan)

@@ -165,8 +165,8 @@ class _Search(SizeSearch):
         return -min(max(math.floor(math.sqrt(a * b)), -b + 1), -a - 1)
 
     def start(self, size: float) -> Result | None:
-        """Return the result of the next larger number of units: its plan frees more than is wanted."""
-        larger = [solved for solved in self.solved if solved < size]
+        """Return the known result of as many units, or of the next larger number: its plan frees more."""
+        larger = [solved for solved in self.solved if solved <= size]
         return self.solved[max(larger)] if larger else self.furthest
 
 

@@ -124,3 +124,22 @@ def test_a_budget_buys_all_that_decimals_say() -> None:
         frontier = pareto(TRACE, prices={"gpu": 0.1}, least=32, most_usd=most_usd)
         assert isinstance(frontier, SchedulingFrontier)
         assert frontier.most == size
+
+
+def test_a_size_that_was_cut_off_is_solved_again_in_the_time_that_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two neighbouring sizes leave nothing to divide; each is solved twice, and the better bound is kept."""
+    limits: dict[float, list[float]] = {}
+
+    def cut_off(cluster: SchedulingInstance, solver: Any, options: SolveOptions) -> Result:
+        limits.setdefault(cluster.pool["gpu"], []).append(options.time_limit_s or 0.0)
+        result = solve_with(cluster, solver, SolveOptions(time_limit_s=30))
+        return result.model_copy(update={"limit": "time"})
+
+    monkeypatch.setattr(frontier_search, "solve_with", cut_off)
+    frontier = find_frontier(TRACE, SolveOptions(time_limit_s=400), 0.0, None, least=32, most=33)
+    assert frontier.certified_error is not None
+    assert frontier.certified_error > 0
+    assert all(first == 50 < second for first, second in limits.values())
+    assert len(limits) == 2
