@@ -120,7 +120,7 @@ class _Builder:
         placed = self._current_placements(parts, members) if moves else ()
         stays = bool(placed) and self.data.can_stay(job)
         return JobClass(
-            tuple(members), parts, worth, job.must_place, loose, most,
+            tuple(members), parts, worth, self.data.instance.requires(job), loose, most,
             fewest if preferred else None, lost, placed, stays,
             restart_loss(self.data.instance, job) if stays else Fraction(0),
         )  # fmt: skip

@@ -100,7 +100,7 @@ class ClusterData:
             key = (
                 tuple((group.tasks, tuple(sorted(group.demand.items()))) for group in job.task_groups),
                 job.worth,
-                job.must_place,
+                self.instance.requires(job),
                 self.instance.spread_of(job),
                 job.gpu_model,
                 tuple(sorted(job.speed_by_servers.items())),
@@ -117,10 +117,6 @@ class ClusterData:
                 if allows(job.gpu_model, self.servers[server].gpu_model):
                     by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
         return by_server
-
-    def must_place(self, job: PlacementJob) -> bool:
-        """Return whether every plan places a job: it says so, or it runs while servers are freed."""
-        return job.must_place or (self.instance.free is not None and self.instance.runs(job))
 
     @cached_property
     def releasable(self) -> dict[str, list[str]]:
@@ -246,48 +242,56 @@ def _group_with_traffic(group: Group) -> Group:
     return group.model_copy(update={"demand": {**group.demand, TRAFFIC_RESOURCE: group.traffic_gbit_per_s}})
 
 
-class RunningTasks:
-    """The running tasks of a cluster, by shape and server, and which servers tasks of a shape can move to.
+class RequiredTasks:
+    """The tasks that every plan places, by shape: running ones by server, and those that have to start.
 
-    Tasks of a shape have equal demands and accept the same GPU models. Servers are in the order of the
-    instance, resources in that of `resource_names`.
+    Tasks of a shape have equal demands and accept the same GPU models, and all of them run, or all wait.
+    Servers are in the order of the instance, resources in that of `resource_names`.
 
     Attributes
     ----------
     shapes
-        Demand of a task, shape (R,), and GPU models of each shape.
+        Demand of a task, shape (R,), and GPU models of each shape, and whether its tasks wait.
     on_server
-        Number of tasks of each shape on each server.
+        Number of running tasks of each shape on each server.
+    starting
+        Number of waiting tasks of each shape.
     groups
-        Job, group and shape of all running tasks.
+        Job, group and shape of all these tasks; once with its running tasks, once with its waiting ones.
     direct
         Whether only tasks on freed servers move.
     complete
-        Whether every job runs with all its tasks, or with none.
+        Whether every running task is one of a job that must be placed.
     """
 
     def __init__(self, data: ClusterData) -> None:
         self.data = data
-        self.direct = data.instance.free is None or data.instance.free.direct
+        self.direct = data.instance.free is not None and data.instance.free.direct
         self.position = {name: m for m, name in enumerate(data.servers)}
         self.on_server = [Counter[int]() for _ in data.servers]
+        self.starting = Counter[int]()
         self.groups: list[tuple[PlacementJob, Group, int]] = []
         names, numbers = data.instance.resource_names, dict[object, int]()
-        for job in data.running:
-            for group in job.task_groups:
-                key = tuple(exact_fraction(group.demand.get(name, 0.0)) for name in names), job.gpu_model
-                shape = numbers.setdefault(key, len(numbers))
-                self.groups.append((job, group, shape))
-                for server, count in group.current.items():
-                    self.on_server[self.position[server]][shape] += count
+        self.complete = all(map(data.instance.requires, data.running))
+        for job in data.instance.jobs if self.complete else ():
+            for group in job.task_groups if data.instance.requires(job) else ():
+                demand = tuple(exact_fraction(group.demand.get(name, 0.0)) for name in names)
+                waiting = group.tasks - sum(group.current.values())
+                for waits, present in ((False, group.current), (True, waiting)):
+                    if not present:
+                        continue
+                    shape = numbers.setdefault((demand, job.gpu_model, waits), len(numbers))
+                    self.groups.append((job, group, shape))
+                    self.starting[shape] += waiting * waits
+                    for server, count in () if waits else group.current.items():
+                        self.on_server[self.position[server]][shape] += count
         self.shapes: list[Any] = list(numbers)
-        self.complete = all(map(data.instance.runs, data.running))
 
     @cached_property
     def demands(self) -> Floats:
         """The demand of a task of each shape; shape (S, R)."""
         width = len(self.data.instance.resource_names)
-        return np.array([demand for demand, _ in self.shapes], dtype=float).reshape(-1, width)
+        return np.array([demand for demand, *_ in self.shapes], dtype=float).reshape(-1, width)
 
     @cached_property
     def capacity(self) -> list[list[Fraction]]:
@@ -312,7 +316,7 @@ class RunningTasks:
         ]
 
     def destinations(self) -> Flags:
-        """Return whether a task of a shape can move to a server; shape (S, M).
+        """Return whether a task of a shape can come to a server; shape (S, M).
 
         Where only tasks on freed servers move, it must fit into what is free now, otherwise into the server.
 
@@ -325,7 +329,8 @@ class RunningTasks:
         limits = self.room if self.direct else self.capacity
         amounts = all_loosened(np.array(limits, dtype=float).reshape(len(self.position), -1))
         fits: Flags = np.all(self.demands[:, None, :] <= amounts[None, :, :], axis=2)
-        for s, (_, models) in enumerate(self.shapes):
+        closed = np.array([self.data.closed(name) for name in self.position])
+        for s, (_, models, waits) in enumerate(self.shapes):
             fits[s] &= [allows(models, server.gpu_model) for server in self.data.servers.values()]
-        fits[:, [self.data.closed(name) for name in self.position]] = False
+            fits[s] &= waits | ~closed
         return fits

@@ -237,7 +237,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             yield Violation("stays", f"job {job.name!r} runs and stays where it is")
 
     def _unplaced_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        if self.must_place(job):
+        if self.instance.requires(job):
             yield Violation("must_place", f"job {job.name!r} must be placed")
         if entry.tasks:
             yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")

@@ -292,7 +292,7 @@ class _Builder:
             check_time()
             never = self.data.fewest(job) is None
             # A job that must be placed and never fits makes the model infeasible, as it should.
-            must = self.data.must_place(job)
+            must = self.data.instance.requires(job)
             low, high = int(must), int(not never or must)
             self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
             for server in [] if never else self.data.eligible(job):

@@ -357,17 +357,20 @@ STAYING_KEY, LEADING_KEY = "staying", "leading"
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
     """Return the formulation of an instance, with the presolve for fixed or running jobs if it applies."""
     formulation = formulation_with_fixed_jobs(instance)
-    without_parts = "migrations" not in instance.objectives or instance.free is not None
+    without_parts = "migrations" not in instance.objectives or instance.keeps_running
     if type(formulation) is not ConsolidationFormulation or without_parts:
         return formulation
     return formulation if without_moves(formulation) is None else WithRunningJobs(instance)
 
 
 def without_moves(formulation: ConsolidationFormulation) -> ConsolidationInstance | None:
-    """Return the instance in which all running jobs stay; None for few servers, or if none can stay."""
+    """Return the instance in which all running jobs stay.
+
+    None for few servers, if none can stay, or if there is an aim that moves have to reach.
+    """
     staying = formulation.instance.model_copy(update={"running": "stay"})
     cells = sum(len(job.task_groups) for job in staying.jobs) * len(formulation.servers)
-    return staying if cells >= MIN_CELLS and staying.staying else None
+    return staying if cells >= MIN_CELLS and staying.staying and not staying.moves_first else None
 
 
 class WithRunningJobs(ConsolidationFormulation):

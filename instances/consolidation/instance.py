@@ -188,6 +188,9 @@ class ConsolidationInstance(Instance):
         Most running jobs that are moved or stopped.
     free
         What the objective `free` empties. Objectives without that are replaced by `free`, `migrations`.
+    seat
+        Jobs whose names match one of these shell patterns have to start, and no running job is stopped.
+        Where nothing is to be freed, objectives without `migrations` are replaced by that.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -200,6 +203,7 @@ class ConsolidationInstance(Instance):
         "max_moves",
         "restart_cost_h",
         "free",
+        "seat",
     )
 
     kind: Literal["consolidation"] = "consolidation"
@@ -217,6 +221,7 @@ class ConsolidationInstance(Instance):
     max_moves: Count | None = None
     restart_cost_h: NonNegative | None = None
     free: Release | None = None
+    seat: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)] | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
     jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
@@ -229,10 +234,11 @@ class ConsolidationInstance(Instance):
             "gpu_model": lambda machine: machine.gpu_model,
             "price_usd_per_hour": lambda machine: machine.price_usd_per_hour,
         }
-        if isinstance(data, Mapping) and data.get("free") is not None:
-            given = data.get("objectives")
-            if not isinstance(given, (list, tuple)) or "free" not in given:
-                data = {**data, "objectives": ["free", "migrations"]}
+        for aim, least in (("free", ["free", "migrations"]), ("seat", ["migrations"])):
+            if isinstance(data, Mapping) and data.get(aim) is not None:
+                given = data.get("objectives")
+                if not isinstance(given, (list, tuple)) or least[0] not in given:
+                    data = {**data, "objectives": least}
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
 
     def _complaints(self) -> Iterator[Complaint]:
@@ -350,9 +356,10 @@ class ConsolidationInstance(Instance):
         return job.spread
 
     def chosen(self) -> dict[str, Any]:
-        """Return the document fields that options of `solve` can set; `free` only where it is set."""
+        """Return the document fields that options of `solve` can set; aims only where they are set."""
         fields = super().chosen()
-        return {name: value for name, value in fields.items() if name != "free" or value is not None}
+        aims = "free", "seat"
+        return {name: value for name, value in fields.items() if name not in aims or value is not None}
 
     @cached_property
     def moves_count(self) -> bool:
@@ -360,6 +367,21 @@ class ConsolidationInstance(Instance):
         charged = self.restart_cost_h is not None or any(job.restart_s is not None for job in self.jobs)
         counted = "migrations" in self.objectives or self.free is not None
         return counted or charged or self.max_moves is not None
+
+    @property
+    def keeps_running(self) -> bool:
+        """Whether no running job is stopped: servers are freed, or jobs are seated."""
+        return self.free is not None or self.seat is not None
+
+    @property
+    def moves_first(self) -> bool:
+        """Whether no running job is stopped, and the moves that this takes are what is planned first."""
+        return self.keeps_running and self.objectives[0] in ("free", "migrations")
+
+    def requires(self, job: PlacementJob) -> bool:
+        """Return whether every plan places a job: it says so, is seated, or runs while none is stopped."""
+        seated = any(fnmatchcase(job.name, pattern) for pattern in self.seat or ())
+        return job.must_place or seated or (self.keeps_running and self.runs(job))
 
     def runs(self, job: PlacementJob) -> bool:
         """Return whether a job runs with all its tasks."""

@@ -76,7 +76,7 @@ class _Model:
     def _place(self, job: PlacementJob) -> None:
         fewest = self.f.fewest(job)
         z = self.z[job.name] = self.m.new_bool_var(f"z {job.name}")
-        if self.f.must_place(job):
+        if self.f.instance.requires(job):
             self.m.add(z == 1)
         by_group: dict[str, list[Any]] = {group.name: [] for group in job.task_groups}
         for server in self.f.eligible(job) if fewest is not None else []:

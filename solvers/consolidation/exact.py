@@ -183,25 +183,10 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         run = _Run(formulation, options, clock, progress)
         if formulation.instance.free is not None:
             return run.free_servers()
-        if clock.remaining_s is None or clock.remaining_s >= SETTINGS.bounds_first_s:
-            run.bound_by_shape()
-        # Whatever the limit, so that none returns less.
-        run.compute_best_fit()
-        if run.search is not None:
-            run.use_best_fit()
-            run.search.bound()
-        try:
-            with clock.enforced():
-                run.settle_by_classes()
-        except TooLargeError as error:
-            progress.notes.append(f"without classes: {error}")
-        run.use_best_fit()
-        if not progress.infeasible:
-            with suppress(TooLargeError):  # then what is known has to do
-                run.settle_named_servers()
-                run.certify()
-            if run.is_open() and progress.plan is not None and progress.plan is run.by_list:
-                progress.notes.append("the plan is that of best-fit")
+        if formulation.instance.moves_first:
+            run.seat_jobs()
+        else:
+            run.settle()
         return run.outcome()
 
 
@@ -246,12 +231,50 @@ class _Run:
         """Return the outcome where servers are freed: by the programme of moves, then with named servers."""
         progress = self.progress
         with suppress(TooLargeError), self.clock.enforced():  # what is known has to do then
-            moves.free_servers(progress, self.options, self.clock)
+            moves.fewest_moves(progress, self.options, self.clock)
         self.settle_named_servers()
         if progress.plan is not None:
             freed = some(freed_units(self.formulation, progress.plan), MAX_NAMED_UNITS)
             progress.notes.append(f"freed: {freed or 'none'}")
         return self.outcome()
+
+    def seat_jobs(self) -> None:
+        """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""
+        progress = self.progress
+        with suppress(TooLargeError), self.clock.share(SETTINGS.share_of_time_left).enforced():
+            moves.fewest_moves(progress, self.options, self.clock.share(SETTINGS.share_of_time_left))
+        proven, settled = progress.bounds, not self.is_open()
+        progress.bounds, progress.needs_columns = proven if settled else [], True
+        if settled:
+            with suppress(TooLargeError):
+                self._build()
+                self.certify()
+        else:
+            self.settle()
+            progress.tighten(proven)
+
+    def settle(self) -> None:
+        """Optimise by classes, then with named servers, and compute the certificate."""
+        progress = self.progress
+        if self.clock.remaining_s is None or self.clock.remaining_s >= SETTINGS.bounds_first_s:
+            self.bound_by_shape()
+        # Whatever the limit, so that none returns less.
+        self.compute_best_fit()
+        if self.search is not None:
+            self.use_best_fit()
+            self.search.bound()
+        try:
+            with self.clock.enforced():
+                self.settle_by_classes()
+        except TooLargeError as error:
+            progress.notes.append(f"without classes: {error}")
+        self.use_best_fit()
+        if not progress.infeasible:
+            with suppress(TooLargeError):  # then what is known has to do
+                self.settle_named_servers()
+                self.certify()
+            if self.is_open() and progress.plan is not None and progress.plan is self.by_list:
+                progress.notes.append("the plan is that of best-fit")
 
     def bound_by_shape(self) -> None:
         """Build the classes of servers and jobs, and compute the first bounds of the pattern search."""
@@ -587,7 +610,7 @@ def diagnose(
     if isinstance(formulation, DeviceFormulation):
         formulation = formulation.pooled
     instance = formulation.instance
-    must = [job for job in instance.jobs if formulation.must_place(job)]
+    must = [job for job in instance.jobs if instance.requires(job)]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
     changes = {"jobs": jobs, "objectives": ("value",), "free": None}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))

@@ -1,4 +1,4 @@
-"""The fewest moves that free servers: a mixed-integer programme over task shapes and named servers.
+"""The fewest moves that free servers or let jobs start: a programme over task shapes and named servers.
 
 The model is that of the check, `formulations.consolidation.check.moves`. Its linear relaxation gives the
 prices of the certificate. Units are chosen first, as if tasks could be divided, which bounds the moves; then
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.consolidation.cluster_data import RunningTasks
+from ...formulations.consolidation.cluster_data import RequiredTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.common.arrays import Flags, Floats, Ints
@@ -32,9 +32,9 @@ SHARE_OF_GREEDY, SHARE_OF_WANTED, SHARE_OF_FEWER, SHARE_OF_UNITS = 0.1, 0.8, 0.5
 
 
 class MoveProgram:
-    """The mixed-integer programme of the moves that free units.
+    """The mixed-integer programme of the moves that free units or let waiting jobs start.
 
-    Rows: units wanted; moved tasks of each shape; room of each resource on each server; with chains, the
+    Rows: units wanted; tasks of each shape that come; room of each resource on each server; with chains, the
     tasks of each shape that leave a server which is not freed. Columns: units freed; tasks of a shape that
     come to a server; with chains, tasks that leave.
 
@@ -50,7 +50,7 @@ class MoveProgram:
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         self.formulation = formulation
-        tasks = self.tasks = RunningTasks(formulation)
+        tasks = self.tasks = RequiredTasks(formulation)
         self.units = [[tasks.position[name] for name in unit] for unit in formulation.releasable.values()]
         on = [(s, m, n) for m, held in enumerate(tasks.on_server) for s, n in held.items()]
         self.held: Ints = np.array(on, dtype=np.int64).reshape(-1, 3)
@@ -61,7 +61,7 @@ class MoveProgram:
         self.ends = np.cumsum([len(self.units), len(self.come), len(leave)])
         self.rows = np.cumsum([1, len(tasks.shapes), self.room.size, len(leave)])
         low, high = np.full(self.rows[-1], -np.inf), np.full(self.rows[-1], np.inf)
-        low[1 : self.rows[1]] = high[1 : self.rows[1]] = 0.0
+        low[1 : self.rows[1]] = high[1 : self.rows[1]] = [tasks.starting[s] for s in range(len(tasks.shapes))]
         high[self.rows[1] : self.rows[2]] = self.room.ravel()
         high[self.rows[2] :] = [n for _, _, n in leave]
         self.limits = low, high
@@ -143,7 +143,11 @@ class MoveProgram:
             targets[s] += [names[m]] * count
         placed: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         for job, group, s in self.tasks.groups:
-            placed[job.name][group.name] = on = Counter(group.current)
+            on = Counter(placed[job.name].get(group.name, group.current))
+            placed[job.name][group.name] = on
+            if self.tasks.starting[s]:
+                on.update(targets[s].pop() for _ in range(group.tasks - sum(group.current.values())))
+                continue
             for server, count in group.current.items():
                 key = s, self.tasks.position[server]
                 move = min(count, leaving[key])
@@ -173,12 +177,22 @@ class MoveProgram:
                 near = tight.reduced <= math.ceil(tight.value - ROUNDING) - tight.value + ROUNDING
                 models.append(self.model(wanted, np.where(near, self.most, 0.0), units, self.ends[2]))
             models.append(self.model(wanted, self.most, units, self.ends[2]))
+        starting = self.tasks.starting.total()
+        if starting:
+            # Most tasks that make room can go where there is room now.
+            room = self.room[self.come[:, 1]]
+            direct = (self.tasks.demands[self.come[:, 0]] <= room).all(axis=1)
+            direct |= [self.tasks.starting[s] > 0 for s in self.come[:, 0].tolist()]
+            most = self.most.copy()
+            most[self.ends[0] : self.ends[1]][~direct] = 0.0
+            models = [self.model(wanted, most, whole=self.ends[2])]
         models.append(self.model(wanted, self.most, whole=self.ends[2]))
         for model in models:
-            if clock.expired or (best is not None and self.moved @ best <= bound):
+            # What better plans there are where more makes room is left to classes, which bound it closely.
+            if clock.expired or (best is not None and (starting or self.moved @ best <= bound)):
                 break
             last = model is models[-1]
-            patience = clock if last else clock.share(SHARE_OF_UNITS)
+            patience = clock if last else clock.share(SHARE_OF_WANTED if starting else SHARE_OF_UNITS)
             found, dual, _ = branch_and_bound(model, {}, patience, options, best)
             best = best if found is None else np.rint(found)
             bound = max(bound, math.ceil(dual - ROUNDING)) if last and math.isfinite(dual) else bound
@@ -187,7 +201,8 @@ class MoveProgram:
     def best_fit(self, units: Floats) -> Floats | None:
         """Return the solution that frees these units and moves nothing else; None if best fit finds none.
 
-        The largest tasks go first, each to the server on which it leaves least.
+        The largest tasks, of those that leave and of those that wait, go first, each to the server on which
+        it leaves least.
         """
         room, demands = self.room.copy(), self.tasks.demands
         size = 1 / np.maximum(room.max(axis=0, initial=0.0), demands.max(axis=0, initial=1e-9))
@@ -195,7 +210,8 @@ class MoveProgram:
         values[: len(units)] = units
         freed = self._freed(units)
         room[freed] = -np.inf
-        leaving = self.held[freed[self.held[:, 1]]]
+        waiting = np.array([(s, -1, n) for s, n in self.tasks.starting.items()], dtype=np.int64)
+        leaving = np.concatenate([self.held[freed[self.held[:, 1]]], waiting.reshape(-1, 3)])
         for s, _, count in leaving[np.argsort(-(demands[leaving[:, 0]] @ size), kind="stable")].tolist():
             columns = np.flatnonzero(self.come[:, 0] == s)
             servers = self.come[columns, 1]
@@ -221,7 +237,9 @@ class MoveProgram:
             best = best if found is None else found
         return best
 
-    def most_units(self, options: SolveOptions, clock: Clock, start: Floats) -> tuple[Floats, int]:
+    def most_units(
+        self, options: SolveOptions, clock: Clock, start: Floats | None
+    ) -> tuple[Floats | None, int]:
         """Return a solution that frees the most units that was found, and a bound on their number."""
         every = self.model(None, self.most, whole=self.ends[2])
         found, dual, _ = branch_and_bound(every, {}, clock, options, start)
@@ -241,29 +259,36 @@ def room_prices(program: MoveProgram, plan: Sequence[JobPlacement], clock: Clock
     return goals
 
 
-def free_servers(progress: Progress, options: SolveOptions, clock: Clock) -> None:
-    """Free as many units as are wanted and can be freed, with the fewest moves.
+def fewest_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
+    """Free as many units as are wanted and can be freed, and let jobs start, with the fewest moves.
 
-    Plan, bounds and prices are stored in `progress`; nothing where a job runs with a part of its
-    tasks only, or no server can be freed.
+    Plan, bounds and prices are stored in `progress`; nothing where a job runs that may be stopped, or
+    there is nothing to do.
     """
     formulation = progress.formulation
     program = MoveProgram(formulation)
-    if not program.tasks.complete or not program.units:
+    starting, units = program.tasks.starting.total(), len(program.units)
+    if not program.tasks.complete or not (units or starting):
         return
     most = freed = formulation.most_freed
-    greedy = program.greedy(freed, clock.share(SHARE_OF_GREEDY))
-    progress.update_incumbent(program.plan(greedy))
-    start = greedy if greedy[: len(program.units)].sum() == freed else None
-    values, fewest = program.fewest_moves(freed, options, clock.share(SHARE_OF_WANTED), start)
-    if values is None:
-        values, bound = program.most_units(options, clock.share(SHARE_OF_FEWER), greedy)
+    start = None if starting else program.greedy(freed, clock.share(SHARE_OF_GREEDY))
+    if start is not None:
+        progress.update_incumbent(program.plan(start))
+    enough = start is not None and start[:units].sum() == freed
+    share = clock.share(SHARE_OF_WANTED) if freed else clock
+    values, fewest = program.fewest_moves(freed, options, share, start if enough else None)
+    if values is None and freed:
+        values, bound = program.most_units(options, clock.share(SHARE_OF_FEWER), start)
         most = min(most, bound)
-        freed = min(most, int(values[: len(program.units)].sum()))
-        values, fewest = program.fewest_moves(freed, options, clock, values)
+        if values is not None:
+            freed = min(most, int(values[:units].sum()))
+            values, fewest = program.fewest_moves(freed, options, clock, values)
     if values is not None:
         progress.update_incumbent(program.plan(values))
     if progress.plan is None:
+        return
+    if formulation.instance.free is None:
+        progress.bounds = [max(0.0, fewest)]
         return
     progress.bounds = [float(most)]
     if formulation.instance.objectives[1:2] == ("migrations",) and progress.values[0] >= freed:

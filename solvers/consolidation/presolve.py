@@ -133,7 +133,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         """Solve; a plan that moves too many jobs, or is worse, is replaced by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
-        limited = instance.max_moves is not None or instance.free is not None
+        limited = instance.max_moves is not None or instance.keeps_running
         if outcome.plan is None or not (limited or formulation.restarts):
             return outcome
         violated = bool(formulation.violations(outcome.plan))

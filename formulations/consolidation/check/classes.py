@@ -270,7 +270,8 @@ def _group_jobs(
         speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
         now = _placement_key(instance, job, model_of, position) if moving else None
         worth = gpus if job.value is None else job.value
-        key = (demands_by_group, worth, job.must_place, instance.spread_of(job), job.gpu_model, speeds, now)
+        rules = instance.requires(job), instance.spread_of(job), job.gpu_model
+        key = demands_by_group, worth, *rules, speeds, now
         groups_by_key.setdefault(key, (job, []))[1].append(position)
     return groups_by_key.values()
 
@@ -379,7 +380,7 @@ class _Derivation:
         now = self._current_placements(parts, members, loose) if moves else ()
         stays = moves and _can_stay(job, _current_tasks(job, self.checked.model_of))
         yield JobClass(
-            tuple(members), tuple(parts), worth, job.must_place, loose, most,
+            tuple(members), tuple(parts), worth, self.instance.requires(job), loose, most,
             fewest if prefers else None, lost, now, stays,
             worth * self.instance.restart_h(job) if stays else Fraction(0),
         )  # fmt: skip

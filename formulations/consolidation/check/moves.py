@@ -1,25 +1,27 @@
-"""Bounds on the moves that free servers, proven by prices of the room on servers.
+"""Bounds on the moves that free servers or let waiting jobs start, proven by prices of room on servers.
 
 Sets
-    units u that can be freed, servers m, resources r; shapes s of running tasks; servers to which tasks of
-    a shape can move: with chains those that could hold one, otherwise those with room for one now
+    units u that can be freed, servers m, resources r; shapes s of running or of waiting tasks; servers to
+    which tasks of a shape can come: with chains those that could hold one, else those with room for one now
 Data
-    n_sm running tasks;  d_sr their demand;  f_mr room that they leave;  c = 1 for each move;  k units wanted
+    n_sm running tasks;  t_s waiting tasks that have to start;  d_sr their demand;  f_mr room that the running
+    ones leave;  c = 1 for each move;  k units wanted
 Variables
     y_u ∈ {0,1}: u is freed;  x_sm ≥ 0: tasks that come to m;  o_sm: tasks that leave m, which is not freed
 Constraints
-    Σ_u y_u ≥ k;  Σ_m x_sm = Σ_m (n_sm y_u(m) + o_sm)
+    Σ_u y_u ≥ k;  Σ_m x_sm = t_s + Σ_m (n_sm y_u(m) + o_sm)
     Σ_s d_sr (x_sm − o_sm) + f_mr y_u(m) ≤ f_mr;  0 ≤ o_sm ≤ n_sm (1 − y_u(m)), without chains o = 0
 Objective
     min c (Σ n_sm y_u(m) + Σ o_sm)
 
 Every plan that frees k units is a solution. For prices μ ≥ 0 of a unit and σ_mr ≥ 0 of room, the least of the
 Lagrangian function over x, o and y bounds the cost of each (Geoffrion 1974). With a price π_s of each task
-that moves, x_sm does not occur in it where π_s ≤ Σ_r d_sr σ_mr, and the best such price is the least over all
-servers to which the tasks can move. A task that leaves without need brings at most
+that comes, x_sm does not occur in it where π_s ≤ Σ_r d_sr σ_mr, and the best such price is the least over all
+servers to which the tasks can come. A task that leaves without need brings at most
 ω_sm = max(0, Σ_r d_sr σ_mr − π_s − c). So the cost is at least
 
-    k μ − Σ_m f_m·σ_m − Σ_sm n_sm ω_sm − Σ_u max(0, μ − Σ_{m in u} (f_m·σ_m + Σ_s n_sm (c + π_s + ω_sm)))
+    k μ + Σ_s t_s π_s − Σ_m f_m·σ_m − Σ_sm n_sm ω_sm
+        − Σ_u max(0, μ − Σ_{m in u} (f_m·σ_m + Σ_s n_sm (c + π_s + ω_sm)))
 
 A unit with tasks that can move to no server is never freed. With c = 0 the expression is positive only if no
 plan frees k units, which bounds k.
@@ -32,7 +34,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..certificate import RoomPrices
-from ..cluster_data import ClusterData, RunningTasks
+from ..cluster_data import ClusterData, RequiredTasks
 
 
 class MoveBound:
@@ -45,11 +47,11 @@ class MoveBound:
     able
         Number of units all of whose tasks can move somewhere.
     paid
-        What the cost is lower than k μ by at most: Σ_m f_m·σ_m + Σ_sm n_sm ω_sm, and what units are worth
-        beyond what their tasks pay.
+        What the cost is lower than k μ by at most: Σ_m f_m·σ_m + Σ_sm n_sm ω_sm − Σ_s t_s π_s, and what units
+        are worth beyond what their tasks pay.
     """
 
-    def __init__(self, tasks: RunningTasks, goal: RoomPrices, cost: int) -> None:
+    def __init__(self, tasks: RequiredTasks, goal: RoomPrices, cost: int) -> None:
         self.tasks, self.unit = tasks, Fraction(goal.unit)
         names = tasks.data.instance.resource_names
         self.prices = {
@@ -58,7 +60,7 @@ class MoveBound:
             if server in tasks.position
         }
         least = self._least_payments()
-        self.paid = Fraction(0)
+        self.paid = -sum((n * (least[s] or 0) for s, n in tasks.starting.items()), Fraction(0))
         of_server = list[Fraction | None]()
         for m, held in enumerate(tasks.on_server):
             payment = self._priced(m, tasks.room[m])
@@ -84,9 +86,9 @@ class MoveBound:
         return sum((p * a for p, a in zip(prices, amounts, strict=False) if p), Fraction(0))
 
     def _least_payments(self) -> list[Fraction | None]:
-        """Return π_s, the least price of room for a task of each shape; None if it can move nowhere."""
+        """Return π_s, the least price for a task of each shape that comes; None if it can come nowhere."""
         least: list[Fraction | None] = []
-        for (demand, _), fits in zip(self.tasks.shapes, self.tasks.destinations(), strict=True):
+        for (demand, *_), fits in zip(self.tasks.shapes, self.tasks.destinations(), strict=True):
             servers = fits.nonzero()[0].tolist()
             unpriced = any(m not in self.prices for m in servers)
             payments = (self._priced(m, demand) for m in servers)
@@ -102,7 +104,7 @@ def move_bounds(
     The bound on `migrations` holds for plans that free as many units as the plan with these values, or more.
     """
     bounds: dict[str, float] = {}
-    tasks = RunningTasks(data) if data.most_freed and goals else None
+    tasks = RequiredTasks(data) if data.most_freed and goals else None
     if tasks is None or not tasks.complete:
         return bounds
     for goal in goals:

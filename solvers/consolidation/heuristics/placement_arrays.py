@@ -278,7 +278,7 @@ class PlacementArrays:
         rule = np.array([data.instance.spread_of(job) for job in first])
         movable = self.movable[self._first]
         worth = np.array([job.worth for job in first], dtype=float)
-        must = np.array([data.must_place(job) for job in first])
+        must = np.array([data.instance.requires(job) for job in first])
         names, most_units = data.instance.objectives, int(units.max())
         # A job that adds nothing must not make a server used.
         leading = [name for name in names if name in ("value", "servers")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.formulations.consolidation.cluster_data import ClusterData, RunningTasks
+from clusterplan.formulations.consolidation.cluster_data import ClusterData, RequiredTasks
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 
@@ -61,7 +61,7 @@ def test_tasks_move_where_they_fit_and_are_allowed() -> None:
         ({"chains": True}, [[1, 1, 0]]),
         ({"into_empty": True}, [[0, 1, 1]]),
     ):
-        tasks = RunningTasks(ClusterData(cluster([4, 2, 0], count=1, **more)))
+        tasks = RequiredTasks(ClusterData(cluster([4, 2, 0], count=1, **more)))
         assert tasks.destinations().astype(int).tolist() == expected
 
 
