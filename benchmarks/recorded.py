@@ -48,7 +48,10 @@ CASES: dict[str, tuple[str, str]] = {
             ("staging --layers 40 --types 6 --limits tight --seed 3", ("exact",)),
             ("ctr --layers 16 --seed 1", ("exact", "genetic")),
             ("consolidation --servers 10000 --jobs 15000 --seed 1", ("exact", "best-fit", "bin-centric")),
-            ("consolidation --servers 3000 --jobs 4500 --resources 3 --seed 2", ("exact", "ffd-sum")),
+            (
+                "consolidation --servers 3000 --jobs 4500 --resources 3 --seed 2",
+                ("exact", "first-fit-decreasing"),
+            ),
             ("consolidation --servers 2000 --jobs 3000 --shapes 4 --seed 3", ("exact",)),
             ("consolidation --servers 10 --jobs 15 --resources 3 --devices --seed 1", ("exact",)),
             ("scheduling --jobs 10000 --gpus 128 --seed 1", ("fifo", "srsf", "las", "gittins", "drf")),

@@ -75,22 +75,30 @@ class MoveOptions:
         Literal["server", "rack"],
         typer.Option(help="Whether --free counts servers or racks.", rich_help_panel=PANEL),
     ] = "server"
+    seat: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
     device_moves: DeviceMoves = False
 
-    def check_pins(self, instance: Any) -> None:
-        """Raise an error for a `--pin` pattern that matches no job: a typing error would let jobs move.
+    def check_patterns(self, instance: Any) -> None:
+        """Raise an error for a `--pin` or `--seat` pattern that matches no job: it is a typing error.
 
         Raises
         ------
         OptionError
             Naming the first such pattern.
         """
-        if not self.pin:
-            return  # a large table makes its jobs one by one, when somebody asks for them
-        names = [job.name for job in instance.jobs]
-        for pattern in self.pin:
+        patterns = [("pin", text) for text in self.pin or ()] + [("seat", text) for text in self.seat or ()]
+        # A large table makes its jobs one by one, when somebody asks for them.
+        names = [job.name for job in instance.jobs] if patterns else []
+        for option, pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise OptionError(f"--pin {pattern!r} matches no job; there are: {some(names, NAMED)}")
+                raise OptionError(f"--{option} {pattern!r} matches no job; there are: {some(names, NAMED)}")
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of instance documents that the options set."""
@@ -100,6 +108,7 @@ class MoveOptions:
             "max_moves": self.max_moves,
             "restart_cost_h": self.restart_cost,
             "device_moves": self.device_moves or None,
+            "seat": self.seat or None,
             "free": None if self.free is None else {"count": self.free, "per": self.per},
         }
         return {name: value for name, value in fields.items() if value is not None}

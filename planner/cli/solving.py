@@ -359,7 +359,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         try:
             instance = load(file, run.allow_outside, run.changes())
             if len(run.files) == 1:
-                run.check_pins(instance)
+                run.check_patterns(instance)
             with working(f"{instance.name}: {solver}", options, run.quiet):
                 result = solve(instance, solver, options)
         except ClusterplanError as error:

@@ -243,15 +243,10 @@ class _Run:
         progress = self.progress
         with suppress(TooLargeError), self.clock.share(SETTINGS.share_of_time_left).enforced():
             moves.fewest_moves(progress, self.options, self.clock.share(SETTINGS.share_of_time_left))
-        proven, settled = progress.bounds, not self.is_open()
-        progress.bounds, progress.needs_columns = proven if settled else [], True
-        if settled:
-            with suppress(TooLargeError):
-                self._build()
-                self.certify()
-        else:
-            self.settle()
-            progress.tighten(proven)
+        proven = progress.bounds
+        progress.bounds, progress.needs_columns = [], True
+        self.settle()
+        progress.tighten(proven)
 
     def settle(self) -> None:
         """Optimise by classes, then with named servers, and compute the certificate."""
@@ -325,17 +320,16 @@ class _Run:
             add_plan_columns(formulation, master, progress.plan)
         if not master.classes.exact:
             progress.notes.append("amounts differ so much that they are rounded for the bound")
-        if self._uses_pattern_search():
-            self.use_best_fit()
-            (self.search or self._pattern_search()).run()
-            return
-        if len(master.classes.servers) > SETTINGS.many_server_classes:
+        if len(master.classes.servers) > SETTINGS.many_server_classes or self._uses_pattern_search():
             self.use_best_fit()
         if any(job.current for job in master.classes.jobs):
             plan_now = plan_without_moves(formulation, self._share())
             if plan_now is not None and self.progress.update_incumbent(plan_now) is not None:
                 add_plan_columns(formulation, master, plan_now)
-        self._settle_in_order(master)
+        if self._uses_pattern_search():
+            (self.search or self._pattern_search()).run()
+        else:
+            self._settle_in_order(master)
 
     def _settle_in_order(self, master: RestrictedMaster) -> None:
         """Optimise one objective after the other over classes; the last solution's plan may be incumbent."""

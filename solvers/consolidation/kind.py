@@ -12,15 +12,13 @@ from .devices.exact import (
 from .exact import ConsolidationExact, certify, diagnose
 from .heuristics.list_heuristics import (
     BestFit,
-    BestFitCosine,
     BestFitDotProduct,
     BestFitNorm,
     BinCentric,
     ConsolidateOrWait,
     FirstFit,
-    FirstFitBySum,
 )
-from .presolve import AroundFixedJobs, WithoutMovesFirst, unmoved_plan
+from .presolve import AroundFixedJobs, WithoutMovesFirst, plan_without_moves
 
 CONSOLIDATION = SolverKind(
     exact=AroundFixedJobs(WithoutMovesFirst(ExactOnDevices(ConsolidationExact()))),
@@ -31,10 +29,8 @@ CONSOLIDATION = SolverKind(
             BestFitOnDevices(BestFit()),
             OnDevices(FirstFit()),
             OnDevices(ConsolidateOrWait()),
-            OnDevices(FirstFitBySum()),
             OnDevices(BestFitNorm()),
             OnDevices(BestFitDotProduct()),
-            OnDevices(BestFitCosine()),
             OnDevices(BinCentric()),
             BruteForceOnDevices(ConsolidationBruteForce()),
         )
@@ -42,5 +38,5 @@ CONSOLIDATION = SolverKind(
     certify=certify,
     diagnose=diagnose,
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),
-    more_quick={"leaving jobs where they run": unmoved_plan},
+    more_quick={"leaving jobs where they run": plan_without_moves},
 )

@@ -180,11 +180,11 @@ class MoveProgram:
         starting = self.tasks.starting.total()
         if starting:
             # Most tasks that make room can go where there is room now.
-            room = self.room[self.come[:, 1]]
-            direct = (self.tasks.demands[self.come[:, 0]] <= room).all(axis=1)
-            direct |= [self.tasks.starting[s] > 0 for s in self.come[:, 0].tolist()]
+            shape, server = self.come.T
+            waits = np.array([waits for *_, waits in self.tasks.shapes])[shape]
+            fits = (self.tasks.demands[shape] <= self.room[server]).all(axis=1)
             most = self.most.copy()
-            most[self.ends[0] : self.ends[1]][~direct] = 0.0
+            most[self.ends[0] : self.ends[1]][~(waits | fits)] = 0.0
             models = [self.model(wanted, most, whole=self.ends[2])]
         models.append(self.model(wanted, self.most, whole=self.ends[2]))
         for model in models:

@@ -21,7 +21,6 @@ from .heuristics.local_search import improve
 from .patterns.column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
-from .presolve import plan_without_moves
 from .progress import SETTINGS, Progress, reached_level
 from .waste_budget import exact_cover_for_bound
 
@@ -71,10 +70,6 @@ class PatternSearch:
 
     def run(self) -> None:
         """Search for plans and bounds until the time limit, or until all gaps are closed."""
-        if any(job.current for job in self.master.classes.jobs):
-            plan = plan_without_moves(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
-            if plan is not None:
-                self.progress.update_incumbent(plan)
         self.bound()
         while self._should_continue() and self._find_exact_cover():
             self.bound()

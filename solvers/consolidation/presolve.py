@@ -8,10 +8,10 @@ that plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ...formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
-from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement
 from ...formulations.consolidation.presolve import (
     LEADING_KEY,
     STAYING_KEY,
@@ -19,92 +19,38 @@ from ...formulations.consolidation.presolve import (
     WithRunningJobs,
     without_moves,
 )
-from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import SolveOptions
 from ..common.search_control import set_checkpoint, solve_interruptibly
-from .devices.ruin_and_recreate import repaired_plan
+from .devices.exact import BestFitOnDevices
 from .heuristics.list_heuristics import BestFit
 
 
-def plan_without_moves(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
-    """Return a plan in which all running jobs stay and best fit places the others; None if none is found."""
-    jobs = formulation.instance.jobs
-    return completed_plan(
-        formulation,
-        {job.name: _current_placement(job) for job in jobs if _may_stay(formulation, job)},
-        patience,
-    )
+def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
+    """Return a plan in which running jobs stay where their rules allow it, and best fit places the others.
 
-
-def completed_plan(
-    formulation: ConsolidationFormulation, kept: Mapping[str, Placement], patience: Clock
-) -> list[JobPlacement] | None:
-    """Return a plan that keeps the given placements and places all other jobs by best fit.
-
-    Returns
-    -------
-    plan
-        None if not all required jobs fit.
+    None if not all required jobs fit.
     """
     instance = formulation.instance
-    entries_kept = [
-        entry_of(job, kept[job.name]) if job.name in kept else entry_of(job, {}) for job in instance.jobs
-    ]
-    used_by_server: dict[str, dict[str, float]] = {}
-    for job in instance.jobs:
-        for group in job.task_groups if job.name in kept else ():
-            for server, count in kept[job.name].get(group.name, {}).items():
-                used = used_by_server.setdefault(server, {})
-                for resource, amount in group.demand.items():
-                    used[resource] = used.get(resource, 0.0) + count * amount
-    others = tuple(job for job in instance.jobs if job.name not in kept)
-    if not others:
-        return entries_kept
-    servers = tuple(
-        _reduced_server(server, used_by_server.get(server.name)) for server in instance.expanded_servers
+    jobs = tuple(
+        job.model_copy(update={"movable": False}) if _may_stay(formulation, job) else job
+        for job in instance.jobs
     )
-    reduced = ConsolidationFormulation(instance.model_copy(update={"servers": servers, "jobs": others}))
-    placed = BestFit().solve(reduced, SolveOptions(), patience).plan
-    if placed is None:
-        return None
-    entries = {entry.job: entry for entry in placed}
-    return [entries.get(entry.job, entry) for entry in entries_kept]
-
-
-def _current_placement(job: PlacementJob) -> Placement:
-    return {group.name: dict(group.current) for group in job.task_groups}
+    fixed = WithFixedJobs(instance.model_copy(update={"jobs": jobs}))
+    if not fixed.rest.instance.jobs:
+        return fixed.whole(())
+    placed = BestFitOnDevices(BestFit()).solve(fixed.rest, SolveOptions(), clock).plan
+    return None if placed is None else fixed.whole(placed)
 
 
 def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
     """Return whether all tasks of a job run now, on eligible servers, and as its spread rule allows."""
-    if any(sum(group.current.values()) < group.tasks for group in job.task_groups):
+    if not (formulation.instance.runs(job) and formulation.can_stay(job)):
         return False
-    now = formulation.now(job)
-    if sum(map(sum, now.values())) < sum(group.tasks for group in job.task_groups):
-        return False  # some are on servers without its GPU model
     fewest = formulation.fewest(job)
     required = formulation.instance.spread_of(job) == "required"
-    return fewest is not None and not (required and len(now) > fewest)
-
-
-def _reduced_server(server: Server, taken: dict[str, float] | None) -> Server:
-    if taken is None:
-        return server
-    free = {name: max(0.0, amount - taken.get(name, 0.0)) for name, amount in server.available.items()}
-    return server.model_copy(update={"free": free})
-
-
-def unmoved_plan(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
-    """Return the plan of `plan_without_moves`, also of instances with fixed jobs or single devices."""
-    if isinstance(formulation, WithFixedJobs):
-        plan = unmoved_plan(formulation.rest, clock)
-        return None if plan is None else formulation.whole(plan)
-    if isinstance(formulation, DeviceFormulation):
-        pooled = plan_without_moves(formulation.pooled, clock)
-        return None if pooled is None else repaired_plan(formulation, pooled)
-    return plan_without_moves(formulation, clock)
+    return fewest is not None and not (required and len(formulation.now(job)) > fewest)
 
 
 class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
@@ -139,7 +85,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         violated = bool(formulation.violations(outcome.plan))
         if not violated and self.proves:
             return outcome
-        unmoved = unmoved_plan(formulation, clock)
+        unmoved = plan_without_moves(formulation, clock)
         if unmoved is None or formulation.violations(unmoved):
             if violated:
                 outcome.plan = None

@@ -78,9 +78,7 @@ KINDS = {
             "best-fit": 0.3,
             "first-fit-decreasing": 0.3,
             "consolidate-or-wait": 0.3,
-            **dict.fromkeys(
-                ("ffd-sum", "best-fit-l2", "best-fit-dot", "best-fit-cosine", "bin-centric"), 0.1
-            ),
+            **dict.fromkeys(("best-fit-l2", "best-fit-dot", "bin-centric"), 0.1),
             "cp-sat": 0.15,
             "milp:highs": 0.1,
             "milp:scip": 0.05,

@@ -7,13 +7,12 @@ heuristics for vector bin packing.
 
 First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit. The
 size over several resources (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for vector bin packing) is
-the largest share of the free capacity of any resource, or the sum of these shares.
+the largest share of the free capacity of any resource.
 
 Best fit by a score of demand and residual capacity. The scores are of Panigrahy, Talwar, Uyeda and Wieder
 (2011, Heuristics for vector bin packing): the L2 norm of the residual capacity, and the dot product, which is
-the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. The dot product over the norms, the cosine, is one
-of those that Mommessin, Erlebach and Shakhlevich (2025, Classification and evaluation of the algorithms for
-vector bin packing) compare. As in bin packing, a server is opened only if the job fits on no open one.
+the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. As in bin packing, a server is opened only if the
+job fits on no open one.
 
 Bin-centric packing: one server after the other, the largest first, is filled with the jobs whose demand
 aligns best with its residual capacity. The dot product of both has a weight for each resource, the mean
@@ -197,10 +196,7 @@ class BestFit(ListHeuristic):
 
     name = "best-fit"
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
-
-    def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
-        """Return the residual capacities of all servers, with best fit as the rule of placement."""
-        return Buckets(formulation)
+    capacities = Buckets
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return the value and the number of tasks of each job as its sort key.
@@ -306,25 +302,11 @@ class FirstFit(ListHeuristic):
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
-
-    def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
-        """Return the residual capacities of all servers, with first fit as the rule of placement."""
-        return FirstFitCapacity(formulation)
+    capacities = FirstFitCapacity
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return each job's maximum, over resources, of its demand as a share of the total free capacity."""
         return [(max(shares.values(), default=0.0),) for shares in free_capacity_shares(formulation)]
-
-
-class FirstFitBySum(FirstFit):
-    """First fit decreasing by the sum over resources of the shares of the free capacity (FFDSum)."""
-
-    name = "ffd-sum"
-    what = "the jobs with the largest sum over resources first, each on the first servers with room"
-
-    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return each job's sum, over resources, of its demand as a share of the total free capacity."""
-        return [(math.fsum(shares.values()),) for shares in free_capacity_shares(formulation)]
 
 
 class ScoredCapacity(FreeCapacity):
@@ -418,15 +400,6 @@ class LargestDotProduct(ScoredCapacity):
         return np.asarray(-(demand * residual).sum(axis=1))
 
 
-class LargestCosine(ScoredCapacity):
-    """Servers with a score for best fit: the negative cosine of demand and residual capacity."""
-
-    def score(self, demand: Floats, residual: Floats) -> Floats:
-        """Return each server's negative cosine of the angle between demand and residual capacity, (N,)."""
-        norms = np.sqrt((demand**2).sum(axis=1) * (residual**2).sum(axis=1))
-        return np.asarray(-(demand * residual).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
-
-
 class _ScoredFit(ListHeuristic):
     """Base of best fit by a score: required jobs first, then by the sum of capacity shares, as in FFDSum."""
 
@@ -440,10 +413,7 @@ class BestFitNorm(_ScoredFit):
 
     name = "best-fit-l2"
     what = "the largest jobs first, each where the L2 norm of what is left is least"
-
-    def capacity(self, formulation: ConsolidationFormulation) -> LeastNorm:
-        """Return the residual capacities of all servers, with the L2 norm as the score of placement."""
-        return LeastNorm(formulation)
+    capacities = LeastNorm
 
 
 class BestFitDotProduct(_ScoredFit):
@@ -451,21 +421,7 @@ class BestFitDotProduct(_ScoredFit):
 
     name = "best-fit-dot"
     what = "the largest jobs first, each where the dot product of demand and room is largest (Tetris)"
-
-    def capacity(self, formulation: ConsolidationFormulation) -> LargestDotProduct:
-        """Return the residual capacities of all servers, with the dot product as placement score."""
-        return LargestDotProduct(formulation)
-
-
-class BestFitCosine(_ScoredFit):
-    """Best fit by the cosine of the angle between demand and residual capacity."""
-
-    name = "best-fit-cosine"
-    what = "the largest jobs first, each where the dot product over the norms is largest"
-
-    def capacity(self, formulation: ConsolidationFormulation) -> LargestCosine:
-        """Return the residual capacities of all servers, with the cosine as the score of placement."""
-        return LargestCosine(formulation)
+    capacities = LargestDotProduct
 
 
 _SpreadRequest = tuple[Request, int | None]
@@ -543,10 +499,7 @@ class BinCentric(BestFitDotProduct):
 
     name = "bin-centric"
     what = "one server after the other, each with the jobs whose weighted demand aligns best with its room"
-
-    def capacity(self, formulation: ConsolidationFormulation) -> BinCentricCapacity:
-        """Return the residual capacities of all servers, filled in advance one server after the other."""
-        return BinCentricCapacity(formulation)
+    capacities = BinCentricCapacity
 
 
 def _total_demand(request: Request, resources: int) -> Floats:

@@ -125,10 +125,8 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
     """Places one job after the other, required jobs first; a job that does not fit is left out."""
 
     kinds = ("consolidation",)
-
-    @abstractmethod
-    def capacity(self, formulation: ConsolidationFormulation) -> FreeCapacity:
-        """Return the residual capacities of all servers, with the heuristic's rule of placement."""
+    capacities: type[FreeCapacity]
+    """Class of the residual capacities of all servers, with the heuristic's rule of placement."""
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -143,7 +141,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         """Place one job after the other in a fixed order, without moving any of them again."""
         del options
         jobs = formulation.instance.jobs
-        capacity = self.capacity(formulation)
+        capacity = self.capacities(formulation)
         columns = {name: index for index, name in enumerate(formulation.instance.resource_names)}
         placed: dict[int, JobPlacement] = {}
         waiting: set[tuple[Request, int | None]] = set()

@@ -115,10 +115,8 @@ def test_its_methods() -> None:
         "best-fit",
         "first-fit-decreasing",
         "consolidate-or-wait",
-        "ffd-sum",
         "best-fit-l2",
         "best-fit-dot",
-        "best-fit-cosine",
         "bin-centric",
         "brute-force",
     ]

@@ -11,10 +11,10 @@ from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.presolve import (
     AroundFixedJobs,
     WithoutMovesFirst,
-    completed_plan,
     plan_without_moves,
 )
 
@@ -96,22 +96,23 @@ def test_a_job_on_more_servers_than_it_may_use_is_placed_anew() -> None:
     assert len(plan[0].servers) == 1
 
 
-def test_others_are_placed_around_those_that_have_a_place() -> None:
-    """Job a is where nobody would put it, b fits beside it, and c nowhere."""
-    jobs = [job("a", 1), job("b", 2), job("c", 4)]
-    formulation = ConsolidationFormulation(
-        placement(["value"], [server("n", gpu=3), server("m", gpu=1)], jobs)
-    )
-    plan = completed_plan(formulation, {"a": {"tasks": {"n": 1}}}, Clock())
-    assert plan is not None
-    assert [entry.servers for entry in plan] == [{"n": 1}, {"n": 2}, {}]
-
-
 def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() -> None:
-    """Job a takes the only server."""
-    jobs = [job("a", 1), job("b", 3, must_place=True)]
+    """Job a holds the only server."""
+    jobs = [job("a", 1, current={"n": 1}), job("b", 3, must_place=True)]
     formulation = ConsolidationFormulation(placement(["value"], [server("n", gpu=3)], jobs))
-    assert completed_plan(formulation, {"a": {"tasks": {"n": 1}}}, Clock()) is None
+    assert plan_without_moves(formulation, Clock()) is None
+
+
+def test_running_jobs_on_single_devices_stay_and_others_get_devices_beside_them() -> None:
+    """Each GPU of the server holds half of a job; a third job of a whole GPU waits."""
+    half = {"task_demand": {}, "share": {"gpu": 500}}
+    jobs = [job(f"j{k}", current={"n": 1}, **half) for k in range(2)] + [job("waits", **half)]
+    servers = [server("n", cpu=8) | {"devices": {"gpu": {"count": 2}}}]
+    formulation = formulation_of(placement(["value"], servers, jobs))
+    plan = plan_without_moves(formulation, Clock())
+    assert plan is not None
+    assert formulation.violations(plan) == []
+    assert all(entry.placed for entry in plan)
 
 
 def test_a_method_starts_from_the_plan_in_which_all_running_jobs_stay() -> None:
@@ -125,7 +126,7 @@ def test_a_method_starts_from_the_plan_in_which_all_running_jobs_stay() -> None:
 
         def solve(self, formulation: Any, options: SolveOptions, clock: Clock) -> Outcome:
             starts.append(options.warm_start)
-            return Outcome(completed_plan(formulation, {}, clock))
+            return BestFit().solve(formulation, SolveOptions(), clock)
 
     WithoutMovesFirst(Idle()).solve(formulation_of(whole), SolveOptions(), Clock())
     without, (first, *_) = starts

@@ -22,7 +22,7 @@ from clusterplan.solvers.consolidation.heuristics import list_heuristics
 from clusterplan.solvers.registry import find_solver
 
 NAMES = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
-PUBLISHED = ("ffd-sum", "best-fit-l2", "best-fit-dot", "best-fit-cosine", "bin-centric")
+PUBLISHED = ("best-fit-l2", "best-fit-dot", "bin-centric")
 
 
 def made(free: list[Any], jobs: list[dict[str, Any]], **server: Any) -> ConsolidationInstance:

@@ -19,13 +19,11 @@ from clusterplan.solvers.common.base import Clock, Solver
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import (
     BestFit,
-    BestFitCosine,
     BestFitDotProduct,
     BestFitNorm,
     BinCentric,
     FirstFit,
     FirstFitCapacity,
-    LargestCosine,
     LargestDotProduct,
     LeastNorm,
     ScoredCapacity,
@@ -124,7 +122,7 @@ def with_free(*free: tuple[float, float]) -> ConsolidationFormulation:
 @pytest.mark.parametrize(
     ("capacity", "chosen"),
     # Squared norms: 49, 13, 17, 100. Dot products: 12, 12, 14, 25. Cosines: 0.65, 0.95, 0.99, 0.93.
-    [(LeastNorm, 1), (LargestDotProduct, 3), (LargestCosine, 2)],
+    [(LeastNorm, 1), (LargestDotProduct, 3)],
 )
 def test_each_score_has_its_server(capacity: type[ScoredCapacity], chosen: int) -> None:
     """For a GPU and two CPUs, (8, 2) wastes GPUs, (4, 4) leaves little, (2, 6) aligns, (9, 8) is large."""
@@ -156,7 +154,7 @@ def test_tasks_go_on_the_servers_that_hold_most() -> None:
     assert capacity.left[:, 0].tolist() == [0, 0, 3]
 
 
-@pytest.mark.parametrize("solver", [BestFitNorm(), BestFitDotProduct(), BestFitCosine()])
+@pytest.mark.parametrize("solver", [BestFitNorm(), BestFitDotProduct()])
 def test_the_largest_sum_comes_first(solver: Solver[ConsolidationFormulation]) -> None:
     """A job of six GPUs and six CPUs before one of ten GPUs."""
     jobs = [job("a", 1, {"gpu": 10}), job("b", 1, {"gpu": 6, "cpu": 6})]
