@@ -116,6 +116,8 @@ def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator
 
 
 ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic", "free"]
+OBJECTIVES: tuple[ObjectiveName, ...] = ("value", "spread", "servers")
+"""Objectives of an instance that gives none."""
 
 
 class Release(Checked):
@@ -190,7 +192,7 @@ class ConsolidationInstance(Instance):
         What the objective `free` empties. Objectives without that are replaced by `free`, `migrations`.
     seat
         Jobs whose names match one of these shell patterns have to start, and no running job is stopped.
-        Where nothing is to be freed, objectives without `migrations` are replaced by that.
+        Where nothing is to be freed, `migrations` becomes the first objective.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -209,11 +211,7 @@ class ConsolidationInstance(Instance):
     kind: Literal["consolidation"] = "consolidation"
     objectives: Annotated[
         tuple[ObjectiveName, ...], Field(min_length=1, max_length=8), validated_in_batches(8)
-    ] = (
-        "value",
-        "spread",
-        "servers",
-    )
+    ] = OBJECTIVES
     skew_threshold: Share = 0.3
     device_moves: Annotated[Flag | None, AfterValidator(only_true)] = None
     running: Annotated[Literal["stay", "move"] | None, AfterValidator(_only_stay)] = None
@@ -234,11 +232,14 @@ class ConsolidationInstance(Instance):
             "gpu_model": lambda machine: machine.gpu_model,
             "price_usd_per_hour": lambda machine: machine.price_usd_per_hour,
         }
-        for aim, least in (("free", ["free", "migrations"]), ("seat", ["migrations"])):
-            if isinstance(data, Mapping) and data.get(aim) is not None:
-                given = data.get("objectives")
-                if not isinstance(given, (list, tuple)) or least[0] not in given:
-                    data = {**data, "objectives": least}
+        if isinstance(data, Mapping):
+            given = data.get("objectives", OBJECTIVES)
+            names = given if isinstance(given, (list, tuple)) else ()
+            if data.get("free") is not None and "free" not in names:
+                data = {**data, "objectives": ["free", "migrations"]}
+            elif data.get("seat") is not None and "free" not in names:
+                others = [name for name in names if name != "migrations"]
+                data = {**data, "objectives": ["migrations", *others]}
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
 
     def _complaints(self) -> Iterator[Complaint]:

@@ -172,10 +172,6 @@ class MoveProgram:
             found = self.best_fit(units)
             if found is not None and (best is None or self.moved @ found < self.moved @ best):
                 best = found
-            tight = self.relax(wanted, clock, units)
-            if tight is not None:
-                near = tight.reduced <= math.ceil(tight.value - ROUNDING) - tight.value + ROUNDING
-                models.append(self.model(wanted, np.where(near, self.most, 0.0), units, self.ends[2]))
             models.append(self.model(wanted, self.most, units, self.ends[2]))
         starting = self.tasks.starting.total()
         if starting:
@@ -268,7 +264,7 @@ def fewest_moves(progress: Progress, options: SolveOptions, clock: Clock) -> Non
     formulation = progress.formulation
     program = MoveProgram(formulation)
     starting, units = program.tasks.starting.total(), len(program.units)
-    if not program.tasks.complete or not (units or starting):
+    if not program.tasks.complete or not (units or (starting and len(program.come))):
         return
     most = freed = formulation.most_freed
     start = None if starting else program.greedy(freed, clock.share(SHARE_OF_GREEDY))
