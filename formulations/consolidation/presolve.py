@@ -370,7 +370,7 @@ def without_moves(formulation: ConsolidationFormulation) -> ConsolidationInstanc
     """
     staying = formulation.instance.model_copy(update={"running": "stay"})
     cells = sum(len(job.task_groups) for job in staying.jobs) * len(formulation.servers)
-    return staying if cells >= MIN_CELLS and staying.staying and not staying.moves_first else None
+    return staying if cells >= MIN_CELLS and staying.staying and not staying.keeps_running else None
 
 
 class WithRunningJobs(ConsolidationFormulation):

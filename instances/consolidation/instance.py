@@ -371,13 +371,8 @@ class ConsolidationInstance(Instance):
 
     @property
     def keeps_running(self) -> bool:
-        """Whether no running job is stopped: servers are freed, or jobs are seated."""
+        """Whether no running job is stopped: servers are freed, or jobs are seated, with the fewest moves."""
         return self.free is not None or self.seat is not None
-
-    @property
-    def moves_first(self) -> bool:
-        """Whether no running job is stopped, and the moves that this takes are what is planned first."""
-        return self.keeps_running and self.objectives[0] in ("free", "migrations")
 
     def requires(self, job: PlacementJob) -> bool:
         """Return whether every plan places a job: it says so, is seated, or runs while none is stopped."""

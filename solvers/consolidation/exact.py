@@ -183,7 +183,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         run = _Run(formulation, options, clock, progress)
         if formulation.instance.free is not None:
             return run.free_servers()
-        if formulation.instance.moves_first:
+        if formulation.instance.seat is not None:
             run.seat_jobs()
         else:
             run.settle()
@@ -606,7 +606,7 @@ def diagnose(
     instance = formulation.instance
     must = [job for job in instance.jobs if instance.requires(job)]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
-    changes = {"jobs": jobs, "objectives": ("value",), "free": None}
+    changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))
     plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
     if plan is None:
