@@ -359,8 +359,7 @@ class ConsolidationInstance(Instance):
     def chosen(self) -> dict[str, Any]:
         """Return the document fields that options of `solve` can set; aims only where they are set."""
         fields = super().chosen()
-        aims = "free", "seat"
-        return {name: value for name, value in fields.items() if name not in aims or value is not None}
+        return {k: value for k, value in fields.items() if k not in ("free", "seat") or value is not None}
 
     @cached_property
     def moves_count(self) -> bool:

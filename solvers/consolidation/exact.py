@@ -241,8 +241,8 @@ class _Run:
     def seat_jobs(self) -> None:
         """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""
         progress = self.progress
-        with suppress(TooLargeError), self.clock.share(SETTINGS.share_of_time_left).enforced():
-            moves.fewest_moves(progress, self.options, self.clock.share(SETTINGS.share_of_time_left))
+        with suppress(TooLargeError), self._share().enforced():
+            moves.fewest_moves(progress, self.options, self._share())
         proven = progress.bounds
         progress.bounds, progress.needs_columns = [], True
         self.settle()

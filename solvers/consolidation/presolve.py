@@ -76,24 +76,23 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
     def _with_few_moves(
         self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Solve; a plan that moves too many jobs, or is worse, is replaced by one without moves."""
+        """Solve; a plan that moves too many jobs, or is worse, or none, is replaced by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
         limited = instance.max_moves is not None or instance.keeps_running
-        if outcome.plan is None or not (limited or formulation.restarts):
+        if outcome.infeasible or not (limited or formulation.restarts):
             return outcome
-        violated = bool(formulation.violations(outcome.plan))
-        if not violated and self.proves:
+        plan = outcome.plan
+        violated = plan is not None and bool(formulation.violations(plan))
+        if plan is not None and not violated and self.proves:
             return outcome
         unmoved = plan_without_moves(formulation, clock)
         if unmoved is None or formulation.violations(unmoved):
             if violated:
                 outcome.plan = None
                 outcome.message = f"{self.name}: its plan moves running jobs that may not move"
-        elif violated or formulation.precedes(
-            formulation.evaluate(unmoved), formulation.evaluate(outcome.plan)
-        ):
-            outcome.plan = unmoved
+        elif plan is None or violated or formulation.precedes(*map(formulation.evaluate, (unmoved, plan))):
+            outcome.plan, outcome.message = unmoved, None
         return outcome
 
 

@@ -399,3 +399,23 @@ def test_what_may_not_move_frees_nothing() -> None:
     assert [(record.value, record.certified_bound) for record in found.objectives] == [(1, 1), (1, 1)]
     assert found.plan is not None
     assert found.plan[1].action == "move"
+
+
+def test_where_a_method_has_no_plan_nothing_moves() -> None:
+    """List heuristics know no running jobs, and find no room for the last one; as they run, all fit."""
+    held = {"a": [(1, 2), (2, 2), (1, 0)], "b": [(1, 3), (2, 0), (1, 1)]}
+    jobs = [
+        {"name": f"{server}{k}", "tasks": 1, "task_demand": {"gpu": gpu, "cpu": cpu}, "must_place": True}
+        | {"current": {server: 1}}
+        for server, demands in held.items()
+        for k, (gpu, cpu) in enumerate(demands)
+    ]
+    servers = [{"name": name, "capacity": {"gpu": 4, "cpu": 4}} for name in "ab"]
+    data = {"kind": "consolidation", "schema_version": 1, "name": "full", "servers": servers, "jobs": jobs}
+    for method in HEURISTIC:
+        assert clusterplan.solve(ConsolidationInstance.model_validate(data), method, OPTIONS).plan is None
+        limited = ConsolidationInstance.model_validate({**data, "max_moves": 0})
+        found = clusterplan.solve(limited, method, OPTIONS)
+        assert found.plan is not None
+        assert [entry.servers for entry in found.plan] == [{"a": 1}] * 3 + [{"b": 1}] * 3
+        assert found.message is None
