@@ -370,7 +370,7 @@ class ConsolidationInstance(Instance):
 
     @property
     def keeps_running(self) -> bool:
-        """Whether no running job is stopped: servers are freed, or jobs are seated, with the fewest moves."""
+        """Whether no running job is stopped, because servers are freed or jobs are seated."""
         return self.free is not None or self.seat is not None
 
     def requires(self, job: PlacementJob) -> bool:
