@@ -231,7 +231,7 @@ class _Run:
         """Return the outcome where servers are freed: by the programme of moves, then with named servers."""
         progress = self.progress
         with suppress(TooLargeError), self.clock.enforced():  # what is known has to do then
-            moves.fewest_moves(progress, self.options, self.clock)
+            moves.plan_moves(progress, self.options, self.clock)
         self.settle_named_servers()
         if progress.plan is not None:
             freed = some(freed_units(self.formulation, progress.plan), MAX_NAMED_UNITS)
@@ -242,7 +242,7 @@ class _Run:
         """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""
         progress = self.progress
         with suppress(TooLargeError), self._share().enforced():
-            moves.fewest_moves(progress, self.options, self._share())
+            moves.plan_moves(progress, self.options, self._share())
         proven = progress.bounds
         progress.bounds, progress.needs_columns = [], True
         self.settle()

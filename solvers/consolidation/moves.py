@@ -28,7 +28,7 @@ PRICE_DIGITS = 9
 """Decimals to which prices of a certificate are rounded."""
 ROUNDING = 1e-6
 SHARE_OF_GREEDY, SHARE_OF_WANTED, SHARE_OF_FEWER, SHARE_OF_UNITS = 0.1, 0.8, 0.5, 0.3
-"""Shares of the time left: for a first plan, for the units wanted, for fewer; within each to choose units."""
+"""Shares of the time left: for a first plan, the whole aim, and fewer units; within each to choose units."""
 
 
 class MoveProgram:
@@ -255,7 +255,7 @@ def room_prices(program: MoveProgram, plan: Sequence[JobPlacement], clock: Clock
     return goals
 
 
-def fewest_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
+def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
     """Free as many units as are wanted and can be freed, and let jobs start, with the fewest moves.
 
     Plan, bounds and prices are stored in `progress`; nothing where a job runs that may be stopped, or

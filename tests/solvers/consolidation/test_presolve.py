@@ -104,15 +104,16 @@ def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() 
 
 
 def test_running_jobs_on_single_devices_stay_and_others_get_devices_beside_them() -> None:
-    """Each GPU of the server holds half of a job; a third job of a whole GPU waits."""
+    """Two jobs of half a GPU run on two servers, where best fit would put both on one; a third joins them."""
     half = {"task_demand": {}, "share": {"gpu": 500}}
-    jobs = [job(f"j{k}", current={"n": 1}, **half) for k in range(2)] + [job("waits", **half)]
-    servers = [server("n", cpu=8) | {"devices": {"gpu": {"count": 2}}}]
+    jobs = [job(f"j{k}", current={f"n{k}": 1}, **half) for k in range(2)] + [job("waits", **half)]
+    servers = [server(f"n{k}", cpu=8) | {"devices": {"gpu": {"count": 1}}} for k in range(2)]
     formulation = formulation_of(placement(["value"], servers, jobs))
     plan = plan_without_moves(formulation, Clock())
     assert plan is not None
     assert formulation.violations(plan) == []
-    assert all(entry.placed for entry in plan)
+    assert [entry.servers for entry in plan[:2]] == [{"n0": 1}, {"n1": 1}]
+    assert plan[2].placed
 
 
 def test_a_method_starts_from_the_plan_in_which_all_running_jobs_stay() -> None:

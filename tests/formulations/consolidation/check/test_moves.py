@@ -77,13 +77,19 @@ def test_a_unit_counts_if_something_listed_runs_and_nothing_else() -> None:
 
 
 def test_random_prices_prove_nothing_false() -> None:
-    """Neither of single servers nor of racks, with chains or without."""
+    """Neither of single servers nor of racks, with chains or without, also where a job has to start."""
     draw, tight = random.Random(0), 0
-    for _ in range(60):
+    for number in range(120):
         loads = [draw.randint(0, 4) for _ in range(4)]
         free: dict[str, Any] = {"count": draw.randint(1, 2), "per": draw.choice(["server", "rack"])}
         instance = cluster(loads, **free, chains=draw.random() < 0.5)
+        if number % 2:
+            waits = {"name": "w", "tasks": 2, "task_demand": {"gpu": draw.choice([1, 2, 3])}}
+            jobs = [*instance.document()["jobs"], waits]
+            instance = instance.replace(jobs=jobs, seat=["w"])
         best = clusterplan.solve(instance, "cp-sat")
+        if best.plan is None:
+            continue
         values = [record.value or 0.0 for record in best.objectives]
         names = [server.name for server in instance.servers]
         for _ in range(10):
