@@ -12,7 +12,7 @@ plan's own values F of these,
 where e is the contribution of a job or server to fᵢ + μ·f. For a job that must be placed, the minimum does
 not include 0. This holds for every plan whose earlier objectives are no worse than F, for any prices.
 
-Where servers are freed, prices of the room on servers bound the moves; see `check.moves`.
+Where servers are freed or jobs let start, prices of tasks bound the moves; see `check.moves`.
 
 Where a gap is left, a tree branches on how many jobs of a class are placed (Land & Doig 1960). Its leaves
 cover all plans, and have prices of their own. In a leaf of which l to u jobs of a class are placed, the term
@@ -103,23 +103,30 @@ class CertifiedTraffic(Model):
     goal: CertifiedGoal
 
 
-PriceByName = Annotated[dict[Name, Price], Field(max_length=10_000)]
+class MoveNode(Model):
+    """A node of a tree that branches on units: one that is not freed in the first child, and is in the second.
+
+    A leaf has prices instead, which bound the moves of its plans.
+    """
+
+    unit: Name | None = None
+    prices: Many[Price] = ()
 
 
-class RoomPrices(Model):
-    """Prices that bound how many units can be freed, or how many tasks have to move for that.
+class TaskPrices(Model):
+    """Prices that bound how many units can be freed, or how many tasks have to move.
 
     Attributes
     ----------
-    unit
-        What a freed unit is worth.
-    room
-        Prices of a unit of each resource that is free on a server; servers that are not named have none.
+    prices
+        Price of a task of each shape, in the order of the jobs.
+    tree
+        The nodes in preorder (depth first), where prices alone leave a gap.
     """
 
     objective: Literal["free", "migrations"]
-    unit: Price
-    room: Annotated[dict[Name, PriceByName], Field(max_length=1_000_000)] = {}
+    prices: Many[Price]
+    tree: Annotated[tuple[MoveNode, ...], Field(max_length=2 * MAX_LEAVES)] = ()
 
 
 class ConsolidationCertificate(Model):
@@ -127,9 +134,10 @@ class ConsolidationCertificate(Model):
 
     goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), validated_in_batches(8)]
     traffic: CertifiedTraffic | None = None
-    moves: Annotated[tuple[RoomPrices, ...], Field(max_length=2)] = ()
+    moves: Annotated[tuple[TaskPrices, ...], Field(max_length=2)] = ()
 
 
+PriceByName = Annotated[dict[Name, Price], Field(max_length=10_000)]
 PRICED_BY_SHAPE = ("value", "servers")
 """Objectives with prices by shape of server."""
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ...instances.common.arrays import Flags, Floats
+from ...instances.common.arrays import Flags, Ints
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows
 from ..common.clock import check_model_size
-from ..common.objective import Objective, Sense, all_loosened, loosened
+from ..common.objective import Objective, Sense, loosened
 from .classes import common_divisor, exact_fraction, restart_loss
 from .fewest_servers import Shapes, fewest_servers, shape_of
 
@@ -189,6 +190,8 @@ class ClusterData:
         return f"rack {rack}" if rack is not None else f"server {server}"
 
 
+MAX_UNITS_PER_TASK = 2**30
+"""Limit on the demand of a task, in units; beyond, units are larger."""
 TRAFFIC_RESOURCE = ""
 """Name of the traffic resource; documents cannot use it for another resource."""
 
@@ -251,7 +254,8 @@ class RequiredTasks:
     Attributes
     ----------
     shapes
-        Demand of a task, shape (R,), and GPU models of each shape, and whether its tasks wait.
+        Demand of a task, shape (R,), and GPU models of each shape, and whether its tasks wait. None where a
+        job runs that need not be placed.
     on_server
         Number of running tasks of each shape on each server.
     starting
@@ -260,8 +264,6 @@ class RequiredTasks:
         Job, group and shape of all these tasks; once with its running tasks, once with its waiting ones.
     direct
         Whether only tasks on freed servers move.
-    complete
-        Whether every running task is one of a job that must be placed.
     """
 
     def __init__(self, data: ClusterData) -> None:
@@ -272,8 +274,8 @@ class RequiredTasks:
         self.starting = Counter[int]()
         self.groups: list[tuple[PlacementJob, Group, int]] = []
         names, numbers = data.instance.resource_names, dict[object, int]()
-        self.complete = all(map(data.instance.requires, data.running))
-        for job in data.instance.jobs if self.complete else ():
+        complete = all(map(data.instance.requires, data.running))
+        for job in data.instance.jobs if complete else ():
             for group in job.task_groups if data.instance.requires(job) else ():
                 demand = tuple(exact_fraction(group.demand.get(name, 0.0)) for name in names)
                 waiting = group.tasks - sum(group.current.values())
@@ -288,35 +290,64 @@ class RequiredTasks:
         self.shapes: list[Any] = list(numbers)
 
     @cached_property
-    def demands(self) -> Floats:
-        """The demand of a task of each shape; shape (S, R)."""
-        width = len(self.data.instance.resource_names)
-        return np.array([demand for demand, *_ in self.shapes], dtype=float).reshape(-1, width)
+    def resource_units(self) -> list[Fraction]:
+        """The unit in which each resource is counted: the largest that divides all demands, if not too small.
+
+        Demands and capacities are rounded down to units, so that what fits still seems to fit.
+        """
+        by_resource = zip(*(demand for demand, *_ in self.shapes), strict=True)
+        return [max(common_divisor(each) or Fraction(1), max(each) / MAX_UNITS_PER_TASK) for each in by_resource]
+
+    def _counted(self, amounts: Sequence[Fraction]) -> list[int]:
+        return [math.floor(amount / unit) for amount, unit in zip(amounts, self.resource_units, strict=True)]
 
     @cached_property
-    def capacity(self) -> list[list[Fraction]]:
-        """What a plan may use of each resource of each server, with the tolerance of the check."""
-        return [
-            [
-                exact_fraction(loosened(loosened(server.available.get(name, 0.0))))
-                for name in self.data.instance.resource_names
-            ]
+    def demands(self) -> Ints:
+        """The demand of a task of each shape, in units; shape (S, R)."""
+        return np.array([self._counted(demand) for demand, *_ in self.shapes], dtype=np.int64)
+
+    @cached_property
+    def units(self) -> list[list[int]]:
+        """The servers of each unit that can be freed."""
+        return [[self.position[name] for name in names] for names in self.data.releasable.values()]
+
+    @cached_property
+    def held(self) -> Ints:
+        """The number of running tasks of each shape on each server; shape (M, S)."""
+        held = np.zeros((len(self.position), len(self.shapes)), dtype=np.int64)
+        for m, tasks in enumerate(self.on_server):
+            held[m, list(tasks)] = list(tasks.values())
+        return held
+
+    @cached_property
+    def needed(self) -> Ints:
+        """The number of tasks of each shape, running ones and those that have to start; shape (S,)."""
+        waiting = [self.starting[s] for s in range(len(self.shapes))]
+        needed: Ints = self.held.sum(axis=0) + np.array(waiting, dtype=np.int64)
+        return needed
+
+    @cached_property
+    def capacity(self) -> Ints:
+        """What a plan may use of each resource of each server, in units; shape (M, R).
+
+        It has the tolerance of the check, and is cut to the demand of all tasks.
+        """
+        names, total = self.data.instance.resource_names, (self.needed @ self.demands).tolist()
+        rows = [
+            self._counted([exact_fraction(loosened(loosened(server.available.get(n, 0.0)))) for n in names])
             for server in self.data.servers.values()
         ]
+        return np.array([list(map(min, row, total)) for row in rows], dtype=np.int64)
 
     @cached_property
-    def room(self) -> list[list[Fraction]]:
+    def room(self) -> Ints:
         """What of this the running tasks leave."""
-        return [
-            [
-                limit - sum(n * self.shapes[s][0][r] for s, n in tasks.items())
-                for r, limit in enumerate(limits)
-            ]
-            for limits, tasks in zip(self.capacity, self.on_server, strict=True)
-        ]
+        room: Ints = self.capacity - self.held @ self.demands
+        return room
 
+    @cached_property
     def destinations(self) -> Flags:
-        """Return whether a task of a shape can come to a server; shape (S, M).
+        """Whether a task of a shape can come to a server; shape (M, S).
 
         Where only tasks on freed servers move, it must fit into what is free now, otherwise into the server.
 
@@ -327,10 +358,9 @@ class RequiredTasks:
         """
         check_model_size(self.demands.size * len(self.position), "the model of moves")
         limits = self.room if self.direct else self.capacity
-        amounts = all_loosened(np.array(limits, dtype=float).reshape(len(self.position), -1))
-        fits: Flags = np.all(self.demands[:, None, :] <= amounts[None, :, :], axis=2)
+        fits: Flags = np.all(self.demands <= limits[:, None, :], axis=2)
         closed = np.array([self.data.closed(name) for name in self.position])
         for s, (_, models, waits) in enumerate(self.shapes):
-            fits[s] &= [allows(models, server.gpu_model) for server in self.data.servers.values()]
-            fits[s] &= waits | ~closed
+            fits[:, s] &= [allows(models, server.gpu_model) for server in self.data.servers.values()]
+            fits[:, s] &= waits | ~closed
         return fits

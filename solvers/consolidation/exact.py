@@ -76,8 +76,10 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
         if formulation.instance.free is not None and outcome.plan is not None:
-            program = moves.MoveProgram(formulation)
-            certificate = {"goals": [], "moves": moves.room_prices(program, outcome.plan, patience)}
+            program = moves.MoveProgram(formulation, SolveOptions())
+            values = formulation.evaluate(outcome.plan)
+            program.wanted = int(values[0])
+            certificate = {"goals": [], "moves": moves.certified_moves(program, values, patience, {})}
         else:
             certificate = {"goals": _certificate_goals(formulation, outcome, patience)}
     if any(certificate.values()):
@@ -244,7 +246,9 @@ class _Run:
         with suppress(TooLargeError), self._share().enforced():
             moves.plan_moves(progress, self.options, self._share())
         proven = progress.bounds
-        progress.bounds, progress.needs_columns = [], True
+        progress.bounds = proven[: len(progress.proven(self.options.gap))]
+        progress.needs_columns = True
+        progress.add_combinatorial_bounds()
         self.settle()
         progress.tighten(proven)
 
@@ -337,9 +341,12 @@ class _Run:
         program = PatternProgram(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
         must = any(job.must_place for job in formulation.classes.jobs)
-        first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
+        settled, objectives = progress.proven(0.0), formulation.instance.objectives
+        first: list[str] = [MUST_PLACE] if must or objectives[0] not in PRICED else []
+        for goal, value in zip(objectives, settled, strict=False):
+            program.levels[goal] = reached_level(master.classes, goal, value)
         solution: Integers | None = None
-        for goal in [*first, *formulation.instance.objectives]:
+        for goal in [*first, *objectives] if not settled else objectives[len(settled) :]:
             try:
                 if goal == "traffic" and solution is not None:
                     program, candidate = self._limit_traffic(program, solution)

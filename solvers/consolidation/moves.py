@@ -1,257 +1,297 @@
-"""The fewest moves that free servers or let jobs start: a programme over task shapes and named servers.
+"""The fewest moves that free servers or let jobs start: column generation over the contents of named servers.
 
-The model is that of the check, `formulations.consolidation.check.moves`. Its linear relaxation gives the
-prices of the certificate. Units are chosen first, as if tasks could be divided, which bounds the moves; then
-whole tasks move for these units (relax and fix), first with the variables of least reduced cost (Dantzig,
-Fulkerson & Johnson 1954). If more moves are needed than the bound says, everything is open again.
+The formulation is that of the check, `formulations.consolidation.check.moves`. Its linear relaxation is solved
+by column generation (Dantzig & Wolfe 1960): the prices of tasks stay in a box around the best ones so far,
+whose size follows the success (Du Merle et al. 1999, Marsten et al. 1975). The plan is an integer solution
+over the contents that were found. Where a gap is left, a tree branches on the units that are freed.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...formulations.consolidation.certificate import MAX_LEAVES
+from ...formulations.consolidation.check.moves import PRICE_SCALE, MoveBound
 from ...formulations.consolidation.cluster_data import RequiredTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
-from ...instances.common.arrays import Flags, Floats, Ints
-from ..backends.highs import Columns, LinearOptimum, branch_and_bound, linear_optimum, linear_program
+from ...instances.common.arrays import Floats, Ints
+from ..backends.highs import Columns, branch_and_bound, linear_optimum, linear_program
 from ..common.base import Clock
 from ..common.result import SolveOptions
 from .progress import Progress
 
-PRICE_DIGITS = 9
-"""Decimals to which prices of a certificate are rounded."""
-ROUNDING = 1e-6
-SHARE_OF_GREEDY, SHARE_OF_WANTED, SHARE_OF_FEWER, SHARE_OF_UNITS = 0.1, 0.8, 0.5, 0.3
-"""Shares of the time left: for a first plan, the whole aim, and fewer units; within each to choose units."""
+PRICE_DIGITS = 6
+"""Decimals to which prices are rounded, those of `PRICE_SCALE`."""
+TOLERANCE = 1e-4
+"""Difference up to which bound and value of the linear relaxation agree, in moves."""
+FIRST_WIDTH, LEAST_WIDTH, MOST_WIDTH = 0.5, 0.02, 1_000.0
+"""Half the size of the box of prices: at first, at least and at most."""
+SUCCESS, WIDER, NARROWER, REACHED = 0.3, 1.5, 0.6, 4.0
+"""Share of the gap that is a success, and factors on the box: after it, after none, at the box's optimum."""
+MAX_NODES = 20_000
+"""Limit on the steps of the search for the contents of one server."""
+REDUCED_COST = 1.0
+"""Contents are first left out of the integer programme if they cost more than this beyond their prices."""
+TREE_PATIENCE_S = 20.0
+"""Seconds that the search for a branching tree may take."""
+SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME = 0.7, 0.6, 0.5
+"""Shares of the time left: for the whole aim, for its relaxation, and for an integer programme."""
 
 
-class MoveProgram:
-    """The mixed-integer programme of the moves that free units or let waiting jobs start.
-
-    Rows: units wanted; tasks of each shape that come; room of each resource on each server; with chains, the
-    tasks of each shape that leave a server which is not freed. Columns: units freed; tasks of a shape that
-    come to a server; with chains, tasks that leave.
+@dataclass(frozen=True)
+class PricedTasks:
+    """Prices of tasks, the bound that they prove, and how much of each unit the relaxation frees.
 
     Attributes
     ----------
-    held
-        Shape, server and number of the running tasks; shape (H, 3).
-    come
-        Shape and server of the tasks that may come; shape (C, 2).
-    moved
-        Number of tasks that each column moves.
+    cost
+        The bound in moves, not rounded; where moves cost nothing, minus the number of units.
     """
 
-    def __init__(self, formulation: ConsolidationFormulation) -> None:
-        self.formulation = formulation
+    bound: MoveBound
+    cost: float
+    prices: Floats
+    units: Floats
+
+
+class MoveProgram:
+    """The restricted master problem of the fewest moves, and its solution by column generation.
+
+    Rows: units wanted; tasks of each shape; servers. Columns: units freed; for each shape, tasks too few and
+    tasks too many, which keep prices in a box; contents of servers.
+    """
+
+    def __init__(self, formulation: ConsolidationFormulation, options: SolveOptions) -> None:
+        self.formulation, self.options = formulation, options
         tasks = self.tasks = RequiredTasks(formulation)
-        self.units = [[tasks.position[name] for name in unit] for unit in formulation.releasable.values()]
-        on = [(s, m, n) for m, held in enumerate(tasks.on_server) for s, n in held.items()]
-        self.held: Ints = np.array(on, dtype=np.int64).reshape(-1, 3)
-        self.come: Ints = np.argwhere(tasks.destinations())
-        self.room = np.array(tasks.room, dtype=float).reshape(len(tasks.position), -1)
-        leave = [] if tasks.direct else on
-        leave_row = {(s, m): k for k, (s, m, _) in enumerate(leave)}
-        self.ends = np.cumsum([len(self.units), len(self.come), len(leave)])
-        self.rows = np.cumsum([1, len(tasks.shapes), self.room.size, len(leave)])
-        low, high = np.full(self.rows[-1], -np.inf), np.full(self.rows[-1], np.inf)
-        low[1 : self.rows[1]] = high[1 : self.rows[1]] = [tasks.starting[s] for s in range(len(tasks.shapes))]
-        high[self.rows[1] : self.rows[2]] = self.room.ravel()
-        high[self.rows[2] :] = [n for _, _, n in leave]
-        self.limits = low, high
-        columns = Columns()
-        for servers in self.units:
-            held = [(s, m, float(n)) for m in servers for s, n in tasks.on_server[m].items()]
-            entries = [(0, 1.0), *((1 + s, -n) for s, _, n in held)]
-            entries += [(self.rows[2] + leave_row[s, m], n) for s, m, n in held if leave]
-            entries += [entry for m in servers for entry in self._on_server(m, self.room[m])]
-            columns.add(sum(n for _, _, n in held), entries, 1.0)
-        for s, m in self.come.tolist():
-            columns.add(0.0, [(1 + s, 1.0), *self._on_server(m, tasks.demands[s])])
-        for (s, m), row in leave_row.items():
-            entries = [(1 + s, -1.0), (self.rows[2] + row, 1.0), *self._on_server(m, -tasks.demands[s])]
-            columns.add(1.0, entries)
-        self.moved, self.most, self.matrix = np.array(columns.costs), np.array(columns.most), columns.matrix
+        self.contents: dict[tuple[int, bytes], Ints] = {}
+        self.columns, self.running = Columns(), int(tasks.held.sum())
+        shapes, self.free = len(tasks.shapes), len(tasks.units)
+        self.first = self.free + 2 * shapes
+        self.wanted = formulation.most_freed
+        self._trees: dict[tuple[int, float], list[dict[str, Any]]] = {}
+        for servers in tasks.units:
+            self.columns.add(0.0, [(0, 1.0), *((1 + shapes + m, 1.0) for m in servers)], 1.0)
+        for sign in (1.0, -1.0):
+            for s in range(shapes):
+                self.columns.add(0.0, [(1 + s, sign)])
+        for m in range(len(tasks.position)):
+            self._add(m, tasks.held[m])
 
-    def _on_server(self, server: int, amounts: Floats) -> list[tuple[int, float]]:
-        """Return the entries of a column in the rows of room of a server."""
-        first = int(self.rows[1]) + server * len(amounts)
-        return [(first + r, amount) for r, amount in enumerate(amounts.tolist()) if amount]
+    def _add(self, server: int, contents: Ints) -> None:
+        """Add the column of the contents of a server, unless it exists or they do not fit."""
+        key = server, contents.tobytes()
+        if key in self.contents or (contents @ self.tasks.demands > self.tasks.capacity[server]).any():
+            return
+        self.contents[key] = contents
+        entries = [(1 + s, float(contents[s])) for s in np.flatnonzero(contents).tolist()]
+        stays = float(np.minimum(contents, self.tasks.held[server]).sum())
+        self.columns.add(-stays, [*entries, (1 + len(contents) + server, 1.0)], 1.0)
 
-    def model(self, wanted: int | None, most: Floats, units: Floats | None = None, whole: int = 0) -> Any:
-        """Return a `HighsLp`: fewest moves for the units wanted, or without a number most units.
+    def _model(
+        self, cost: int, decided: Mapping[int, bool], box: tuple[Floats, Floats] | None, used: Any = ()
+    ) -> Any:
+        """Return a `HighsLp`: fewest moves for the units wanted or, where moves cost nothing, most units.
 
         Parameters
         ----------
-        most
-            Upper limit of each column.
-        units
-            Which units are freed; None if that is open.
-        whole
-            So many of the first columns are integers.
+        box
+            The least and the largest price of each shape; None for the integer programme.
+        used
+            For this, the contents that may be used.
         """
-        low, high = self.limits[0].copy(), self.limits[1]
-        low[0] = wanted or 0
-        freed, least = np.zeros(len(most)), np.zeros(len(most))
-        freed[: len(self.units)] = 1.0
-        if units is not None:
-            most = np.concatenate([units, most[len(units) :]])
-            least[: len(units)] = units
-        cost = -freed if wanted is None else self.moved
-        integers = [column < whole for column in range(len(most))] if whole else []
-        return linear_program(cost, (least, most), (low, high), self.matrix, integers)
+        costs, most = np.array(self.columns.costs) * cost, np.array(self.columns.most)
+        least, units = np.zeros(len(costs)), slice(0, self.free)
+        costs[units] = cost - 1.0
+        for u, is_freed in decided.items():
+            least[u] = most[u] = float(is_freed)
+        if box is None:
+            most[self.free : self.first] = 0.0
+            most[self.first :] *= used
+        else:
+            costs[self.free : self.first] = np.concatenate([box[1], -box[0]])
+        servers = len(self.tasks.position)
+        low = np.concatenate([[self.wanted * cost], self.tasks.needed, np.full(servers, -np.inf)])
+        high = np.concatenate([np.full(len(low) - servers, np.inf), np.ones(servers)])
+        whole = [True] * len(costs) if box is None else ()
+        return linear_program(costs, (least, most), (low, high), self.columns.matrix, whole)
 
-    def relax(self, wanted: int | None, clock: Clock, units: Floats | None = None) -> LinearOptimum | None:
-        """Return the optimum of the linear relaxation; None if there is none, or the time is up."""
-        return linear_optimum(self.model(wanted, self.most, units), clock.remaining_s)
+    def _priced(self, prices: Floats, units: Floats, cost: int, decided: Mapping[int, bool]) -> PricedTasks:
+        """Return the bound that prices prove, and add the contents that are worth most."""
+        bound = MoveBound(self.tasks, prices.tolist(), cost, MAX_NODES)
+        for m, contents in enumerate(bound.contents):
+            self._add(m, contents)
+        if cost:
+            proven = bound.cost(self.wanted, decided)
+        else:  # each unit counts 1
+            proven = bound.least + sum(np.minimum(bound.units - PRICE_SCALE, 0))
+        return PricedTasks(bound, proven / PRICE_SCALE, prices, units)
 
-    def prices(self, goal: str, relaxed: LinearOptimum) -> dict[str, Any]:
-        """Return the prices of a relaxation as a part of the certificate."""
-        # The relaxation of `free` has no units wanted: each that is freed counts 1.
-        unit = 1.0 if goal == "free" else max(0.0, relaxed.prices[0])
-        room = np.round(-relaxed.prices[self.rows[1] : self.rows[2]], PRICE_DIGITS).clip(0.0)
-        names = self.formulation.instance.resource_names
-        by_server = {
-            name: {names[r]: float(prices[r]) for r in np.flatnonzero(prices)}
-            for name, prices in zip(self.tasks.position, room.reshape(self.room.shape), strict=True)
-        }
-        used = {name: prices for name, prices in by_server.items() if prices}
-        return {"objective": goal, "unit": round(unit, PRICE_DIGITS), "room": used}
+    def relax(
+        self, cost: int, clock: Clock, enough: float, decided: Mapping[int, bool], start: Floats | None = None
+    ) -> PricedTasks:
+        """Return the best prices that were found, by column generation in a box.
 
-    def _freed(self, units: Floats) -> Flags:
-        """Return whether each server belongs to one of these units; shape (M,)."""
-        freed = np.zeros(len(self.room), dtype=bool)
-        for u in np.flatnonzero(units):
-            freed[self.units[u]] = True
-        return freed
+        Parameters
+        ----------
+        cost
+            1 for the fewest moves, 0 for the most units.
+        enough
+            A bound, rounded up, that ends the search.
+        """
+        shapes, units = len(self.tasks.needed), np.zeros(self.free)
+        best = self._priced(np.zeros(shapes) if start is None else start, units, cost, decided)
+        width = FIRST_WIDTH
+        while not clock.expired and np.ceil(best.cost) < enough:
+            box = np.maximum(best.prices - width, 0.0), best.prices + width
+            solved = linear_optimum(self._model(cost, decided, box), clock.remaining_s)
+            if solved is None:
+                break
+            prices = np.round(solved.prices[1 : 1 + shapes], PRICE_DIGITS).clip(0.0)
+            found = self._priced(prices, solved.values[: self.free], cost, decided)
+            value = solved.value + cost * self.running
+            gain, gap = found.cost - best.cost, value - best.cost
+            best = found if gain > 0 else PricedTasks(best.bound, best.cost, best.prices, found.units)
+            if value - best.cost < TOLERANCE:
+                inside = solved.values[self.free : self.first].max(initial=0.0) < TOLERANCE
+                if inside or width >= MOST_WIDTH:
+                    break
+                width *= REACHED
+            elif gain > SUCCESS * gap:
+                width = min(width * WIDER, MOST_WIDTH)
+            elif gain <= 0:
+                width = max(width * NARROWER, LEAST_WIDTH)
+        return best
+
+    def integers(
+        self, cost: int, relaxed: PricedTasks, clock: Clock, start: Floats | None = None
+    ) -> Floats | None:
+        """Return an integer solution over the contents; at first over those of low reduced cost."""
+        stays = np.array(self.columns.costs[self.first :]) * -cost
+        worth = stays + np.array([*self.contents.values()]) @ relaxed.prices
+        reduced = relaxed.bound.worth[[m for m, _ in self.contents]] / PRICE_SCALE - worth
+        for used in (reduced <= REDUCED_COST, True):
+            if start is not None:
+                start = np.concatenate([start, np.zeros(len(self.columns.costs) - len(start))])
+            patience = clock.share(SHARE_OF_PROGRAMME)
+            model = self._model(cost, {}, None, used)
+            found, *_ = branch_and_bound(model, {}, patience, self.options, start)
+            start = start if found is None else np.rint(found)
+            if start is not None and self.value(cost, start) <= np.ceil(relaxed.cost - TOLERANCE):
+                break
+        return start
+
+    def value(self, cost: int, values: Floats) -> float:
+        """Return the number of moves of a solution or, where moves cost nothing, minus its units."""
+        if not cost:
+            return -float(values[: self.free].sum())
+        return self.running + float(values @ np.array(self.columns.costs[: len(values)]))
+
+    def tree(self, relaxed: PricedTasks, value: float, clock: Clock) -> list[dict[str, Any]]:
+        """Return a tree of prices which prove that no plan has fewer moves than a value; empty if not found.
+
+        It is found once for each value.
+        """
+        key = self.wanted, value
+        if key not in self._trees:
+            patience = clock.at_most(TREE_PATIENCE_S)
+            self._trees[key] = self._branch(relaxed, value, patience, {}) or []
+        return self._trees[key]
+
+    def _branch(
+        self, relaxed: PricedTasks, value: float, clock: Clock, decided: Mapping[int, bool]
+    ) -> list[dict[str, Any]] | None:
+        """Return the nodes below a node of the tree, itself included; None if they prove nothing.
+
+        It branches on the unit of which the relaxation frees a half, or nearly.
+        """
+        if np.ceil(relaxed.cost) >= value:
+            return [{"prices": relaxed.prices.tolist()}]
+        distance = np.abs(relaxed.units - 0.5)
+        distance[list(decided)] = 0.5
+        if clock.expired or distance.min(initial=0.5) > 0.5 - TOLERANCE:
+            return None
+        unit = int(distance.argmin())
+        nodes: list[dict[str, Any]] = [{"unit": list(self.formulation.releasable)[unit]}]
+        for is_freed in (False, True):
+            more = {**decided, unit: is_freed}
+            below = self._branch(self.relax(1, clock, value, more, relaxed.prices), value, clock, more)
+            if below is None or len(nodes) + len(below) > MAX_LEAVES:
+                return None
+            nodes += below
+        return nodes
 
     def plan(self, values: Floats) -> list[JobPlacement]:
         """Return the plan of a solution; tasks of a shape are interchangeable."""
-        units, come, leave = np.split(values.astype(int), self.ends[:2])
-        out = self.held[:, 2] * self._freed(units)[self.held[:, 1]]
-        out[: len(leave)] += leave
-        leaving = {(s, m): n for (s, m, _), n in zip(self.held.tolist(), out.tolist(), strict=True)}
-        targets: dict[int, list[str]] = defaultdict(list)
-        names = list(self.tasks.position)
-        for (s, m), count in zip(self.come.tolist(), come.tolist(), strict=True):
-            targets[s] += [names[m]] * count
+        held = self.tasks.held
+        contents = np.zeros_like(held)
+        chosen = values[self.first :].astype(bool)
+        for (m, _), tasks, is_chosen in zip(self.contents, self.contents.values(), chosen, strict=False):
+            contents[m] += tasks * is_chosen
+        names, targets = list(self.tasks.position), defaultdict[int, list[str]](list)
+        for m, s in np.argwhere(contents > held).tolist():
+            targets[s] += [names[m]] * int(contents[m, s] - held[m, s])
+        leaving = (held - contents).clip(0)
         placed: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         for job, group, s in self.tasks.groups:
             on = Counter(placed[job.name].get(group.name, group.current))
             placed[job.name][group.name] = on
+            moves = 0
             if self.tasks.starting[s]:
-                on.update(targets[s].pop() for _ in range(group.tasks - sum(group.current.values())))
-                continue
-            for server, count in group.current.items():
-                key = s, self.tasks.position[server]
-                move = min(count, leaving[key])
-                leaving[key] -= move
-                on[server] -= move
-                on.update(targets[s].pop() for _ in range(move))
+                moves = group.tasks - sum(group.current.values())
+            for server, count in () if moves else group.current.items():
+                m = self.tasks.position[server]
+                leaves = min(count, int(leaving[m, s]))
+                leaving[m, s] -= leaves
+                on[server] -= leaves
+                moves += leaves
+            on.update(targets[s].pop() for _ in range(moves))
         return [entry_of(job, placed.get(job.name, {})) for job in self.formulation.instance.jobs]
 
     def fewest_moves(
-        self, wanted: int, options: SolveOptions, clock: Clock, start: Floats | None = None
-    ) -> tuple[Floats | None, float]:
-        """Return the solution with the fewest moves for the units wanted, if one was found, and a bound."""
-        best = start
-        patience = clock.share(SHARE_OF_UNITS)
-        relaxed, dual, _ = branch_and_bound(
-            self.model(wanted, self.most, whole=len(self.units)), {}, patience, options
-        )
-        bound = math.ceil(dual - ROUNDING) if math.isfinite(dual) else dual
-        models = []
-        if relaxed is not None:
-            units = np.rint(relaxed[: len(self.units)])
-            found = self.best_fit(units)
-            if found is not None and (best is None or self.moved @ found < self.moved @ best):
-                best = found
-            models.append(self.model(wanted, self.most, units, self.ends[2]))
-        starting = self.tasks.starting.total()
-        if starting:
-            # Most tasks that make room can go where there is room now.
-            shape, server = self.come.T
-            waits = np.array([waits for *_, waits in self.tasks.shapes])[shape]
-            fits = (self.tasks.demands[shape] <= self.room[server]).all(axis=1)
-            most = self.most.copy()
-            most[self.ends[0] : self.ends[1]][~(waits | fits)] = 0.0
-            models = [self.model(wanted, most, whole=self.ends[2])]
-        models.append(self.model(wanted, self.most, whole=self.ends[2]))
-        for model in models:
-            # What better plans there are where more makes room is left to classes, which bound it closely.
-            if clock.expired or (best is not None and (starting or self.moved @ best <= bound)):
+        self, clock: Clock, start: Floats | None = None
+    ) -> tuple[Floats | None, PricedTasks]:
+        """Return the solution with the fewest moves for the units wanted, if one was found, and prices."""
+        relaxed = self.relax(1, clock.share(SHARE_OF_RELAXATION), self.running + 1, {})
+        while relaxed.cost <= self.running and not clock.expired:
+            better = self.integers(1, relaxed, clock, start)
+            if better is None or (start is not None and self.value(1, better) >= self.value(1, start)):
                 break
-            last = model is models[-1]
-            patience = clock if last else clock.share(SHARE_OF_WANTED if starting else SHARE_OF_UNITS)
-            found, dual, _ = branch_and_bound(model, {}, patience, options, best)
-            best = best if found is None else np.rint(found)
-            bound = max(bound, math.ceil(dual - ROUNDING)) if last and math.isfinite(dual) else bound
-        return best, bound
-
-    def best_fit(self, units: Floats) -> Floats | None:
-        """Return the solution that frees these units and moves nothing else; None if best fit finds none.
-
-        The largest tasks, of those that leave and of those that wait, go first, each to the server on which
-        it leaves least.
-        """
-        room, demands = self.room.copy(), self.tasks.demands
-        size = 1 / np.maximum(room.max(axis=0, initial=0.0), demands.max(axis=0, initial=1e-9))
-        values = np.zeros(self.ends[2])
-        values[: len(units)] = units
-        freed = self._freed(units)
-        room[freed] = -np.inf
-        waiting = np.array([(s, -1, n) for s, n in self.tasks.starting.items()], dtype=np.int64)
-        leaving = np.concatenate([self.held[freed[self.held[:, 1]]], waiting.reshape(-1, 3)])
-        for s, _, count in leaving[np.argsort(-(demands[leaving[:, 0]] @ size), kind="stable")].tolist():
-            columns = np.flatnonzero(self.come[:, 0] == s)
-            servers = self.come[columns, 1]
-            for _ in range(count):
-                left = room[servers] - demands[s]
-                fits = np.flatnonzero((left >= 0).all(axis=1))
-                if not len(fits):
-                    return None
-                best = fits[(left[fits] @ size).argmin()]
-                room[servers[best]] = left[best]
-                values[len(units) + columns[best]] += 1
-        return values
-
-    def greedy(self, wanted: int, clock: Clock) -> Floats:
-        """Return the solution that frees one unit after the other, fewest tasks first, if best fit can."""
-        best = np.zeros(self.ends[2])
-        for u in np.argsort(self.moved[: len(self.units)], kind="stable"):
-            units = best[: len(self.units)].copy()
-            if clock.expired or units.sum() == wanted:
+            start = better
+            # Branching finds contents that a better solution may use.
+            if self.tree(relaxed, self.value(1, start), clock):
                 break
-            units[u] = 1.0
-            found = self.best_fit(units)
-            best = best if found is None else found
-        return best
-
-    def most_units(
-        self, options: SolveOptions, clock: Clock, start: Floats | None
-    ) -> tuple[Floats | None, int]:
-        """Return a solution that frees the most units that was found, and a bound on their number."""
-        every = self.model(None, self.most, whole=self.ends[2])
-        found, dual, _ = branch_and_bound(every, {}, clock, options, start)
-        most = math.floor(-dual + ROUNDING) if math.isfinite(dual) else len(self.units)
-        return start if found is None else np.rint(found), most
+        return start, relaxed
 
 
-def room_prices(program: MoveProgram, plan: Sequence[JobPlacement], clock: Clock) -> list[dict[str, Any]]:
-    """Return the prices that bound `free`, where a plan frees fewer units than wanted, and `migrations`."""
-    goals, freed = [], int(program.formulation.evaluate(plan)[0])
-    if freed < program.formulation.most_freed and (most := program.relax(None, clock)) is not None:
-        goals.append(program.prices("free", most))
-    if "migrations" in program.formulation.instance.objectives:
-        relaxed = program.relax(freed, clock)
-        if relaxed is not None:
-            goals.append(program.prices("migrations", relaxed))
+def certified_moves(
+    program: MoveProgram, values: Sequence[float], clock: Clock, known: Mapping[int, PricedTasks]
+) -> list[dict[str, Any]]:
+    """Return the prices that bound the units freed, where they are fewer than wanted, and the moves.
+
+    Parameters
+    ----------
+    values
+        Those of a plan that frees the units that the programme wants.
+    known
+        Prices that are known already, by what a move costs.
+    """
+    goals, objectives = list[dict[str, Any]](), program.formulation.instance.objectives
+    moves = dict(zip(objectives, values, strict=True)).get("migrations", 0.0)
+    for cost, name in enumerate(("free", "migrations")):
+        if name not in objectives or not (cost or program.wanted < program.formulation.most_freed):
+            continue
+        relaxed = known.get(cost) or program.relax(cost, clock, moves if cost else -program.wanted, {})
+        goals.append({"objective": name, "prices": relaxed.prices.tolist()})
+        tree = program.tree(relaxed, moves, clock) if cost else []
+        if len(tree) > 1:
+            goals[-1]["tree"] = tree
     return goals
 
 
@@ -262,31 +302,28 @@ def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
     there is nothing to do.
     """
     formulation = progress.formulation
-    program = MoveProgram(formulation)
-    starting, units = program.tasks.starting.total(), len(program.units)
-    if not program.tasks.complete or not (units or (starting and len(program.come))):
+    program = MoveProgram(formulation, options)
+    most, known = program.wanted, dict[int, PricedTasks]()
+    if not most and not program.tasks.starting.total():
         return
-    most = freed = formulation.most_freed
-    start = None if starting else program.greedy(freed, clock.share(SHARE_OF_GREEDY))
-    if start is not None:
-        progress.update_incumbent(program.plan(start))
-    enough = start is not None and start[:units].sum() == freed
-    share = clock.share(SHARE_OF_WANTED) if freed else clock
-    values, fewest = program.fewest_moves(freed, options, share, start if enough else None)
-    if values is None and freed:
-        values, bound = program.most_units(options, clock.share(SHARE_OF_FEWER), start)
-        most = min(most, bound)
+    values, known[1] = program.fewest_moves(clock.share(SHARE_OF_WANTED) if most else clock)
+    if values is None and most:
+        known[0] = program.relax(0, clock.share(SHARE_OF_RELAXATION), 0.0, {})
+        most = min(most, known[0].bound.most_units())
+        values = program.integers(0, known[0], clock)
         if values is not None:
-            freed = min(most, int(values[:units].sum()))
-            values, fewest = program.fewest_moves(freed, options, clock, values)
+            program.wanted = min(most, round(values[: program.free].sum()))
+            values, known[1] = program.fewest_moves(clock, values)
     if values is not None:
         progress.update_incumbent(program.plan(values))
     if progress.plan is None:
         return
-    if formulation.instance.free is None:
-        progress.bounds = [max(0.0, fewest)]
+    progress.moves = certified_moves(program, progress.values, clock, known)
+    place = int(formulation.instance.free is not None)
+    progress.bounds = [float(most)] * place
+    if formulation.instance.objectives[place : place + 1] != ("migrations",):
         return
-    progress.bounds = [float(most)]
-    if formulation.instance.objectives[1:2] == ("migrations",) and progress.values[0] >= freed:
-        progress.bounds.append(max(0.0, fewest))
-    progress.moves = room_prices(program, progress.plan, clock)
+    if "tree" in progress.moves[-1]:
+        progress.bounds.append(progress.values[place])
+    elif not place or progress.values[0] >= program.wanted:
+        progress.bounds.append(max(0.0, float(np.ceil(known[1].cost))))

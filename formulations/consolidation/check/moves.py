@@ -1,118 +1,234 @@
-"""Bounds on the moves that free servers or let waiting jobs start, proven by prices of room on servers.
+"""Bounds on the moves that free servers or let waiting jobs start, proven by prices of tasks.
 
 Sets
-    units u that can be freed, servers m, resources r; shapes s of running or of waiting tasks; servers to
-    which tasks of a shape can come: with chains those that could hold one, else those with room for one now
+    units u that can be freed, servers m, resources r; shapes s of running or of waiting tasks; contents q of
+    a server, which has q_s tasks of each shape
 Data
-    n_sm running tasks;  t_s waiting tasks that have to start;  d_sr their demand;  f_mr room that the running
-    ones leave;  c = 1 for each move;  k units wanted
+    N_s tasks that every plan places, n_sm of them running now;  d_sr their demand;  f_mr capacity;
+    c = 1 for each move;  k units wanted
 Variables
-    y_u ∈ {0,1}: u is freed;  x_sm ≥ 0: tasks that come to m;  o_sm: tasks that leave m, which is not freed
+    y_u ∈ {0,1}: u is freed;  λ_mq ∈ {0,1}: server m has the contents q
 Constraints
-    Σ_u y_u ≥ k;  Σ_m x_sm = t_s + Σ_m (n_sm y_u(m) + o_sm)
-    Σ_s d_sr (x_sm − o_sm) + f_mr y_u(m) ≤ f_mr;  0 ≤ o_sm ≤ n_sm (1 − y_u(m)), without chains o = 0
+    Σ_q λ_mq + y_u(m) ≤ 1;  Σ_mq q_s λ_mq ≥ N_s;  Σ_u y_u ≥ k
+    Σ_s d_sr q_s ≤ f_mr, and q_s ≤ n_sm where no task of the shape may come; without chains also q_s ≥ n_sm
 Objective
-    min c (Σ n_sm y_u(m) + Σ o_sm)
+    min c (Σ_s n_s − Σ_mq λ_mq Σ_s min(q_s, n_sm)), the running tasks that do not stay
 
-Every plan that frees k units is a solution. For prices μ ≥ 0 of a unit and σ_mr ≥ 0 of room, the least of the
-Lagrangian function over x, o and y bounds the cost of each (Geoffrion 1974). With a price π_s of each task
-that comes, x_sm does not occur in it where π_s ≤ Σ_r d_sr σ_mr, and the best such price is the least over all
-servers to which the tasks can come. A task that leaves without need brings at most
-ω_sm = max(0, Σ_r d_sr σ_mr − π_s − c). So the cost is at least
+Every plan that frees k units is a solution. With a price π_s ≥ 0 of a task that is placed, the Lagrangian
+relaxation decomposes (Dantzig & Wolfe 1960, Geoffrion 1974): a server that is not freed has the contents
+that are worth most,
 
-    k μ + Σ_s t_s π_s − Σ_m f_m·σ_m − Σ_sm n_sm ω_sm
-        − Σ_u max(0, μ − Σ_{m in u} (f_m·σ_m + Σ_s n_sm (c + π_s + ω_sm)))
+    K_m = max over q of Σ_s (π_s q_s + c min(q_s, n_sm)),
 
-A unit with tasks that can move to no server is never freed. With c = 0 the expression is positive only if no
-plan frees k units, which bounds k.
+and a unit that is freed gives up the K_m of its servers. So the cost of a plan that frees k units is at least
+
+    Σ_s N_s π_s + c Σ_s n_s − Σ_m K_m + the k least of Σ_{m in u} K_m over the units u.
+
+With c = 0 this is positive only if no plan frees k units, which bounds k. K_m is a bounded knapsack with
+several resources, in integers. Where a gap is left, a tree branches on the units that are freed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from ..certificate import RoomPrices
+import numpy as np
+
+from ....instances.common.arrays import Ints
+from ....instances.common.errors import TooLargeError
+from ...common.clock import check_time
+from ...common.compiled import compiled
+from ..certificate import TaskPrices
 from ..cluster_data import ClusterData, RequiredTasks
+
+PRICE_SCALE = 10**6
+"""Prices are counted in integer multiples of 1 / PRICE_SCALE."""
+MAX_WORTH = 2**50
+"""Limit on the worth of all contents of a server, so that it is exact in floating point."""
+MAX_NODES = 10**8
+"""Limit on the steps of all searches for one certificate; each server has an equal share."""
+SPARE_SHARE, LEAST_SHARE = 1e-12, 1e-12
+"""What rounding may lose of a server's capacity, and the least share of it that a task takes."""
+
+
+@compiled
+def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: int) -> tuple[Ints, Ints]:
+    """Return what the contents of each server are worth at most, shape (M,), and contents; shape (M, I).
+
+    Depth-first branch and bound with the bound of Dantzig (1957) on one resource in place of all: the sum of
+    the shares of a server's capacities.
+
+    Parameters
+    ----------
+    gains, demands
+        Worth of each item, shape (I,), and its demand for each resource, shape (I, R).
+    most
+        How many of each item a server may hold; shape (M, I).
+    limits
+        Capacity of each server; shape (M, R).
+    nodes
+        Limit on the steps for one server. Beyond it the worth is a bound, which the contents may not attain.
+    """
+    servers, items = most.shape
+    resources = limits.shape[1]
+    worth, contents = np.zeros(servers, np.int64), np.zeros((servers, items), np.int64)
+    for m in range(servers):
+        share, whole = np.full(items, LEAST_SHARE), SPARE_SHARE
+        for r in range(resources):
+            if limits[m, r] > 0:
+                share += demands[:, r] / limits[m, r]
+                whole += 1.0
+        # Most worth for its share first, as in Dantzig's bound.
+        order = np.argsort(-gains / share, kind="mergesort")
+        able = np.zeros(items, np.bool_)
+        for k in range(items):
+            able[k] = gains[order[k]] > 0 and most[m, order[k]] > 0 and np.all(demands[order[k]] <= limits[m])
+        order = order[able]
+        left, count = limits[m].copy(), np.zeros(items, np.int64)
+        space, value, root, depth, visited = whole, 0, 0.0, 0, 0
+        descends = True
+        while depth >= 0:
+            if descends:
+                visited += 1
+                if value > worth[m]:
+                    worth[m], contents[m] = value, count
+                bound, rest, k = float(value), space, depth
+                while k < len(order) and rest > 0:
+                    some = min(most[m, order[k]], rest / share[order[k]])
+                    bound, rest = bound + some * gains[order[k]], rest - some * share[order[k]]
+                    k += 1
+                root = max(root, bound)
+                if visited > nodes:
+                    worth[m] = int(root) + 1
+                    break
+                # Worths are integers, and rounding errors are far below one half.
+                if bound >= worth[m] + 0.5 and depth < len(order):
+                    item = order[depth]
+                    number = most[m, item]
+                    for r in range(resources):
+                        if demands[item, r] > 0:
+                            number = min(number, max(0, left[r]) // demands[item, r])
+                    count[item] = number
+                    left -= number * demands[item]
+                    space -= number * share[item]
+                    value += number * gains[item]
+                    depth += 1
+                    continue
+            depth -= 1
+            descends = depth >= 0 and count[order[depth]] > 0
+            if descends:
+                item = order[depth]
+                count[item] -= 1
+                left += demands[item]
+                space += share[item]
+                value -= gains[item]
+                depth += 1
+    return worth, contents
 
 
 class MoveBound:
-    """What prices of room prove of the units that can be freed, and of the tasks that have to move.
+    """What prices of tasks prove of the units that can be freed, and of the tasks that have to move.
+
+    Amounts of worth are in 1 / PRICE_SCALE of a move.
 
     Attributes
     ----------
-    unit
-        μ, the price of a unit.
-    able
-        Number of units all of whose tasks can move somewhere.
-    paid
-        What the cost is lower than k μ by at most: Σ_m f_m·σ_m + Σ_sm n_sm ω_sm − Σ_s t_s π_s, and what units
-        are worth beyond what their tasks pay.
+    contents
+        The contents of each server that are worth most, if it is not freed; shape (M, S).
+    worth
+        Their worth, or a bound on it; shape (M,).
+    units
+        What each unit gives up if it is freed; shape (U,).
+    least
+        The least cost if no unit has to be freed.
+
+    Raises
+    ------
+    TooLargeError
+        If prices are too large.
     """
 
-    def __init__(self, tasks: RequiredTasks, goal: RoomPrices, cost: int) -> None:
-        self.tasks, self.unit = tasks, Fraction(goal.unit)
-        names = tasks.data.instance.resource_names
-        self.prices = {
-            tasks.position[server]: [Fraction(prices.get(name, 0.0)) for name in names]
-            for server, prices in goal.room.items()
-            if server in tasks.position
-        }
-        least = self._least_payments()
-        self.paid = -sum((n * (least[s] or 0) for s, n in tasks.starting.items()), Fraction(0))
-        of_server = list[Fraction | None]()
-        for m, held in enumerate(tasks.on_server):
-            payment = self._priced(m, tasks.room[m])
-            self.paid += payment
-            for s, count in held.items():
-                price = least[s] or Fraction(0)
-                gain = Fraction(0)
-                if least[s] is not None and not tasks.direct:
-                    gain = max(gain, self._priced(m, tasks.shapes[s][0]) - price - cost)
-                self.paid += count * gain
-                payment += count * (cost + price + gain)
-            of_server.append(None if any(least[s] is None for s in held) else payment)
-        self.able = 0
-        for servers in tasks.data.releasable.values():
-            payments = [of_server[tasks.position[name]] for name in servers]
-            if None not in payments:
-                self.able += 1
-                self.paid += max(Fraction(0), self.unit - sum(filter(None, payments)))
+    def __init__(self, tasks: RequiredTasks, prices: Sequence[float], cost: int, nodes: int) -> None:
+        check_time()
+        paid = np.array([int(min(price, MAX_WORTH) * PRICE_SCALE) for price in prices], dtype=object)
+        stays = paid + cost * PRICE_SCALE
+        if (tasks.needed @ stays) > MAX_WORTH:
+            raise TooLargeError("prices are too large to be added up")
+        paid, stays = paid.astype(np.int64), stays.astype(np.int64)
+        # What comes and what stays are different items: only the latter saves moves.
+        stay = np.zeros_like(tasks.held) if tasks.direct else tasks.held
+        most = np.concatenate([tasks.destinations * (tasks.needed - tasks.held), stay], axis=1)
+        limits = tasks.room if tasks.direct else tasks.capacity
+        gains, demands = np.concatenate([paid, stays]), np.concatenate([tasks.demands, tasks.demands])
+        self.worth, chosen = best_contents(gains, demands, most, limits, nodes)
+        self.contents = sum(np.hsplit(chosen, 2), tasks.held - stay)
+        self.worth += (tasks.held - stay) @ stays
+        self.units = np.array([sum(self.worth[servers].tolist()) for servers in tasks.units], dtype=object)
+        self.tasks, running = tasks, cost * PRICE_SCALE * int(tasks.held.sum())
+        self.least = int(tasks.needed @ paid) + running - sum(self.worth.tolist())
 
-    def _priced(self, server: int, amounts: Sequence[Fraction]) -> Fraction:
-        """Return what amounts of all resources are worth on a server."""
-        prices = self.prices.get(server, ())
-        return sum((p * a for p, a in zip(prices, amounts, strict=False) if p), Fraction(0))
+    def cost(self, wanted: int, decided: Mapping[int, bool]) -> int:
+        """Return a bound on the cost of plans that free so many units; which are freed may be decided.
 
-    def _least_payments(self) -> list[Fraction | None]:
-        """Return π_s, the least price for a task of each shape that comes; None if it can come nowhere."""
-        least: list[Fraction | None] = []
-        for (demand, *_), fits in zip(self.tasks.shapes, self.tasks.destinations(), strict=True):
-            servers = fits.nonzero()[0].tolist()
-            unpriced = any(m not in self.prices for m in servers)
-            payments = (self._priced(m, demand) for m in servers)
-            least.append(Fraction(0) if unpriced else min(payments, default=None))
-        return least
+        More than all moves if there is no such plan.
+        """
+        freed = [u for u, is_freed in decided.items() if is_freed]
+        others = np.sort(np.delete(self.units, list(decided)))
+        if len(freed) + len(others) < wanted:
+            return PRICE_SCALE * int(self.tasks.held.sum() + 1)
+        more = sum(others[: max(0, wanted - len(freed))])
+        return int(self.least + sum(self.units[freed]) + more)
+
+    def most_units(self) -> int:
+        """Return the largest number of units that can be freed, if moves cost nothing."""
+        return int((self.least + np.cumsum(np.sort(self.units)) <= 0).sum())
 
 
 def move_bounds(
-    data: ClusterData, goals: Sequence[RoomPrices], values: Sequence[float] | None
+    data: ClusterData, goals: Sequence[TaskPrices], values: Sequence[float] | None
 ) -> dict[str, float]:
     """Return the bounds on `free` and `migrations` that prices prove, by name of the objective.
 
     The bound on `migrations` holds for plans that free as many units as the plan with these values, or more.
+
+    Raises
+    ------
+    TooLargeError
+        If prices are too large, or there are too many shapes and servers.
     """
     bounds: dict[str, float] = {}
-    tasks = RequiredTasks(data) if data.most_freed and goals else None
-    if tasks is None or not tasks.complete:
-        return bounds
+    tasks = RequiredTasks(data)
+    nodes = MAX_NODES // (len(tasks.position) * (2 + sum(len(goal.tree) for goal in goals)))
     for goal in goals:
-        bound = MoveBound(tasks, goal, int(goal.objective == "migrations"))
+        if not tasks.shapes or len(goal.prices) != len(tasks.shapes):
+            continue
+        bound = MoveBound(tasks, goal.prices, int(goal.objective == "migrations"), nodes)
         if goal.objective == "free":
-            # With moves that cost nothing, more units would cost more than nothing.
-            most = math.floor(bound.paid / bound.unit) if bound.unit else bound.able
-            bounds["free"] = float(max(0, min(data.most_freed, bound.able, most)))
-        elif values is not None:
-            bounds["migrations"] = float(max(0, math.ceil(round(values[0]) * bound.unit - bound.paid)))
+            bounds["free"] = float(min(data.most_freed, bound.most_units()))
+        elif values is not None or not data.most_freed:
+            wanted = round(values[0]) if values is not None and data.most_freed else 0
+            least = math.ceil(Fraction(bound.cost(wanted, {}), PRICE_SCALE))
+            if values is not None and goal.tree:
+                reached = values[data.instance.objectives.index("migrations")]
+                if least < reached and _proven_by_tree(tasks, goal, wanted, reached, nodes):
+                    least = round(reached)
+            bounds["migrations"] = max(0.0, float(least))
     return bounds
+
+
+def _proven_by_tree(tasks: RequiredTasks, goal: TaskPrices, wanted: int, value: float, nodes: int) -> bool:
+    """Return whether the leaves of a tree cover all plans, and none has one with fewer moves than a value."""
+    open_: list[dict[int, bool]] = [{}]
+    numbers = {name: u for u, name in enumerate(tasks.data.releasable)}
+    for node in goal.tree:
+        decided = open_.pop() if open_ else {}
+        unit = numbers.get(node.unit or "")
+        if unit is not None and unit not in decided:
+            open_ += [{**decided, unit: True}, {**decided, unit: False}]
+        elif len(node.prices) != len(tasks.shapes):
+            return False
+        elif MoveBound(tasks, node.prices, 1, nodes).cost(wanted, decided) <= (value - 1) * PRICE_SCALE:
+            return False
+    return not open_
