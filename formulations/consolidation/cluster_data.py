@@ -296,7 +296,9 @@ class RequiredTasks:
         Demands and capacities are rounded down to units, so that what fits still seems to fit.
         """
         by_resource = zip(*(demand for demand, *_ in self.shapes), strict=True)
-        return [max(common_divisor(each) or Fraction(1), max(each) / MAX_UNITS_PER_TASK) for each in by_resource]
+        return [
+            max(common_divisor(each) or Fraction(1), max(each) / MAX_UNITS_PER_TASK) for each in by_resource
+        ]
 
     def _counted(self, amounts: Sequence[Fraction]) -> list[int]:
         return [math.floor(amount / unit) for amount, unit in zip(amounts, self.resource_units, strict=True)]

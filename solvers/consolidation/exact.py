@@ -75,13 +75,9 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
         return
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
-        if formulation.instance.free is not None and outcome.plan is not None:
-            program = moves.MoveProgram(formulation, SolveOptions())
-            values = formulation.evaluate(outcome.plan)
-            program.wanted = int(values[0])
-            certificate = {"goals": [], "moves": moves.certified_moves(program, values, patience, {})}
-        else:
-            certificate = {"goals": _certificate_goals(formulation, outcome, patience)}
+        certificate = {"goals": [], "moves": moves.prices_of_plan(formulation, outcome.plan, patience)}
+        if formulation.instance.free is None:
+            certificate["goals"] = _certificate_goals(formulation, outcome, patience)
     if any(certificate.values()):
         outcome.certificate = certificate
 
@@ -128,7 +124,9 @@ def certified_goals(
         name = objective.name
         if name not in PRICED:
             continue
-        if name not in goals and not clock.expired:
+        # Where no job may be stopped, prices of tasks bound the moves more tightly.
+        by_tasks = name == "migrations" and formulation.instance.keeps_running
+        if name not in goals and not by_tasks and not clock.expired:
             relaxed = program.relax(name)
             if relaxed.prices is not None:
                 goals[name] = certificate_goal(master, name, relaxed.prices)
@@ -245,12 +243,13 @@ class _Run:
         progress = self.progress
         with suppress(TooLargeError), self._share().enforced():
             moves.plan_moves(progress, self.options, self._share())
-        proven = progress.bounds
-        progress.bounds = proven[: len(progress.proven(self.options.gap))]
-        progress.needs_columns = True
+        progress.needs_columns, known = True, progress.bounds
         progress.add_combinatorial_bounds()
-        self.settle()
-        progress.tighten(proven)
+        if self.is_open():
+            progress.settled = progress.proven(self.options.gap)
+            progress.bounds = list(progress.settled)
+            self.settle()
+            progress.tighten(known)
 
     def settle(self) -> None:
         """Optimise by classes, then with named servers, and compute the certificate."""
@@ -341,12 +340,11 @@ class _Run:
         program = PatternProgram(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
         must = any(job.must_place for job in formulation.classes.jobs)
-        settled, objectives = progress.proven(0.0), formulation.instance.objectives
+        objectives, settled = formulation.instance.objectives, len(progress.settled)
+        program.levels |= progress.settled_levels(master.classes)
         first: list[str] = [MUST_PLACE] if must or objectives[0] not in PRICED else []
-        for goal, value in zip(objectives, settled, strict=False):
-            program.levels[goal] = reached_level(master.classes, goal, value)
         solution: Integers | None = None
-        for goal in [*first, *objectives] if not settled else objectives[len(settled) :]:
+        for goal in objectives[settled:] if settled else [*first, *objectives]:
             try:
                 if goal == "traffic" and solution is not None:
                     program, candidate = self._limit_traffic(program, solution)

@@ -34,8 +34,8 @@ FIRST_WIDTH, LEAST_WIDTH, MOST_WIDTH = 0.5, 0.02, 1_000.0
 """Half the size of the box of prices: at first, at least and at most."""
 SUCCESS, WIDER, NARROWER, REACHED = 0.3, 1.5, 0.6, 4.0
 """Share of the gap that is a success, and factors on the box: after it, after none, at the box's optimum."""
-MAX_NODES = 20_000
-"""Limit on the steps of the search for the contents of one server."""
+NODES_PER_SERVER = 3_000
+"""Mean limit on the steps of the search for the contents of one server."""
 REDUCED_COST = 1.0
 """Contents are first left out of the integer programme if they cost more than this beyond their prices."""
 TREE_PATIENCE_S = 20.0
@@ -124,7 +124,8 @@ class MoveProgram:
 
     def _priced(self, prices: Floats, units: Floats, cost: int, decided: Mapping[int, bool]) -> PricedTasks:
         """Return the bound that prices prove, and add the contents that are worth most."""
-        bound = MoveBound(self.tasks, prices.tolist(), cost, MAX_NODES)
+        nodes = NODES_PER_SERVER * len(self.tasks.position)
+        bound = MoveBound(self.tasks, prices.tolist(), cost, nodes)
         for m, contents in enumerate(bound.contents):
             self._add(m, contents)
         if cost:
@@ -254,9 +255,7 @@ class MoveProgram:
             on.update(targets[s].pop() for _ in range(moves))
         return [entry_of(job, placed.get(job.name, {})) for job in self.formulation.instance.jobs]
 
-    def fewest_moves(
-        self, clock: Clock, start: Floats | None = None
-    ) -> tuple[Floats | None, PricedTasks]:
+    def fewest_moves(self, clock: Clock, start: Floats | None = None) -> tuple[Floats | None, PricedTasks]:
         """Return the solution with the fewest moves for the units wanted, if one was found, and prices."""
         relaxed = self.relax(1, clock.share(SHARE_OF_RELAXATION), self.running + 1, {})
         while relaxed.cost <= self.running and not clock.expired:
@@ -293,6 +292,18 @@ def certified_moves(
         if len(tree) > 1:
             goals[-1]["tree"] = tree
     return goals
+
+
+def prices_of_plan(
+    formulation: ConsolidationFormulation, plan: Sequence[JobPlacement] | None, clock: Clock
+) -> list[dict[str, Any]]:
+    """Return the prices for a plan of any method; none where jobs that run may be stopped."""
+    if plan is None or not formulation.instance.keeps_running or formulation.violations(plan):
+        return []
+    program, values = MoveProgram(formulation, SolveOptions()), formulation.evaluate(plan)
+    if program.wanted:
+        program.wanted = int(values[0])
+    return certified_moves(program, values, clock, {})
 
 
 def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:

@@ -56,7 +56,8 @@ class PatternSearch:
         """
         program = self._program(MUST_PLACE, self.clock)
         program.levels[MUST_PLACE] = Fraction(0)
-        for goal in self._priced_objectives():
+        program.levels |= self.progress.settled_levels(self.master.classes)
+        for goal in self._priced_objectives()[len(self.progress.settled) :]:
             relaxed = program.by_shape(goal)
             if relaxed.prices is None:
                 break
@@ -131,8 +132,8 @@ class PatternSearch:
             relaxed = first.relax(MUST_PLACE) if relax else first.by_shape(MUST_PLACE)
             if self._proves_infeasibility(relaxed):
                 return
-        goals, bounds = list[dict[str, object]](), list[float | None]()
-        for goal in self._priced_objectives()[: None if progress.plan is not None else 1]:
+        goals, bounds = list[dict[str, object]](), list[float | None](progress.settled)
+        for goal in self._priced_objectives()[len(bounds) : None if progress.plan is not None else 1]:
             program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
             try:
                 relaxed = self._relaxed(goal, program, relax)

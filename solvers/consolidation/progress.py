@@ -89,6 +89,8 @@ class Progress:
         Dual prices that prove that a traffic limit is infeasible.
     moves
         Prices of room that bound the units freed, and the moves that this takes.
+    settled
+        Values of the leading objectives that are proven before the search by classes begins.
     needs_columns
         Whether the incumbent's patterns may be missing among the columns.
     """
@@ -101,6 +103,7 @@ class Progress:
     infeasible: bool = False
     traffic: dict[str, Any] | None = None
     moves: list[dict[str, Any]] = field(default_factory=list)
+    settled: Sequence[float] = ()
     needs_columns: bool = False
     limit: Limit = "none"
     notes: list[str] = field(default_factory=list)
@@ -121,6 +124,11 @@ class Progress:
             self.report()
             set_checkpoint(self.formulation, self.interrupted_outcome)
         return values
+
+    def settled_levels(self, classes: Classes) -> dict[str, Fraction]:
+        """Return the settled objectives as bounds for later ones, to be minimised, by name."""
+        pairs = zip(self.formulation.instance.objectives, self.settled, strict=False)
+        return {name: reached_level(classes, name, value) for name, value in pairs}
 
     def interrupted_outcome(self) -> Outcome:
         """Return the outcome of an interrupted solve: incumbent and certificate, without bounds."""

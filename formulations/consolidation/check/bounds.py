@@ -431,7 +431,7 @@ def price_bounds(
     certain = True
     for index, objective in enumerate(checked.cluster.objectives):
         goal = goals.get(objective.name)
-        if goal is not None and set(goal.multipliers) <= set(levels):
+        if goal is not None and objective.name not in bounds and set(goal.multipliers) <= set(levels):
             reached = None if values is None else objective_level(classes, objective.name, values[index])
             _add_bound(bounds, classes, goal, levels, reached)
         if values is None:

@@ -47,8 +47,8 @@ PRICE_SCALE = 10**6
 """Prices are counted in integer multiples of 1 / PRICE_SCALE."""
 MAX_WORTH = 2**50
 """Limit on the worth of all contents of a server, so that it is exact in floating point."""
-MAX_NODES = 10**8
-"""Limit on the steps of all searches for one certificate; each server has an equal share."""
+MAX_NODES, FEW_NODES = 10**8, 100
+"""Limit on the steps of all searches for one certificate, and steps that each server has in any case."""
 SPARE_SHARE, LEAST_SHARE = 1e-12, 1e-12
 """What rounding may lose of a server's capacity, and the least share of it that a task takes."""
 
@@ -69,7 +69,8 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
     limits
         Capacity of each server; shape (M, R).
     nodes
-        Limit on the steps for one server. Beyond it the worth is a bound, which the contents may not attain.
+        Limit on the steps for all servers, of which one takes a quarter of what is left, or a few. Beyond it
+        the worth is a bound, which the contents may not attain.
     """
     servers, items = most.shape
     resources = limits.shape[1]
@@ -88,7 +89,7 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
         order = order[able]
         left, count = limits[m].copy(), np.zeros(items, np.int64)
         space, value, root, depth, visited = whole, 0, 0.0, 0, 0
-        descends = True
+        descends, patience = True, FEW_NODES + nodes // 4
         while depth >= 0:
             if descends:
                 visited += 1
@@ -100,7 +101,7 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
                     bound, rest = bound + some * gains[order[k]], rest - some * share[order[k]]
                     k += 1
                 root = max(root, bound)
-                if visited > nodes:
+                if visited > patience:
                     worth[m] = int(root) + 1
                     break
                 # Worths are integers, and rounding errors are far below one half.
@@ -125,6 +126,7 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
                 space += share[item]
                 value -= gains[item]
                 depth += 1
+        nodes = max(0, nodes - visited)
     return worth, contents
 
 
@@ -200,7 +202,7 @@ def move_bounds(
     """
     bounds: dict[str, float] = {}
     tasks = RequiredTasks(data)
-    nodes = MAX_NODES // (len(tasks.position) * (2 + sum(len(goal.tree) for goal in goals)))
+    nodes = MAX_NODES // (2 + sum(len(goal.tree) for goal in goals))
     for goal in goals:
         if not tasks.shapes or len(goal.prices) != len(tasks.shapes):
             continue
