@@ -36,7 +36,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ....instances.common.arrays import Ints
+from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
 from ...common.compiled import compiled
@@ -47,18 +47,141 @@ PRICE_SCALE = 10**6
 """Prices are counted in integer multiples of 1 / PRICE_SCALE."""
 MAX_WORTH = 2**50
 """Limit on the worth of all contents of a server, so that it is exact in floating point."""
-MAX_NODES, FEW_NODES = 10**8, 100
+MAX_NODES, FEW_NODES = 10**8, 200
 """Limit on the steps of all searches for one certificate, and steps that each server has in any case."""
+SLACKS = (0.0, 0.0, 0.001, 0.01, 0.1)
+"""Shares of the worth by which contents may be better than those found, in one search after the other."""
+WEIGHT_STEPS = (4.0, 2.0, 1.4, 1.2)
+"""Factors by which weights of resources are tuned where the search takes many steps."""
 SPARE_SHARE, LEAST_SHARE = 1e-12, 1e-12
 """What rounding may lose of a server's capacity, and the least share of it that a task takes."""
 
 
 @compiled
+def _useful_items(gains: Ints, demands: Ints, most: Ints, limits: Ints) -> Ints:
+    """Return the items that are worth something and of which a server can hold one."""
+    useful = (gains > 0) & (most > 0)
+    for r in range(len(limits)):
+        useful &= demands[:, r] <= limits[r]
+    return np.nonzero(useful)[0]
+
+
+@compiled
+def _shares(gains: Ints, demands: Ints, limits: Ints, weights: Floats) -> tuple[Floats, Ints]:
+    """Return what each item takes of a server, by weights of the resources, and an order of the items.
+
+    What is worth most for its share comes first, as in the bound of Dantzig (1957).
+    """
+    share = np.full(len(gains), LEAST_SHARE)
+    for r in range(len(limits)):
+        if limits[r] > 0:
+            share += weights[r] / limits[r] * demands[:, r]
+    return share, np.argsort(-gains / share, kind="mergesort")
+
+
+@compiled
+def _dantzig_bound(gains: Ints, share: Floats, most: Ints, order: Ints, space: float) -> float:
+    """Return the most that items in this order are worth in the space left, if they could be divided."""
+    bound = 0.0
+    for item in order:
+        some = min(most[item], space / share[item])
+        bound += some * gains[item]
+        space -= some * share[item]
+        if space <= 0.0:
+            break
+    return bound
+
+
+@compiled
+def _tuned_weights(gains: Ints, demands: Ints, most: Ints, limits: Ints) -> Floats:
+    """Return weights of the resources for which Dantzig's bound is small, by coordinate search."""
+    weights, best = np.ones(len(limits)), np.inf
+    for step in WEIGHT_STEPS:
+        for r in range(len(limits)):
+            for factor in (1.0, step, 1.0 / step):
+                other = weights.copy()
+                other[r] *= factor
+                share, order = _shares(gains, demands, limits, other)
+                bound = _dantzig_bound(gains, share, most, order, other.sum())
+                if bound < best:
+                    weights, best = other, bound
+    return weights
+
+
+@compiled
+def _is_dominated(gains: Ints, demands: Ints, most: Ints, count: Ints, order: Ints, depth: int) -> bool:
+    """Return whether one more of an earlier item would do in place of an item: it is worth no less for less."""
+    item = order[depth]
+    for other in order[:depth]:
+        if count[other] < most[other] and gains[other] >= gains[item]:
+            needs_more = False
+            for r in range(demands.shape[1]):
+                needs_more |= demands[other, r] > demands[item, r]
+            if not needs_more:
+                return True
+    return False
+
+
+@compiled
+def _search(
+    gains: Ints,
+    demands: Ints,
+    most: Ints,
+    limits: Ints,
+    weights: Floats,
+    slack: float,
+    nodes: int,
+    contents: Ints,
+) -> tuple[int, bool, int]:
+    """Search for the contents of one server; return a bound on their worth, if it ended, and its steps.
+
+    Depth-first branch and bound with Dantzig's bound on one resource in place of all. What is better by less
+    than a share `slack` is not looked for, but bounded.
+    """
+    share, order = _shares(gains, demands, limits, weights)
+    left, count, space = limits.copy(), np.zeros(len(gains), np.int64), weights.sum() + SPARE_SHARE
+    root = int(_dantzig_bound(gains, share, most, order, space)) + 1
+    value, best, proven, depth, visited, descends = 0, 0, 0.0, 0, 0, True
+    while depth >= 0:
+        if descends:
+            visited += 1
+            if value > best:
+                best = value
+                contents[:] = count
+            if visited > nodes:
+                return root, False, visited
+            # Worths are integers, and rounding errors are far below one half.
+            bound = value + _dantzig_bound(gains, share, most, order[depth:], space)
+            if bound < best * (1.0 + slack) + 0.5:
+                proven = max(proven, bound)
+            elif depth < len(order):
+                item = order[depth]
+                dominated = _is_dominated(gains, demands, most, count, order, depth)
+                number = 0 if dominated else most[item]
+                for r in range(len(left)):
+                    if demands[item, r] > 0:
+                        number = min(number, left[r] // demands[item, r])
+                count[item] = number
+                left -= number * demands[item]
+                space -= number * share[item]
+                value += number * gains[item]
+                depth += 1
+                continue
+        depth -= 1
+        descends = depth >= 0 and count[order[depth]] > 0
+        if descends:
+            item = order[depth]
+            count[item] -= 1
+            left += demands[item]
+            space += share[item]
+            value -= gains[item]
+            depth += 1
+    return max(best, int(proven)), True, visited
+
+
+@compiled
 def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: int) -> tuple[Ints, Ints]:
     """Return what the contents of each server are worth at most, shape (M,), and contents; shape (M, I).
-
-    Depth-first branch and bound with the bound of Dantzig (1957) on one resource in place of all: the sum of
-    the shares of a server's capacities.
 
     Parameters
     ----------
@@ -69,64 +192,25 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
     limits
         Capacity of each server; shape (M, R).
     nodes
-        Limit on the steps for all servers, of which one takes a quarter of what is left, or a few. Beyond it
+        Limit on the steps for all servers, of which one takes a part of what is left, or a few. Beyond it
         the worth is a bound, which the contents may not attain.
     """
-    servers, items = most.shape
-    resources = limits.shape[1]
-    worth, contents = np.zeros(servers, np.int64), np.zeros((servers, items), np.int64)
-    for m in range(servers):
-        share, whole = np.full(items, LEAST_SHARE), SPARE_SHARE
-        for r in range(resources):
-            if limits[m, r] > 0:
-                share += demands[:, r] / limits[m, r]
-                whole += 1.0
-        # Most worth for its share first, as in Dantzig's bound.
-        order = np.argsort(-gains / share, kind="mergesort")
-        able = np.zeros(items, np.bool_)
-        for k in range(items):
-            able[k] = gains[order[k]] > 0 and most[m, order[k]] > 0 and np.all(demands[order[k]] <= limits[m])
-        order = order[able]
-        left, count = limits[m].copy(), np.zeros(items, np.int64)
-        space, value, root, depth, visited = whole, 0, 0.0, 0, 0
-        descends, patience = True, FEW_NODES + nodes // 4
-        while depth >= 0:
-            if descends:
-                visited += 1
-                if value > worth[m]:
-                    worth[m], contents[m] = value, count
-                bound, rest, k = float(value), space, depth
-                while k < len(order) and rest > 0:
-                    some = min(most[m, order[k]], rest / share[order[k]])
-                    bound, rest = bound + some * gains[order[k]], rest - some * share[order[k]]
-                    k += 1
-                root = max(root, bound)
-                if visited > patience:
-                    worth[m] = int(root) + 1
-                    break
-                # Worths are integers, and rounding errors are far below one half.
-                if bound >= worth[m] + 0.5 and depth < len(order):
-                    item = order[depth]
-                    number = most[m, item]
-                    for r in range(resources):
-                        if demands[item, r] > 0:
-                            number = min(number, max(0, left[r]) // demands[item, r])
-                    count[item] = number
-                    left -= number * demands[item]
-                    space -= number * share[item]
-                    value += number * gains[item]
-                    depth += 1
-                    continue
-            depth -= 1
-            descends = depth >= 0 and count[order[depth]] > 0
-            if descends:
-                item = order[depth]
-                count[item] -= 1
-                left += demands[item]
-                space += share[item]
-                value -= gains[item]
-                depth += 1
-        nodes = max(0, nodes - visited)
+    worth, contents = np.zeros(len(most), np.int64), np.zeros(most.shape, np.int64)
+    for m in range(len(most)):
+        items = _useful_items(gains, demands, most[m], limits[m])
+        item_gains, item_demands, item_most = gains[items], demands[items], most[m][items]
+        found, weights, limit = np.zeros(len(items), np.int64), np.ones(limits.shape[1]), FEW_NODES
+        for slack in SLACKS:
+            worth[m], ended, visited = _search(
+                item_gains, item_demands, item_most, limits[m], weights, slack, limit, found
+            )
+            nodes = max(0, nodes - visited)
+            if ended:
+                break
+            if not slack:
+                weights = _tuned_weights(item_gains, item_demands, item_most, limits[m])
+            limit = FEW_NODES + nodes // 8
+        contents[m][items] = found
     return worth, contents
 
 
