@@ -245,7 +245,7 @@ class _Run:
             moves.plan_moves(progress, self.options, self._share())
         progress.needs_columns, known = True, progress.bounds
         progress.add_combinatorial_bounds()
-        if self.is_open():
+        if self.is_open() and not progress.infeasible:
             progress.settled = progress.proven(self.options.gap)
             progress.bounds = list(progress.settled)
             self.settle()

@@ -1,6 +1,6 @@
-"""The fewest moves that free servers or let jobs start: column generation over the contents of named servers.
+"""The fewest moves that free servers or let jobs start: column generation over the contents of servers.
 
-The formulation is that of the check, `formulations.consolidation.check.moves`. Its linear relaxation is solved
+The formulation is that of the check, `formulations.consolidation.check.moves`. The linear relaxation is solved
 by column generation (Dantzig & Wolfe 1960): the prices of tasks stay in a box around the best ones so far,
 whose size follows the success (Du Merle et al. 1999, Marsten et al. 1975). The plan is an integer solution
 over the contents that were found. Where a gap is left, a tree branches on the units that are freed.
@@ -40,8 +40,8 @@ REDUCED_COST = 1.0
 """Contents are first left out of the integer programme if they cost more than this beyond their prices."""
 TREE_PATIENCE_S = 20.0
 """Seconds that the search for a branching tree may take."""
-SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME = 0.7, 0.6, 0.5
-"""Shares of the time left: for the whole aim, for its relaxation, and for an integer programme."""
+SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME, SHARE_OF_UNITS = 0.7, 0.6, 0.5, 0.3
+"""Shares of the time left: for the whole aim, its relaxation, an integer programme, and the most units."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PricedTasks:
     Attributes
     ----------
     cost
-        The bound in moves, not rounded; where moves cost nothing, minus the number of units.
+        The bound in moves, not rounded; where moves cost nothing, in units freed, less than 0.
     """
 
     bound: MoveBound
@@ -65,6 +65,11 @@ class MoveProgram:
 
     Rows: units wanted; tasks of each shape; servers. Columns: units freed; for each shape, tasks too few and
     tasks too many, which keep prices in a box; contents of servers.
+
+    Attributes
+    ----------
+    worth
+        What a unit is worth where moves cost nothing, so that prices are of the same size as for moves.
     """
 
     def __init__(self, formulation: ConsolidationFormulation, options: SolveOptions) -> None:
@@ -74,7 +79,7 @@ class MoveProgram:
         self.columns, self.running = Columns(), int(tasks.held.sum())
         shapes, self.free = len(tasks.shapes), len(tasks.units)
         self.first = self.free + 2 * shapes
-        self.wanted = formulation.most_freed
+        self.wanted, self.worth = formulation.most_freed, max(1, self.running // max(1, self.free))
         self._trees: dict[tuple[int, float], list[dict[str, Any]]] = {}
         for servers in tasks.units:
             self.columns.add(0.0, [(0, 1.0), *((1 + shapes + m, 1.0) for m in servers)], 1.0)
@@ -108,7 +113,7 @@ class MoveProgram:
         """
         costs, most = np.array(self.columns.costs) * cost, np.array(self.columns.most)
         least, units = np.zeros(len(costs)), slice(0, self.free)
-        costs[units] = cost - 1.0
+        costs[units] = (cost - 1.0) * self.worth
         for u, is_freed in decided.items():
             least[u] = most[u] = float(is_freed)
         if box is None:
@@ -122,17 +127,26 @@ class MoveProgram:
         whole = [True] * len(costs) if box is None else ()
         return linear_program(costs, (least, most), (low, high), self.columns.matrix, whole)
 
+    def _bound(self, prices: Floats, cost: int) -> MoveBound:
+        return MoveBound(self.tasks, prices.tolist(), cost, NODES_PER_SERVER * len(self.tasks.position))
+
     def _priced(self, prices: Floats, units: Floats, cost: int, decided: Mapping[int, bool]) -> PricedTasks:
         """Return the bound that prices prove, and add the contents that are worth most."""
-        nodes = NODES_PER_SERVER * len(self.tasks.position)
-        bound = MoveBound(self.tasks, prices.tolist(), cost, nodes)
+        bound = self._bound(prices, cost)
         for m, contents in enumerate(bound.contents):
             self._add(m, contents)
         if cost:
             proven = bound.cost(self.wanted, decided)
-        else:  # each unit counts 1
-            proven = bound.least + sum(np.minimum(bound.units - PRICE_SCALE, 0))
+        else:
+            proven = bound.least + sum(np.minimum(bound.units - self.worth * PRICE_SCALE, 0))
+            proven /= self.worth
         return PricedTasks(bound, proven / PRICE_SCALE, prices, units)
+
+    def _prices_by_volume(self) -> list[Floats]:
+        """Return prices of 0, and those for which the capacity of a resource on a unit pays for its tasks."""
+        demands, capacity = self.tasks.demands, self.tasks.capacity.sum(axis=0)
+        prices = [self.running * demands[:, r] / amount for r, amount in enumerate(capacity) if amount]
+        return [np.zeros(len(demands)), *(each.round(PRICE_DIGITS) for each in prices)]
 
     def relax(
         self, cost: int, clock: Clock, enough: float, decided: Mapping[int, bool], start: Floats | None = None
@@ -146,9 +160,13 @@ class MoveProgram:
         enough
             A bound, rounded up, that ends the search.
         """
-        shapes, units = len(self.tasks.needed), np.zeros(self.free)
-        best = self._priced(np.zeros(shapes) if start is None else start, units, cost, decided)
-        width = FIRST_WIDTH
+        shapes, width = len(self.tasks.needed), FIRST_WIDTH
+        starts = self._prices_by_volume() if start is None else [start]
+        found = [self._priced(prices, np.zeros(self.free), cost, decided) for prices in starts]
+        for prices in starts if cost else ():
+            if (none := self._impossible(prices, decided)) is not None:
+                return none
+        best = max(found, key=lambda priced: priced.cost)
         while not clock.expired and np.ceil(best.cost) < enough:
             box = np.maximum(best.prices - width, 0.0), best.prices + width
             solved = linear_optimum(self._model(cost, decided, box), clock.remaining_s)
@@ -156,19 +174,30 @@ class MoveProgram:
                 break
             prices = np.round(solved.prices[1 : 1 + shapes], PRICE_DIGITS).clip(0.0)
             found = self._priced(prices, solved.values[: self.free], cost, decided)
-            value = solved.value + cost * self.running
+            value = solved.value + self.running if cost else solved.value / self.worth
             gain, gap = found.cost - best.cost, value - best.cost
             best = found if gain > 0 else PricedTasks(best.bound, best.cost, best.prices, found.units)
             if value - best.cost < TOLERANCE:
                 inside = solved.values[self.free : self.first].max(initial=0.0) < TOLERANCE
                 if inside or width >= MOST_WIDTH:
                     break
+                if cost and (none := self._impossible(best.prices, decided)) is not None:
+                    return none
                 width *= REACHED
             elif gain > SUCCESS * gap:
                 width = min(width * WIDER, MOST_WIDTH)
             elif gain <= 0:
                 width = max(width * NARROWER, LEAST_WIDTH)
         return best
+
+    def _impossible(self, prices: Floats, decided: Mapping[int, bool]) -> PricedTasks | None:
+        """Return prices that prove more moves than there are running tasks; None if these do not, enlarged."""
+        # Without a cost of moves, the bound grows as the prices do.
+        cost = self._bound(prices, 0).cost(self.wanted, decided)
+        if cost * MOST_WIDTH <= self.running * PRICE_SCALE:
+            return None
+        larger = np.ceil(prices * ((self.running + 1) * PRICE_SCALE / cost))
+        return self._priced(larger, np.zeros(self.free), 1, decided)
 
     def integers(
         self, cost: int, relaxed: PricedTasks, clock: Clock, start: Floats | None = None
@@ -269,6 +298,11 @@ class MoveProgram:
         return start, relaxed
 
 
+def _certified(name: str, relaxed: PricedTasks) -> dict[str, Any]:
+    """Return prices as a part of the certificate."""
+    return {"objective": name, "prices": relaxed.prices.tolist()}
+
+
 def certified_moves(
     program: MoveProgram, values: Sequence[float], clock: Clock, known: Mapping[int, PricedTasks]
 ) -> list[dict[str, Any]]:
@@ -287,7 +321,7 @@ def certified_moves(
         if name not in objectives or not (cost or program.wanted < program.formulation.most_freed):
             continue
         relaxed = known.get(cost) or program.relax(cost, clock, moves if cost else -program.wanted, {})
-        goals.append({"objective": name, "prices": relaxed.prices.tolist()})
+        goals.append(_certified(name, relaxed))
         tree = program.tree(relaxed, moves, clock) if cost else []
         if len(tree) > 1:
             goals[-1]["tree"] = tree
@@ -319,15 +353,22 @@ def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
         return
     values, known[1] = program.fewest_moves(clock.share(SHARE_OF_WANTED) if most else clock)
     if values is None and most:
-        known[0] = program.relax(0, clock.share(SHARE_OF_RELAXATION), 0.0, {})
+        known[0] = program.relax(0, clock.share(SHARE_OF_UNITS), 0.0, {})
         most = min(most, known[0].bound.most_units())
-        values = program.integers(0, known[0], clock)
-        if values is not None:
-            program.wanted = min(most, round(values[: program.free].sum()))
-            values, known[1] = program.fewest_moves(clock, values)
+        values = program.integers(0, known[0], clock.share(SHARE_OF_UNITS))
+        freed, high = 0 if values is None else round(values[: program.free].sum()), most
+        while freed < high and not clock.expired:
+            program.wanted = (freed + high + 1) // 2
+            found, _ = program.fewest_moves(clock.share(SHARE_OF_PROGRAMME))
+            high = high if found is not None else program.wanted - 1
+            freed, values = (freed, values) if found is None else (program.wanted, found)
+        program.wanted = freed
+        values, known[1] = program.fewest_moves(clock, values if freed else None)
     if values is not None:
         progress.update_incumbent(program.plan(values))
     if progress.plan is None:
+        progress.infeasible = not most and known[1].cost > program.running
+        progress.moves = [_certified("migrations", known[1])] if progress.infeasible else []
         return
     progress.moves = certified_moves(program, progress.values, clock, known)
     place = int(formulation.instance.free is not None)

@@ -30,9 +30,7 @@ several resources, in integers. Where a gap is left, a tree branches on the unit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 import numpy as np
 
@@ -40,7 +38,7 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
 from ...common.compiled import compiled
-from ..certificate import TaskPrices
+from ..certificate import MUST_PLACE, TaskPrices
 from ..cluster_data import ClusterData, RequiredTasks
 
 PRICE_SCALE = 10**6
@@ -237,7 +235,6 @@ class MoveBound:
     """
 
     def __init__(self, tasks: RequiredTasks, prices: Sequence[float], cost: int, nodes: int) -> None:
-        check_time()
         paid = np.array([int(min(price, MAX_WORTH) * PRICE_SCALE) for price in prices], dtype=object)
         stays = paid + cost * PRICE_SCALE
         if (tasks.needed @ stays) > MAX_WORTH:
@@ -278,6 +275,8 @@ def move_bounds(
     """Return the bounds on `free` and `migrations` that prices prove, by name of the objective.
 
     The bound on `migrations` holds for plans that free as many units as the plan with these values, or more.
+    If it exceeds the number of running tasks though no unit has to be freed, there is no plan: the jobs that
+    are missing are 1 at least.
 
     Raises
     ------
@@ -285,22 +284,21 @@ def move_bounds(
         If prices are too large, or there are too many shapes and servers.
     """
     bounds: dict[str, float] = {}
-    tasks = RequiredTasks(data)
-    nodes = MAX_NODES // (2 + sum(len(goal.tree) for goal in goals))
+    tasks, reached = RequiredTasks(data), dict(zip(data.instance.objectives, values or (), strict=False))
+    nodes, wanted = MAX_NODES // (2 + sum(len(goal.tree) for goal in goals)), round(reached.get("free", 0.0))
     for goal in goals:
         if not tasks.shapes or len(goal.prices) != len(tasks.shapes):
             continue
         bound = MoveBound(tasks, goal.prices, int(goal.objective == "migrations"), nodes)
         if goal.objective == "free":
             bounds["free"] = float(min(data.most_freed, bound.most_units()))
-        elif values is not None or not data.most_freed:
-            wanted = round(values[0]) if values is not None and data.most_freed else 0
-            least = math.ceil(Fraction(bound.cost(wanted, {}), PRICE_SCALE))
-            if values is not None and goal.tree:
-                reached = values[data.instance.objectives.index("migrations")]
-                if least < reached and _proven_by_tree(tasks, goal, wanted, reached, nodes):
-                    least = round(reached)
-            bounds["migrations"] = max(0.0, float(least))
+            continue
+        least, moves = float(-(-bound.cost(wanted, {}) // PRICE_SCALE)), reached.get("migrations", 0.0)
+        if not wanted and least > tasks.held.sum():
+            bounds[MUST_PLACE] = 1.0
+        if goal.tree and least < moves and _proven_by_tree(tasks, goal, wanted, moves, nodes):
+            least = moves
+        bounds["migrations"] = max(0.0, least)
     return bounds
 
 
@@ -309,12 +307,14 @@ def _proven_by_tree(tasks: RequiredTasks, goal: TaskPrices, wanted: int, value: 
     open_: list[dict[int, bool]] = [{}]
     numbers = {name: u for u, name in enumerate(tasks.data.releasable)}
     for node in goal.tree:
+        check_time()
         decided = open_.pop() if open_ else {}
         unit = numbers.get(node.unit or "")
         if unit is not None and unit not in decided:
             open_ += [{**decided, unit: True}, {**decided, unit: False}]
-        elif len(node.prices) != len(tasks.shapes):
+            continue
+        if len(node.prices) != len(tasks.shapes):
             return False
-        elif MoveBound(tasks, node.prices, 1, nodes).cost(wanted, decided) <= (value - 1) * PRICE_SCALE:
+        if MoveBound(tasks, node.prices, 1, nodes).cost(wanted, decided) <= (value - 1) * PRICE_SCALE:
             return False
     return not open_
