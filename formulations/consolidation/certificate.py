@@ -104,7 +104,7 @@ class CertifiedTraffic(Model):
 
 
 class MoveNode(Model):
-    """A node of a tree that branches on units: one that is not freed in the first child, and is in the second.
+    """A node of a tree that branches on a unit: it is not freed in the first child, and freed in the second.
 
     A leaf has prices instead, which bound the moves of its plans.
     """

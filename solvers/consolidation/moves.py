@@ -1,7 +1,7 @@
 """The fewest moves that free servers or let jobs start: column generation over the contents of servers.
 
-The formulation is that of the check, `formulations.consolidation.check.moves`. The linear relaxation is solved
-by column generation (Dantzig & Wolfe 1960): the prices of tasks stay in a box around the best ones so far,
+The formulation is that of the check, `formulations.consolidation.check.moves`. Its relaxation is solved by
+column generation (Dantzig & Wolfe 1960): the prices of tasks stay in a box around the best ones so far,
 whose size follows the success (Du Merle et al. 1999, Marsten et al. 1975). The plan is an integer solution
 over the contents that were found. Where a gap is left, a tree branches on the units that are freed.
 """
@@ -34,14 +34,16 @@ FIRST_WIDTH, LEAST_WIDTH, MOST_WIDTH = 0.5, 0.02, 1_000.0
 """Half the size of the box of prices: at first, at least and at most."""
 SUCCESS, WIDER, NARROWER, REACHED = 0.3, 1.5, 0.6, 4.0
 """Share of the gap that is a success, and factors on the box: after it, after none, at the box's optimum."""
-NODES_PER_SERVER = 3_000
+NODES_PER_SERVER = 2_000
 """Mean limit on the steps of the search for the contents of one server."""
 REDUCED_COST = 1.0
 """Contents are first left out of the integer programme if they cost more than this beyond their prices."""
 TREE_PATIENCE_S = 20.0
 """Seconds that the search for a branching tree may take."""
-SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME, SHARE_OF_UNITS = 0.7, 0.6, 0.5, 0.3
-"""Shares of the time left: for the whole aim, its relaxation, an integer programme, and the most units."""
+SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME = 0.7, 0.6, 0.5
+"""Shares of the time left: for the whole aim, for its relaxation, and for an integer programme."""
+SHARE_OF_UNITS, FEW_UNITS = 0.3, 8
+"""Share of the time left for the most units, and number up to which bisection alone finds how many."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +144,17 @@ class MoveProgram:
             proven /= self.worth
         return PricedTasks(bound, proven / PRICE_SCALE, prices, units)
 
-    def _prices_by_volume(self) -> list[Floats]:
-        """Return prices of 0, and those for which the capacity of a resource on a unit pays for its tasks."""
-        demands, capacity = self.tasks.demands, self.tasks.capacity.sum(axis=0)
-        prices = [self.running * demands[:, r] / amount for r, amount in enumerate(capacity) if amount]
-        return [np.zeros(len(demands)), *(each.round(PRICE_DIGITS) for each in prices)]
+    def _first_prices(self, cost: int) -> list[Floats]:
+        """Return prices of 0 and, for some resources, prices at which the capacity is worth all moves.
+
+        They are the resources of which the units wanted leave too little or, where moves cost nothing, all.
+        """
+        capacity, asked = self.tasks.capacity.sum(axis=0), self.tasks.needed @ self.tasks.demands
+        units = np.array([self.tasks.capacity[u].sum(axis=0) for u in self.tasks.units] or [0 * capacity])
+        left = capacity - np.sort(units, axis=0)[: self.wanted].sum(axis=0) * cost
+        short = np.flatnonzero((asked > left) | ((capacity > 0) & (not cost)))
+        size = self.tasks.demands / np.maximum(capacity, 1)
+        return [np.zeros(len(size)), *(np.round(self.running * size[:, r], PRICE_DIGITS) for r in short)]
 
     def relax(
         self, cost: int, clock: Clock, enough: float, decided: Mapping[int, bool], start: Floats | None = None
@@ -161,12 +169,12 @@ class MoveProgram:
             A bound, rounded up, that ends the search.
         """
         shapes, width = len(self.tasks.needed), FIRST_WIDTH
-        starts = self._prices_by_volume() if start is None else [start]
-        found = [self._priced(prices, np.zeros(self.free), cost, decided) for prices in starts]
-        for prices in starts if cost else ():
+        starts = self._first_prices(cost) if start is None else [start]
+        for prices in starts[cost:] if start is None and cost else ():
             if (none := self._impossible(prices, decided)) is not None:
                 return none
-        best = max(found, key=lambda priced: priced.cost)
+        priced = [self._priced(prices, np.zeros(self.free), cost, decided) for prices in starts]
+        best = max(priced, key=lambda one: one.cost)
         while not clock.expired and np.ceil(best.cost) < enough:
             box = np.maximum(best.prices - width, 0.0), best.prices + width
             solved = linear_optimum(self._model(cost, decided, box), clock.remaining_s)
@@ -191,7 +199,7 @@ class MoveProgram:
         return best
 
     def _impossible(self, prices: Floats, decided: Mapping[int, bool]) -> PricedTasks | None:
-        """Return prices that prove more moves than there are running tasks; None if these do not, enlarged."""
+        """Return these prices, enlarged, if they prove more moves than there are running tasks, else None."""
         # Without a cost of moves, the bound grows as the prices do.
         cost = self._bound(prices, 0).cost(self.wanted, decided)
         if cost * MOST_WIDTH <= self.running * PRICE_SCALE:
@@ -355,7 +363,8 @@ def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
     if values is None and most:
         known[0] = program.relax(0, clock.share(SHARE_OF_UNITS), 0.0, {})
         most = min(most, known[0].bound.most_units())
-        values = program.integers(0, known[0], clock.share(SHARE_OF_UNITS))
+        few = most <= FEW_UNITS
+        values = None if few else program.integers(0, known[0], clock.share(SHARE_OF_UNITS))
         freed, high = 0 if values is None else round(values[: program.free].sum()), most
         while freed < high and not clock.expired:
             program.wanted = (freed + high + 1) // 2

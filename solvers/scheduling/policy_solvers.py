@@ -207,8 +207,8 @@ def limits_of(text: str) -> tuple[float, ...]:
 
 
 def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
-    limits, least_s = limits_of(settings["queues"]), twice_the_restart_s(instance)
-    return MultilevelQueues(limits, settings["promote"], least_s) if limits else LeastAttained(least_s)
+    limits = limits_of(settings["queues"])
+    return MultilevelQueues(limits) if limits else LeastAttained(twice_the_restart_s(instance))
 
 
 def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
@@ -376,12 +376,6 @@ POLICIES: tuple[PolicySolver, ...] = (
                 "Service in GPU-seconds at which a job falls from the first queue to the second, and so on; "
                 "none: no queues, and who has had least is compared once a lease.",
                 form=QUEUES_FORM,
-            ),
-            "promote": MethodOption(
-                0.0,
-                "Back to the first queue after waiting so many times the time run; 0: never. Then jobs keep "
-                "their queue for twice the longest restart.",
-                least=0.0,
             ),
             "semantics": SEMANTICS,
         },

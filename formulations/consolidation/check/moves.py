@@ -45,7 +45,7 @@ PRICE_SCALE = 10**6
 """Prices are counted in integer multiples of 1 / PRICE_SCALE."""
 MAX_WORTH = 2**50
 """Limit on the worth of all contents of a server, so that it is exact in floating point."""
-MAX_NODES, FEW_NODES = 10**8, 200
+MAX_NODES, FEW_NODES = 2 * 10**7, 200
 """Limit on the steps of all searches for one certificate, and steps that each server has in any case."""
 SLACKS = (0.0, 0.0, 0.001, 0.01, 0.1)
 """Shares of the worth by which contents may be better than those found, in one search after the other."""
@@ -108,7 +108,7 @@ def _tuned_weights(gains: Ints, demands: Ints, most: Ints, limits: Ints) -> Floa
 
 @compiled
 def _is_dominated(gains: Ints, demands: Ints, most: Ints, count: Ints, order: Ints, depth: int) -> bool:
-    """Return whether one more of an earlier item would do in place of an item: it is worth no less for less."""
+    """Return whether one more of an earlier item does in place of an item: worth no less, and no larger."""
     item = order[depth]
     for other in order[:depth]:
         if count[other] < most[other] and gains[other] >= gains[item]:

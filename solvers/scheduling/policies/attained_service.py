@@ -10,7 +10,6 @@ the service in GPU-seconds of jobs that have ended, and a is what a job has atta
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -78,21 +77,12 @@ class MultilevelQueues(ByKey):
     ----------
     limits
         In GPU-seconds, ascending; there is one more queue than limits.
-    promote
-        A job that has waited for this multiple of its run time returns to the first queue, with its attained
-        service set to 0; 0: never.
-    least_s
-        Least time that jobs which may be promoted keep their queue from each start; without it restarts would
-        leave alternating jobs no time to work.
     """
 
     preempts: ClassVar[bool] = True
 
-    def __init__(self, limits: Sequence[float], promote: float = 0.0, least_s: float = 0.0) -> None:
+    def __init__(self, limits: Sequence[float]) -> None:
         self._limits: Floats = np.array([*limits, np.inf])
-        self._promote = promote
-        # Without promotion every job falls a few times at most.
-        self._least_s = least_s if promote else 0.0
 
     def begin(self, seen: Seen) -> None:
         """Initialise the policy with all queues empty."""
@@ -100,8 +90,6 @@ class MultilevelQueues(ByKey):
         self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
         self._turn: Floats = np.zeros(len(seen.width))
         self._turns = 0
-        self._forgiven_s: Floats = np.zeros(len(seen.width))
-        self._promotions: list[tuple[float, int, float]] = []
 
     def keys_of(self, jobs: Ints) -> Floats:
         """Return each job's queue (major) and rank of entry in it (minor) as one number, (jobs,)."""
@@ -114,33 +102,19 @@ class MultilevelQueues(ByKey):
         super().arrived(listed)
 
     def choose(self, held: Flags) -> Ints:
-        """Demote and promote jobs between queues as is due; return the jobs that run."""
+        """Demote jobs as is due; return the jobs that run."""
         self._demote()
-        self._promote_waiting()
         return super().choose(held)
 
-    def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Record the promotion times of stopped jobs: their run time × the promotion factor from now."""
-        super().switched(stopped, started)
-        if self._promote:
-            for j in stopped:
-                executed = float(self.seen.executed_s[j] - self._forgiven_s[j])
-                if executed > 0:
-                    at_s = self.seen.now_s + self._promote * executed
-                    heapq.heappush(self._promotions, (at_s, j, float(self.seen.executed_s[j])))
-
     def again_s(self) -> float:
-        """Return the earliest time in seconds at which a job is demoted or promoted, infinite without any."""
+        """Return the earliest time in seconds at which a job is demoted, infinite without any."""
         jobs = self.seen.running
         left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
-        full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs] + self._least_s)
-        soonest = float(full_s.min(initial=np.inf))
-        while self._promotions and not self._is_valid(self._promotions[0]):
-            heapq.heappop(self._promotions)
-        return min(soonest, self._promotions[0][0]) if self._promotions else soonest
+        full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs])
+        return float(full_s.min(initial=np.inf))
 
     def _service(self, jobs: Ints) -> Floats:
-        return (self.seen.executed_s[jobs] - self._forgiven_s[jobs]) * self.seen.width[jobs]
+        return self.seen.executed_s[jobs] * self.seen.width[jobs]
 
     def _to_the_end(self, jobs: Iterable[int]) -> None:
         for j in jobs:
@@ -150,30 +124,9 @@ class MultilevelQueues(ByKey):
     def _demote(self) -> None:
         jobs, seen = self.seen.running, self.seen
         limit = self._limits[self._level[jobs]]
-        jobs = jobs[limit_reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
-        full = jobs[seen.since_s[jobs] + self._least_s <= seen.now_s]
+        full = jobs[limit_reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
         self._level[full] += 1
         self._to_the_end(np.sort(full).tolist())
-
-    def _is_valid(self, promotion: tuple[float, int, float]) -> bool:
-        """Return whether a recorded promotion is still valid: its job has waited ever since."""
-        _, j, executed_s = promotion
-        return self._keys[j] >= 0 and executed_s == self.seen.executed_s[j] and not self._runs(j)
-
-    def _runs(self, j: int) -> bool:
-        return bool((self.seen.running == j).any())
-
-    def _promote_waiting(self) -> None:
-        while self._promotions and self._promotions[0][0] <= self.seen.now_s:
-            promotion = heapq.heappop(self._promotions)
-            if not self._is_valid(promotion):
-                continue
-            j = promotion[1]
-            self._unqueue(j)
-            self._level[j] = 0
-            self._forgiven_s[j] = self.seen.executed_s[j]
-            self._to_the_end([j])
-            self._queue([j])
 
 
 LEVELS = 16
