@@ -16,7 +16,6 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.result import SolveOptions
-from . import muri
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .placement import RULES
 from .policies.attained_service import Gittins, LeastAttained, MultilevelQueues
@@ -41,7 +40,6 @@ from .seen import Knowledge
 
 POOLED = "the servers are taken as one pool"
 
-SEMANTICS = MethodOption("standard", "muri: as Muri's simulator counts time", choices=("standard", "muri"))
 PLACEMENT = MethodOption(
     "best-fit",
     "Where there are servers: each job where it fills them best; on the fewest, or it waits; or the jobs "
@@ -138,9 +136,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         messages: list[str] = []
         with clock.enforced():
             try:
-                if settings.get("semantics") == "muri":
-                    schedule = muri.simulate(instance, self.name)
-                elif (
+                if (
                     self._rule is not None
                     and settings.get("by") != "estimate"
                     and event_loop_supports(instance)
@@ -363,8 +359,8 @@ POLICIES: tuple[PolicySolver, ...] = (
         lambda *_: TenantQueues(guaranteed=False),
     ),
     _by_remaining("sjf", "shortest job first, without preemption", Shortest),
-    _by_remaining("srtf", "shortest remaining time first", ShortestRemaining, {"semantics": SEMANTICS}),
-    _by_remaining("srsf", "shortest remaining time × GPUs first", ShortestService, {"semantics": SEMANTICS}),
+    _by_remaining("srtf", "shortest remaining time first", ShortestRemaining),
+    _by_remaining("srsf", "shortest remaining time × GPUs first", ShortestService),
     PolicySolver(
         "las",
         "least attained GPU-time first (Tiresias)",
@@ -377,7 +373,6 @@ POLICIES: tuple[PolicySolver, ...] = (
                 "none: no queues, and who has had least is compared once a lease.",
                 form=QUEUES_FORM,
             ),
-            "semantics": SEMANTICS,
         },
         skewed_only=True,
     ),

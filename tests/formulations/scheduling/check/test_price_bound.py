@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from malleable_instances import plan_by
+from muri import MuriPolicy
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
@@ -25,7 +26,6 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.lagrangian_dual import best_prices
-from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 State = tuple[int, int, int, int]
 """Of a job: work to do, configuration that runs or −1, seconds of restart to come, and of its lease."""
@@ -235,9 +235,7 @@ def test_it_holds_for_jobs_that_keep_their_place_for_longer(shared_data: Path) -
     found = best_prices(instance, formulation.segments(plan), value, Clock(), most_steps=40, cells=300)
     bound = price_bound(instance, found.grid)
     assert 0.9 * value < bound < value
-    policies = {policy.name: policy for policy in POLICIES}
     for name in ("srsf", "srtf", "las"):
-        options = SolveOptions(method_options={"semantics": "muri"})
-        outcome = policies[name].solve(formulation, options, Clock())
+        outcome = MuriPolicy(name).solve(formulation, SolveOptions(), Clock())
         assert outcome.plan is not None
         assert formulation.evaluate(outcome.plan)[0] >= bound

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from muri import MuriPolicy
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -15,7 +16,6 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers.traces.pollux import import_pollux_trace
 from clusterplan.instances.importers.traces.tiresias import import_muri, import_tiresias_trace
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n2,3,4,64,256\n"
 
@@ -87,9 +87,7 @@ def test_the_published_rows_come_out_to_the_printed_digit(shared_data: Path, tra
         rows = [row for row in csv.DictReader(published) if row["trace"] == trace and row["policy"] in OURS]
     assert len(rows) == 3
     for row in rows:
-        solver = next(policy for policy in POLICIES if policy.name == OURS[row["policy"]])
-        options = SolveOptions(method_options={"semantics": "muri"})
-        plan = solver.solve(formulation, options, Clock()).plan
+        plan = MuriPolicy(OURS[row["policy"]]).solve(formulation, SolveOptions(), Clock()).plan
         assert plan is not None
         assert formulation.violations(plan) == []
         found = formulation.metrics(plan)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from muri import arrival_events, least_attained, simulate
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.scheduling.muri import arrival_events, least_attained, simulate
 
 
 def trace(*jobs: tuple[float, int, float], **others: Any) -> SchedulingInstance:
@@ -60,7 +60,7 @@ def test_jobs_larger_than_a_server_need_idle_ones() -> None:
 )
 def test_what_it_does_not_know_is_refused(others: dict[str, Any], needed: str) -> None:
     """With what it needs."""
-    with pytest.raises(OptionError, match=f"semantics 'muri' needs {needed}"):
+    with pytest.raises(OptionError, match=f"Muri's simulator needs {needed}"):
         simulate(trace((0, 1, 100), **others), "srtf")
 
 

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulations.common.compiled import compiled
-from ...instances.common.arrays import Flags, Floats, Ints
-from ...instances.common.errors import OptionError
-from ...instances.scheduling.instance import SchedulingInstance
-from .engine import Schedule
+from clusterplan.formulations.common.compiled import compiled
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.arrays import Flags, Floats, Ints
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.common.base import Clock, Outcome, Solver
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.engine import Schedule
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
 
 
 @compiled
@@ -405,7 +409,7 @@ def _check_supported(instance: SchedulingInstance) -> None:
     }
     for needed, is_wrong in wrong.items():
         if is_wrong:
-            raise OptionError(f"semantics 'muri' needs {needed}; leave it out")
+            raise OptionError(f"Muri's simulator needs {needed}")
 
 
 def _overheads(instance: SchedulingInstance) -> Floats:
@@ -416,3 +420,18 @@ def _overheads(instance: SchedulingInstance) -> Floats:
     models = [table.models[code] if code >= 0 else "" for code in table.model.tolist()]
     overheads = [known.get(m, OTHER_OVERHEAD_S) for known, m in zip(of_gpus, models, strict=True)]
     return np.array(overheads, dtype=float)
+
+
+class MuriPolicy(Solver[SchedulingFormulation]):
+    """A policy as Muri's published simulator runs it: `srtf`, `srsf` or `las`, its Tiresias-L."""
+
+    kinds = ("scheduling",)
+    what = "a policy by the rules of Muri's published simulator"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Simulate the policy on the instance's trace; return its schedule as a plan, without a bound."""
+        del options, clock
+        return Outcome(plan_of(formulation.instance, simulate(formulation.instance, self.name)))
