@@ -18,7 +18,7 @@ ABOUT = {
     "philly-all": "Durations are as in the file, but those under a second count as one.",
     "muri": (
         "Lengths, overheads and order of `srtf`, `srsf` and `las` are those of Muri's simulator "
-        "(`semantics=muri`; `las` is its Tiresias-L); `exact` has the same lengths without overheads. "
+        "(`muri.py`; `las` is its Tiresias-L); `exact` has the same lengths without overheads. "
         "Published: Muri (SIGCOMM 2022), figures 9 and 10. Policies that let jobs share a GPU are not "
         "covered by a bound of exclusive GPUs."
     ),

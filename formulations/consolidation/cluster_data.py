@@ -295,10 +295,9 @@ class RequiredTasks:
 
         Demands and capacities are rounded down to units, so that what fits still seems to fit.
         """
-        by_resource = zip(*(demand for demand, *_ in self.shapes), strict=True)
-        return [
-            max(common_divisor(each) or Fraction(1), max(each) / MAX_UNITS_PER_TASK) for each in by_resource
-        ]
+        names = self.data.instance.resource_names
+        by_resource = [[demand[r] for demand, *_ in self.shapes] or [Fraction(0)] for r in range(len(names))]
+        return [max(common_divisor(a) or Fraction(1), max(a) / MAX_UNITS_PER_TASK) for a in by_resource]
 
     def _counted(self, amounts: Sequence[Fraction]) -> list[int]:
         return [math.floor(amount / unit) for amount, unit in zip(amounts, self.resource_units, strict=True)]
@@ -306,7 +305,8 @@ class RequiredTasks:
     @cached_property
     def demands(self) -> Ints:
         """The demand of a task of each shape, in units; shape (S, R)."""
-        return np.array([self._counted(demand) for demand, *_ in self.shapes], dtype=np.int64)
+        counted = [self._counted(demand) for demand, *_ in self.shapes]
+        return np.array(counted, dtype=np.int64).reshape(-1, len(self.resource_units))
 
     @cached_property
     def units(self) -> list[list[int]]:

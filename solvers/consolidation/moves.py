@@ -343,6 +343,8 @@ def prices_of_plan(
     if plan is None or not formulation.instance.keeps_running or formulation.violations(plan):
         return []
     program, values = MoveProgram(formulation, SolveOptions()), formulation.evaluate(plan)
+    if not program.tasks.shapes:
+        return []
     if program.wanted:
         program.wanted = int(values[0])
     return certified_moves(program, values, clock, {})
@@ -357,7 +359,7 @@ def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
     formulation = progress.formulation
     program = MoveProgram(formulation, options)
     most, known = program.wanted, dict[int, PricedTasks]()
-    if not most and not program.tasks.starting.total():
+    if not program.tasks.shapes or not (most or program.tasks.starting.total()):
         return
     values, known[1] = program.fewest_moves(clock.share(SHARE_OF_WANTED) if most else clock)
     if values is None and most:

@@ -88,7 +88,7 @@ class Progress:
     traffic
         Dual prices that prove that a traffic limit is infeasible.
     moves
-        Prices of room that bound the units freed, and the moves that this takes.
+        Prices of tasks that bound the units freed, and the moves that this takes.
     settled
         Values of the leading objectives that are proven before the search by classes begins.
     needs_columns
@@ -210,7 +210,7 @@ class Progress:
                 return
 
     def certificate(self) -> dict[str, Any] | None:
-        """Return the certificate: dual prices of the objectives, of a refuted traffic bound, and of room.
+        """Return the certificate: dual prices of the objectives, of a refuted traffic bound, and of tasks.
 
         None if there are no prices.
         """

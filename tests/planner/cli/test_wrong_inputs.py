@@ -318,7 +318,7 @@ CASES: list[Case] = [
     ("validate s-objective.yaml", ("'speed'", "mean_completion_time", "makespan")),
     ("solve scheduling.yaml --solver shortest", ("'shortest'", "srtf", "exact")),
     ("solve scheduling.yaml --solver srtf --set placement=random", ("'random'", "best-fit", "consolidate")),
-    ("solve scheduling.yaml --solver las --set quantum=5", ("'quantum'", "queues, promote")),
+    ("solve scheduling.yaml --solver las --set quantum=5", ("'quantum'", "queues, placement")),
     ("pareto scheduling.yaml --resource tpu --from 1 --to 4", ("'tpu'", "gpu")),
     ("pareto scheduling.yaml --resource gpu --from 8 --to 4", ("--from 8", "--to 4", "smaller first")),
     ("export-model scheduling.yaml", ("scheduling", "textbook", "allocation")),
