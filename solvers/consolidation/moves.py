@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ...formulations.consolidation.certificate import MAX_LEAVES
-from ...formulations.consolidation.check.moves import PRICE_SCALE, MoveBound
 from ...formulations.consolidation.cluster_data import RequiredTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
@@ -24,18 +23,15 @@ from ...instances.common.arrays import Floats, Ints
 from ..backends.highs import Columns, branch_and_bound, linear_optimum, linear_program
 from ..common.base import Clock
 from ..common.result import SolveOptions
+from .patterns.contents_pricing import PRICE_DIGITS, PRICE_SCALE, PricedContents
 from .progress import Progress
 
-PRICE_DIGITS = 6
-"""Decimals to which prices are rounded, those of `PRICE_SCALE`."""
 TOLERANCE = 1e-4
 """Difference up to which bound and value of the linear relaxation agree, in moves."""
 FIRST_WIDTH, LEAST_WIDTH, MOST_WIDTH = 0.5, 0.02, 1_000.0
 """Half the size of the box of prices: at first, at least and at most."""
 SUCCESS, WIDER, NARROWER, REACHED = 0.3, 1.5, 0.6, 4.0
 """Share of the gap that is a success, and factors on the box: after it, after none, at the box's optimum."""
-NODES_PER_SERVER = 2_000
-"""Mean limit on the steps of the search for the contents of one server."""
 REDUCED_COST = 1.0
 """Contents are first left out of the integer programme if they cost more than this beyond their prices."""
 TREE_PATIENCE_S = 20.0
@@ -56,7 +52,7 @@ class PricedTasks:
         The bound in moves, not rounded; where moves cost nothing, in units freed, less than 0.
     """
 
-    bound: MoveBound
+    bound: PricedContents
     cost: float
     prices: Floats
     units: Floats
@@ -129,12 +125,9 @@ class MoveProgram:
         whole = [True] * len(costs) if box is None else ()
         return linear_program(costs, (least, most), (low, high), self.columns.matrix, whole)
 
-    def _bound(self, prices: Floats, cost: int) -> MoveBound:
-        return MoveBound(self.tasks, prices.tolist(), cost, NODES_PER_SERVER * len(self.tasks.position))
-
     def _priced(self, prices: Floats, units: Floats, cost: int, decided: Mapping[int, bool]) -> PricedTasks:
         """Return the bound that prices prove, and add the contents that are worth most."""
-        bound = self._bound(prices, cost)
+        bound = PricedContents(self.tasks, prices, cost)
         for m, contents in enumerate(bound.contents):
             self._add(m, contents)
         if cost:
@@ -170,7 +163,7 @@ class MoveProgram:
         """
         shapes, width = len(self.tasks.needed), FIRST_WIDTH
         starts = self._first_prices(cost) if start is None else [start]
-        for prices in starts[cost:] if start is None and cost else ():
+        for prices in starts[1:] if cost else ():
             if (none := self._impossible(prices, decided)) is not None:
                 return none
         priced = [self._priced(prices, np.zeros(self.free), cost, decided) for prices in starts]
@@ -201,7 +194,7 @@ class MoveProgram:
     def _impossible(self, prices: Floats, decided: Mapping[int, bool]) -> PricedTasks | None:
         """Return these prices, enlarged, if they prove more moves than there are running tasks, else None."""
         # Without a cost of moves, the bound grows as the prices do.
-        cost = self._bound(prices, 0).cost(self.wanted, decided)
+        cost = PricedContents(self.tasks, prices, 0).cost(self.wanted, decided)
         if cost * MOST_WIDTH <= self.running * PRICE_SCALE:
             return None
         larger = np.ceil(prices * ((self.running + 1) * PRICE_SCALE / cost))
