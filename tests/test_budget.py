@@ -10,11 +10,11 @@ from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
     "instances": (134_678, 112, 17),
-    "formulations": (79_861, 63, 10),
-    "solvers": (143_881, 109, 13),
+    "formulations": (80_468, 63, 10),
+    "solvers": (142_987, 109, 13),
     "planner": (71_973, 74, 9),
-    "tests": (373_179, 307, 56),
-    "benchmarks": (29_440, 29, 1),
+    "tests": (373_521, 308, 56),
+    "benchmarks": (31_761, 30, 1),
     "root": (406, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
