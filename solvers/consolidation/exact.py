@@ -246,7 +246,7 @@ class _Run:
         progress.needs_columns, known = True, progress.bounds
         progress.add_combinatorial_bounds()
         if self.is_open() and not progress.infeasible:
-            progress.settled = progress.proven(self.options.gap)
+            progress.settled = progress.proven(0.0)
             progress.bounds = list(progress.settled)
             self.settle()
             progress.tighten(known)

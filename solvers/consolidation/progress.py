@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from ...formulations.consolidation.certificate import PRICED
 from ...formulations.consolidation.classes import Classes, common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
@@ -128,7 +129,7 @@ class Progress:
     def settled_levels(self, classes: Classes) -> dict[str, Fraction]:
         """Return the settled objectives as bounds for later ones, to be minimised, by name."""
         pairs = zip(self.formulation.instance.objectives, self.settled, strict=False)
-        return {name: reached_level(classes, name, value) for name, value in pairs}
+        return {name: reached_level(classes, name, value) for name, value in pairs if name in PRICED}
 
     def interrupted_outcome(self) -> Outcome:
         """Return the outcome of an interrupted solve: incumbent and certificate, without bounds."""

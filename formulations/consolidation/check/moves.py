@@ -145,6 +145,8 @@ def move_bounds(
         If prices are too large, or there are too many shapes and servers.
     """
     bounds: dict[str, float] = {}
+    if not goals:
+        return bounds
     tasks, reached = RequiredTasks(data), dict(zip(data.instance.objectives, values or (), strict=False))
     effort, wanted = NodeBudget(MAX_NODES), round(reached.get("free", 0.0))
     for goal in goals:
