@@ -48,7 +48,7 @@ PRICE_SCALE = 10**6
 MAX_PAID = 2**60
 """Limit on what all tasks pay, so that products fit 64 bits."""
 MAX_NODES = 200_000
-"""Limit on the steps of all searches for one certificate."""
+"""Limit on the steps of all searches for one objective."""
 
 
 class MoveBound:
@@ -148,8 +148,9 @@ def move_bounds(
     if not goals:
         return bounds
     tasks, reached = RequiredTasks(data), dict(zip(data.instance.objectives, values or (), strict=False))
-    effort, wanted = NodeBudget(MAX_NODES), round(reached.get("free", 0.0))
+    wanted = round(reached.get("free", 0.0))
     for goal in goals:
+        effort = NodeBudget(MAX_NODES)
         if not tasks.shapes or len(goal.prices) != len(tasks.shapes):
             continue
         bound = MoveBound(tasks, goal.prices, int(goal.objective == "migrations"), effort)
