@@ -235,6 +235,10 @@ class MoveProgram:
             self._trees[key] = self._branch(relaxed, value, patience, {}) or []
         return self._trees[key]
 
+    def is_proven(self, values: Floats) -> bool:
+        """Return whether a tree proves that a solution has the fewest moves for the units wanted."""
+        return bool(self._trees.get((self.wanted, self.value(1, values))))
+
     def _branch(
         self, relaxed: PricedTasks, value: float, clock: Clock, decided: Mapping[int, bool]
     ) -> list[dict[str, Any]] | None:
@@ -363,11 +367,15 @@ def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
         freed, high = 0 if values is None else round(values[: program.free].sum()), most
         while freed < high and not clock.expired:
             program.wanted = (freed + high + 1) // 2
-            found, _ = program.fewest_moves(clock.share(SHARE_OF_PROGRAMME))
-            high = high if found is not None else program.wanted - 1
-            freed, values = (freed, values) if found is None else (program.wanted, found)
+            found, priced = program.fewest_moves(clock.share(SHARE_OF_PROGRAMME))
+            if found is None:
+                high = program.wanted - 1
+            else:
+                freed, values, known[1] = program.wanted, found, priced
         program.wanted = freed
-        values, known[1] = program.fewest_moves(clock, values if freed else None)
+        # What bisection has proven already is not solved again.
+        if values is None or not program.is_proven(values):
+            values, known[1] = program.fewest_moves(clock, values if freed else None)
     if values is not None:
         progress.update_incumbent(program.plan(values))
     if progress.plan is None:
