@@ -121,7 +121,7 @@ class _Builder:
         stays = bool(placed) and self.data.can_stay(job)
         return JobClass(
             tuple(members), parts, worth, self.data.instance.requires(job), loose, most,
-            fewest if preferred else None, lost, placed, stays,
+            fewest if preferred else None, lost, moves and job.is_running, placed, stays,
             restart_loss(self.data.instance, job) if stays else Fraction(0),
         )  # fmt: skip
 
@@ -309,6 +309,7 @@ def classes_of(data: ClusterData) -> ClassTable:
         builder.exact,
         tuple(builder.units),
         len(data.in_use),
+        len(data.running),
         sum((restart_loss(data.instance, job) for job in data.running), Fraction(0)),
         None if data.instance.max_moves is None else data.instance.max_moves - len(data.running),
         usages,

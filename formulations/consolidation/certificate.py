@@ -33,7 +33,7 @@ include 0.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -43,7 +43,8 @@ MAX_PRICE = 1e12
 """Upper limit of prices and multipliers."""
 MUST_PLACE = "must_place"
 """Name of the goal before all objectives: the number of missing jobs that must be placed is 0."""
-PRICED = ("value", "spread", "servers", "slowdown", "migrations")
+PricedObjective = Literal["value", "spread", "servers", "slowdown", "stops", "migrations"]
+PRICED: tuple[PricedObjective, ...] = get_args(PricedObjective)
 """Objectives that depend on patterns alone; the others depend on named servers."""
 MAX_LEAVES = 1_000
 """Limit on the leaves of a branching tree."""
@@ -61,9 +62,9 @@ class PricedPieces(Model):
         What a unit of each earlier objective is worth in this one, and one more job that moves.
     """
 
-    objective: Literal["must_place", "value", "spread", "servers", "slowdown", "migrations"]
+    objective: Literal["must_place", PricedObjective]
     prices: Many[Many[Price]]
-    multipliers: dict[Literal["moves", "value", "spread", "servers", "slowdown", "migrations"], Price] = {}
+    multipliers: dict[Literal["moves", PricedObjective], Price] = {}
 
 
 class TreeNode(Model):

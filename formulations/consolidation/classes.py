@@ -30,6 +30,8 @@ from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 
 MOVE_LIMIT = "moves"
 """Name of the limit on moving jobs, where it has a multiplier as earlier objectives have."""
+JOB_OBJECTIVES = ("value", "stops")
+"""Objectives that depend on which jobs are placed alone, but for restarts."""
 SERVER_COUNT_OBJECTIVES = ("spread", "slowdown")
 """Objectives that depend on how many servers a job uses."""
 
@@ -94,8 +96,10 @@ class JobClass:
         m_j of preferred jobs: each server more counts in `spread`; None for other jobs.
     lost
         Contribution to `slowdown` on 1, 2, … servers; the last figure holds beyond; empty means 0.
+    runs
+        Whether tasks of each of the jobs run now, if moves count.
     current
-        Current placements of each of the jobs, if moves count.
+        Current placements of each of the jobs, on servers that they may use, if moves count.
     can_stay
         Whether all running tasks are on servers that the job may use.
     restart
@@ -110,6 +114,7 @@ class JobClass:
     most: int
     fewest: int | None
     lost: tuple[Fraction, ...]
+    runs: bool = False
     current: tuple[CurrentPlacement, ...] = ()
     can_stay: bool = False
     restart: Fraction = Fraction(0)
@@ -118,6 +123,8 @@ class JobClass:
         """Return the contribution of one job on `servers` servers to an objective, in minimisation form."""
         if objective == "value":
             return -self.value
+        if objective == "stops":
+            return Fraction(-self.runs)
         if objective == "spread" and self.fewest is not None:
             return Fraction(servers - self.fewest)
         if objective == "slowdown" and self.lost:
@@ -175,6 +182,8 @@ class Classes:
         For each resource the unit in which amounts are counted.
     in_use
         Number of servers that count as used in every plan.
+    running_jobs
+        Number of jobs of which tasks run now.
     restarts
         Loss of `value` if every running job moves.
     moves
@@ -193,6 +202,7 @@ class Classes:
     exact: bool
     units: tuple[Fraction, ...]
     in_use: int
+    running_jobs: int
     restarts: Fraction
     moves: int | None
     paid: dict[object, list[int]] = field(default_factory=dict, compare=False, kw_only=True)
@@ -214,7 +224,8 @@ class Classes:
         """Return the value of an objective, in minimisation form, of the plan that places no job."""
         if objective == "value":
             return self.restarts
-        return Fraction({"migrations": self.running, "servers": self.in_use}.get(objective, 0))
+        counts = {"stops": self.running_jobs, "migrations": self.running, "servers": self.in_use}
+        return Fraction(counts.get(objective, 0))
 
     def least_levels(self) -> dict[str, Fraction]:
         """Return the bound on moving jobs, by name, with −1 counted for each job that stays.

@@ -28,6 +28,7 @@ OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "spread": ("min", "extra servers"),
     "servers": ("min", "servers"),
     "racks": ("min", "extra racks"),
+    "stops": ("min", "jobs stopped"),
     "migrations": ("min", "tasks moved"),
     "slowdown": ("min", "value lost"),
     "traffic": ("min", "Gbit/s"),
@@ -159,7 +160,7 @@ class ClusterData:
         now = self.now(job)
         if len(now) > 1 or (now and len(job.task_groups) > 1):
             return position
-        return *map(tuple, now.values()), self.can_stay(job), restart_loss(self.instance, job)
+        return *map(tuple, now.values()), job.is_running, self.can_stay(job), restart_loss(self.instance, job)
 
     def can_stay(self, job: PlacementJob) -> bool:
         """Return whether a job runs and all its running tasks are on servers that it may use."""
@@ -169,7 +170,7 @@ class ClusterData:
     @cached_property
     def running(self) -> list[PlacementJob]:
         """The jobs that have running tasks."""
-        return [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
+        return [job for job in self.instance.jobs if job.is_running]
 
     @cached_property
     def running_tasks(self) -> int:

@@ -20,6 +20,7 @@ Objectives, lexicographic in the order that the instance lists
     spread      min Σ over preferred jobs of (Σ_n y_jn − m_j z_j)
     servers     min number of servers with y_jn = 1 for some j
     racks       min Σ_j (racks used − z_j); a server without a rack is a rack of its own
+    stops       min Σ over running jobs of (1 − z_j)
     migrations  min Σ over groups with a current placement of tasks not where they are now; on other
                 devices of their server only if the instance says that this counts
     slowdown    min Σ v_j (1 − s_j(Σ_n y_jn)) over placed jobs
@@ -116,6 +117,11 @@ def _racks(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     )
 
 
+def _stops(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+    placed = {entry.job for entry in plan if entry.placed}
+    return float(sum(job.name not in placed for job in data.running))
+
+
 def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     entries = {entry.job: entry for entry in plan}
     moved = 0
@@ -163,6 +169,7 @@ EVALUATORS: dict[str, Callable[[ClusterData, Sequence[JobPlacement]], float]] = 
     "spread": _spread,
     "servers": _servers,
     "racks": _racks,
+    "stops": _stops,
     "migrations": _migrations,
     "slowdown": _slowdown,
     "traffic": _traffic,

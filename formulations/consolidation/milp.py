@@ -406,6 +406,9 @@ class _Builder:
             self.add(y <= used[key])
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
+    def stops(self) -> tuple[Any, bool]:
+        return self.total([1 - self.z[job.name] for job in self.data.running]), True
+
     def migrations(self) -> tuple[Any, bool]:
         kept = kept_tasks(self.data, self.x, self.on_devices, self.make, self.add)
         return self.data.running_tasks - self.total(kept), True

@@ -208,7 +208,7 @@ def _fixed_entries(
         if group.asks and not group.current_devices
     ]
     if unknown:
-        running = {job.name: job for job in instance.jobs if any(group.current for group in job.task_groups)}
+        running = {job.name: job for job in instance.jobs if job.is_running}
         with suppress(TooLargeError):
             every = assign_devices(running, servers, _current_entries(running)) or []
             if every and all(
@@ -386,8 +386,13 @@ class WithRunningJobs(ConsolidationFormulation):
 
     @cached_property
     def before(self) -> int:
-        """Number of objectives that precede `migrations` in the lexicographic order."""
-        return self.instance.objectives.index("migrations")
+        """Number of objectives that precede `migrations`, and `stops` directly before it."""
+        return self.after - 1 - (self.instance.objectives[: self.after - 1][-1:] == ("stops",))
+
+    @property
+    def after(self) -> int:
+        """Number of objectives up to `migrations`."""
+        return self.instance.objectives.index("migrations") + 1
 
     @cached_property
     def leading(self) -> ConsolidationFormulation:
@@ -414,7 +419,13 @@ class WithRunningJobs(ConsolidationFormulation):
         """
         known = zip(leading, values[: self.before], strict=False)
         proven = [bound is not None and agree(bound, value) for bound, value in known]
-        return len(proven) == self.before and all(proven) and values[self.before] == 0
+        return len(proven) == self.before and all(proven) and values[self.after - 1] == 0
+
+    def if_nothing_moves(
+        self, leading: Sequence[float | None], staying: Sequence[float | None]
+    ) -> tuple[float | None, ...]:
+        """Return the bounds on all objectives, from those of the two problems, where no job moves."""
+        return (*leading, *[0.0] * (self.after - self.before), *staying[self.after :])
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
@@ -431,7 +442,7 @@ class WithRunningJobs(ConsolidationFormulation):
         if not self.nothing_moves(values, proven):
             return (*proven, *bounds[self.before :])
         staying = self.staying.certified_bounds(certificate[STAYING_KEY], values)
-        return (*proven, 0.0, *staying[self.before + 1 :])
+        return self.if_nothing_moves(proven, staying)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the error in the format of a certificate; None if it is valid."""

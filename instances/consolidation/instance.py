@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -115,9 +115,13 @@ def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator
         yield f"free.{name}", f"is {amount:g}; of {devices.count} devices a whole number is free"
 
 
-ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic", "free"]
+ObjectiveName = Literal[
+    "value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic", "free"
+]
 OBJECTIVES: tuple[ObjectiveName, ...] = ("value", "spread", "servers")
 """Objectives of an instance that gives none."""
+ON_TIES: tuple[ObjectiveName, ...] = ("stops", "migrations")
+"""They follow where jobs run, so that none is stopped or moved on a tie."""
 
 
 class Release(Checked):
@@ -177,7 +181,8 @@ class ConsolidationInstance(Instance):
     Attributes
     ----------
     objectives
-        Lexicographic: each is fixed at its optimum before the next is looked at.
+        Lexicographic: each is fixed at its optimum before the next is looked at. By default value, spread and
+        servers; where jobs run, then stops and migrations.
     skew_threshold
         A job with `spread: from_skew` must be consolidated if its skew is above this.
     device_moves
@@ -211,7 +216,7 @@ class ConsolidationInstance(Instance):
     kind: Literal["consolidation"] = "consolidation"
     objectives: Annotated[
         tuple[ObjectiveName, ...], Field(min_length=1, max_length=8), validated_in_batches(8)
-    ] = OBJECTIVES
+    ] = ()
     skew_threshold: Share = 0.3
     device_moves: Annotated[Flag | None, AfterValidator(only_true)] = None
     running: Annotated[Literal["stay", "move"] | None, AfterValidator(_only_stay)] = None
@@ -241,6 +246,13 @@ class ConsolidationInstance(Instance):
                 others = [name for name in names if name != "migrations"]
                 data = {**data, "objectives": ["migrations", *others]}
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
+
+    @model_validator(mode="after")
+    def _default_objectives(self) -> Self:
+        if not self.objectives:
+            last = ON_TIES if any(job.is_running for job in self.jobs) else ()
+            object.__setattr__(self, "objectives", (*OBJECTIVES, *last))
+        return self
 
     def _complaints(self) -> Iterator[Complaint]:
         twice = "{value!r} is listed twice; each objective stands once"
@@ -365,7 +377,7 @@ class ConsolidationInstance(Instance):
     def moves_count(self) -> bool:
         """Whether plans are limited or charged for moves of running jobs."""
         charged = self.restart_cost_h is not None or any(job.restart_s is not None for job in self.jobs)
-        counted = "migrations" in self.objectives or self.free is not None
+        counted = not set(ON_TIES).isdisjoint(self.objectives) or self.free is not None
         return counted or charged or self.max_moves is not None
 
     @property
@@ -398,7 +410,7 @@ class ConsolidationInstance(Instance):
 
     def restart_h(self, job: PlacementJob) -> Fraction:
         """Return the hours of its value that a job loses by a restart; 0 if it does not run."""
-        if not any(group.current for group in job.task_groups):
+        if not job.is_running:
             return Fraction(0)
         if job.restart_s is not None:
             return Fraction(repr(job.restart_s)) / 3600

@@ -230,6 +230,11 @@ class PlacementJob(Checked):
         return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()), asks)
 
     @property
+    def is_running(self) -> bool:
+        """Whether at least one of its tasks runs now."""
+        return any(group.current for group in self.task_groups)
+
+    @property
     def worth(self) -> float:
         """The objective value of placing the job: as given, else its number of GPUs."""
         if self.value is not None:

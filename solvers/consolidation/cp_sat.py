@@ -177,6 +177,9 @@ class _Model:
                 self.m.add_max_equality(used[-1], ys)
         return sum(used) - sum(self.z.values()), 1.0
 
+    def stops(self) -> tuple[Any, float]:
+        return sum(1 - self.z[job.name] for job in self.f.running), 1.0
+
     def migrations(self) -> tuple[Any, float]:
         kept = kept_tasks(self.f, self.x, self.on_devices, self._variable, self.m.add)
         return self.f.running_tasks - sum(kept), 1.0

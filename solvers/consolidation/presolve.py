@@ -142,13 +142,13 @@ class WithoutMovesFirst(PresolvingSolver[ConsolidationFormulation]):
         """Return the outcome without moves if it is proven that no plan as good moves a job; else None."""
         bounds = tuple(formulation.elementary_bounds()[: formulation.before])
         leading = Outcome(bounds=bounds)
-        if not formulation.nothing_moves(values, bounds) and values[formulation.before] == 0:
+        if not formulation.nothing_moves(values, bounds) and values[formulation.after - 1] == 0:
             leading = self.method.solve(formulation.leading, options, clock.share(SUBPROBLEM_SHARE))
         if not formulation.nothing_moves(values, leading.bounds):
             return None
         return Outcome(
             staying.plan,
-            (*leading.bounds, 0.0, *staying.bounds[formulation.before + 1 :]),
+            formulation.if_nothing_moves(leading.bounds, staying.bounds),
             limit=staying.limit,
             build_s=staying.build_s,
             message=staying.message,

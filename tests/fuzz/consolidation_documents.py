@@ -184,7 +184,7 @@ def _various(rng: random.Random) -> dict[str, Any]:
         "jobs": rows,
     }
     if rng.random() < 0.85:
-        data["objectives"] = rng.sample(ALL, rng.randint(1, rng.choice([2, 4, 7])))
+        data["objectives"] = rng.sample(ALL, rng.randint(1, rng.choice([2, 4, 8])))
     if rng.random() < 0.2:
         data["skew_threshold"] = rng.choice([0.3, 0.1 + 0.2, 0.7, 0])
     return data

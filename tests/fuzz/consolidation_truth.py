@@ -16,7 +16,7 @@ from .truth import TooManyPlansError, Truth, limits, whole
 
 MAX_WAYS = 4000
 OF_A_GROUP = ("traffic_gbit_per_s", "current", "devices", "share", "profile", "current_devices")
-ALL = ("value", "spread", "servers", "racks", "migrations", "slowdown", "traffic")
+ALL = ("value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic")
 VALUE, MOVES = ALL.index("value"), ALL.index("migrations")
 Cut = tuple[tuple[int, ...], ...]
 """Tasks of each group on each server."""
@@ -78,7 +78,10 @@ class ConsolidationTruth(Truth):
 
     def __init__(self, data: dict[str, Any], most: int = MAX_WAYS) -> None:
         super().__init__(data)
-        names = data.get("objectives", ["value", "spread", "servers"])
+        names = data.get("objectives")
+        if names is None:
+            running = any(group.get("current") for job in data["jobs"] for group in groups_of(job))
+            names = ["value", "spread", "servers", *(["stops", "migrations"] if running else [])]
         self.aim: dict[str, Any] | None = data.get("free")
         if self.aim is not None and "free" not in names:
             names = ["free", "migrations"]
@@ -253,7 +256,9 @@ class ConsolidationTruth(Truth):
                 moved += count - (min(count, cut[g][self.place[server]]) if cut else 0)
         if cut is None:
             lost = self._restart[name] if moved else 0
-            return Way(None, [], 0, [lost, 0, 0, 0, moved, 0, 0], (0,) * len(self.servers), moved > 0)
+            return Way(
+                None, [], 0, [lost, 0, 0, 0, moved > 0, moved, 0, 0], (0,) * len(self.servers), moved > 0
+            )
         used = [n for n in range(len(self.servers)) if any(group[n] for group in cut)]
         racks = {self.servers[n].get("rack") or (n,) for n in used}
         uses = []
@@ -264,7 +269,7 @@ class ConsolidationTruth(Truth):
                     uses.append((r * len(self.servers) + n, amount))
         spread = len(used) - (self.fewest[name] or 0) if self._spread_of(job) == "preferred" else 0
         value = (self._restart[name] if moved else 0) - self._value[name]
-        counts = [value, spread, 0, len(racks) - 1, moved, self._lost[name][len(used) - 1], 0]
+        counts = [value, spread, 0, len(racks) - 1, 0, moved, self._lost[name][len(used) - 1], 0]
         traffic = tuple(
             sum(group[n] * self._traffic[name, g] for g, group in enumerate(cut))
             for n in range(len(self.servers))

@@ -149,6 +149,7 @@ def elementary_bounds(
         "spread": 0.0,
         "servers": float(max(fewest, len(data.in_use))),
         "racks": 0.0,
+        "stops": 0.0,
         "migrations": 0.0,
         "slowdown": _slowdown_bound(data),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),

@@ -296,7 +296,8 @@ def _placement_key(
     now = _current_tasks(job, model_of)
     if len(now) > 1 or (now and len(job.task_groups) > 1):
         return position
-    return *map(tuple, now.values()), _can_stay(job, now), job_value(job) * instance.restart_h(job)
+    lost = job_value(job) * instance.restart_h(job)
+    return *map(tuple, now.values()), job.is_running, _can_stay(job, now), lost
 
 
 def _can_stay(job: PlacementJob, now: dict[str, list[int]]) -> bool:
@@ -338,12 +339,12 @@ class _Derivation:
             *self._move_totals(),
         )
 
-    def _move_totals(self) -> tuple[Fraction, int | None]:
-        """Return the value lost if every running job moves, and the move limit less the running jobs."""
-        running = [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
+    def _move_totals(self) -> tuple[int, Fraction, int | None]:
+        """Return the running jobs, the value lost if all move, and the move limit less their number."""
+        running = [job for job in self.instance.jobs if job.is_running]
         lost = sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0))
         most = self.instance.max_moves
-        return lost, None if most is None else most - len(running)
+        return len(running), lost, None if most is None else most - len(running)
 
     def _job_class(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
         """Yield the equivalence class of a group of equal jobs; nothing if they never fit."""
@@ -381,7 +382,7 @@ class _Derivation:
         stays = moves and _can_stay(job, _current_tasks(job, self.checked.model_of))
         yield JobClass(
             tuple(members), tuple(parts), worth, self.instance.requires(job), loose, most,
-            fewest if prefers else None, lost, now, stays,
+            fewest if prefers else None, lost, moves and job.is_running, now, stays,
             worth * self.instance.restart_h(job) if stays else Fraction(0),
         )  # fmt: skip
 

@@ -120,7 +120,8 @@ class PriceBound:
 
     def job(self, job: JobClass) -> Fraction | None:
         """Return the minimum cost of placing a job of a class, at dual prices; None if it never fits."""
-        worth = self.weights.get("value", Fraction(0)) * job.value
+        none = Fraction(0)
+        worth = self.weights.get("value", none) * job.value + self.weights.get("stops", none) * job.runs
         best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ...common.errors import one_line, refuse_faults, some
 from ...common.faults import validated
 from ...common.fields import Model, repeated
-from ...consolidation.instance import ConsolidationInstance
+from ...consolidation.instance import ON_TIES, ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..importer import Importer
 from ..node_restrictions import counted, gpu_model_note
@@ -266,7 +266,7 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
         "assumptions": [*assumptions(written), *ignored_feature_notes(cluster), *left_out],
-        "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
+        "objectives": ["value", *(ON_TIES if cluster.moving else ()), "spread", "servers"],
         **move_cost(bool(cluster.moving)),
         "servers": [written.server(node) for node in cluster.nodes],
         "jobs": [written.job(job) for job in cluster.jobs],

@@ -15,7 +15,7 @@ from typing import Any
 from ...common.errors import one_line, some
 from ...common.faults import validated
 from ...common.hostlist import expand_hostlist
-from ...consolidation.instance import ConsolidationInstance
+from ...consolidation.instance import ON_TIES, ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..importer import Importer
 from ..node_restrictions import counted, gpu_model_note
@@ -252,7 +252,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
             *ignored_feature_notes(cluster),
             *without,
         ],
-        "objectives": ["value", *(["migrations"] if moving else []), "spread", "servers"],
+        "objectives": ["value", *(ON_TIES if moving else ()), "spread", "servers"],
         **move_cost(moving),
         "servers": [cluster.server(node) for node in cluster.nodes],
         "jobs": [cluster.document_of(job) for job in cluster.jobs],

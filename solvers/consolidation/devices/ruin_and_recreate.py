@@ -205,6 +205,8 @@ class LocalObjectives:
                 total["value"] = total.get("value", 0.0) + lost
             if tasks is None:
                 continue
+            if "stops" in total:
+                total["stops"] -= job.is_running
             used = {task.server for task in tasks}
             total["value"] = total.get("value", 0.0) - job.worth
             if "spread" in total and formulation.instance.spread_of(job) == "preferred":
@@ -221,7 +223,7 @@ class LocalObjectives:
     def _stay(self, position: int) -> int:
         """Return the number of a job's running tasks that do not move."""
         groups = self.placing.jobs[position].task_groups
-        if position not in self.placing.placement.jobs or not any(group.current for group in groups):
+        if position not in self.placing.placement.jobs or not self.placing.jobs[position].is_running:
             return 0
         entry, moves = self.placing.placement.entry(position), self.placing.formulation.instance.device_moves
         return sum(staying_tasks(group, entry, moves) for group in groups)

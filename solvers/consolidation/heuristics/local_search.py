@@ -29,6 +29,7 @@ from .placement_arrays import (
     ACTIVE,
     CURSOR,
     ENTRIES,
+    HOMEWARD,
     INSERTED,
     LOAD,
     LOSSES,
@@ -42,6 +43,7 @@ from .placement_arrays import (
     SERVERS,
     SLOWDOWN,
     SPREAD,
+    STOPS,
     TRAFFIC,
     VALUE,
     ClusterArrays,
@@ -115,6 +117,7 @@ def _add_job(cluster: ClusterArrays, state: SearchState, j: int, sign: int, loss
         losses[VALUE] += sign * cluster.restart[j]
     if pieces == 0:
         losses[MISSING] += sign * (cluster.priority[c] == MUST)
+        losses[STOPS] += sign * (cluster.running[j] > 0)
         return
     losses[VALUE] -= sign * cluster.worth[c]
     losses[SLOWDOWN] += sign * cluster.slower[c, pieces]
@@ -358,7 +361,7 @@ def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
                 rank += OPENING_PENALTY
             for k in range(cluster.first_home[j], cluster.first_home[j + 1]):
                 if cluster.home[k] == n:
-                    rank -= HOME_BONUS
+                    rank -= HOME_BONUS * state.counts[HOMEWARD]
             if room > best_room or rank < best_rank:
                 best, best_room, best_rank = h, room, rank
         if best < 0:
@@ -388,6 +391,7 @@ def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
             state.loss[MISSING] -= cluster.priority[c] == MUST
             if cluster.running[j] > 0:
                 state.loss[MOVED] -= 1
+                state.loss[STOPS] -= 1
                 state.loss[VALUE] -= cluster.restart[j]
             _dequeue(cluster, state, j)
             state.inserted[state.counts[INSERTED]] = j
@@ -426,6 +430,8 @@ def _begin(cluster: ClusterArrays, state: SearchState) -> None:
     """Choose the weights of the resources and the servers of a step."""
     for k in range(NEAR, ACTIVE):
         state.counts[k] = 0
+    share = cluster.home_share
+    state.counts[HOMEWARD] = share >= 1.0 or (share > 0.0 and _draw(state) < share)
     for o in range(len(state.loss)):
         state.loss[o] = 0.0
     for r in range(len(state.weights)):
@@ -469,7 +475,7 @@ def first_state(cluster: ClusterArrays, pieces: tuple[Ints, Ints, Ints]) -> Sear
         **dict.fromkeys(("server", "units", "following", "before", "old_server", "old_units"), most),
         **dict.fromkeys(("pieces", "queue", "place", "removed", "inserted", "old_pieces"), jobs),
         **dict.fromkeys(("waiting", "active", "active_at"), classes),
-        **{"counts": ACTIVE + 1, "near": MAX_NEAR, "room": MAX_NEAR, "entry": entries},
+        **{"counts": HOMEWARD + 1, "near": MAX_NEAR, "room": MAX_NEAR, "entry": entries},
     }
     floats = {"weights": resources, "penalty": MAX_NEAR, "key": entries, "draws": DRAWS}
     state = SearchState(

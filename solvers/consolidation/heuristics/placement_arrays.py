@@ -27,6 +27,7 @@ LOSSES = (
     "spread",
     "servers",
     "racks",
+    "stops",
     "migrations",
     "slowdown",
     "traffic",
@@ -35,12 +36,14 @@ LOSSES = (
 )
 """What a placement loses: required jobs that are missing; objectives, to be minimised; unequal loads; and
 running jobs that move or stop."""
-MISSING, VALUE, SPREAD, SERVERS, RACKS, MIGRATIONS, SLOWDOWN, TRAFFIC, LOAD, MOVED = range(len(LOSSES))
+MISSING, VALUE, SPREAD, SERVERS, RACKS, STOPS, MIGRATIONS, SLOWDOWN, TRAFFIC, LOAD, MOVED = range(len(LOSSES))
 SCARCITY_POWER = 8
 """Power of a resource's total demand, relative to the capacity, in its weight."""
+LATE_SHARE = 0.5
+"""Share of steps in which jobs go back to where they run, where moves count less than used servers."""
 MUST = 2
 """Priority of jobs that must be placed."""
-CURSOR, NEAR, REMOVED, INSERTED, ENTRIES, ACTIVE = range(6)
+CURSOR, NEAR, REMOVED, INSERTED, ENTRIES, ACTIVE, HOMEWARD = range(7)
 """Indices into `SearchState.counts`."""
 
 
@@ -55,6 +58,8 @@ class ClusterArrays(NamedTuple):
         A typical loss of each sort, to which temperatures refer; (LOSSES,).
     counts_servers
         Whether used servers are an objective.
+    home_share
+        Share of the steps in which jobs go back to where they run now, if they can.
     most_moved
         Limit on running jobs that move or stop.
     free
@@ -92,6 +97,7 @@ class ClusterArrays(NamedTuple):
     order: Ints
     unit_loss: Floats
     counts_servers: bool
+    home_share: float
     most_moved: int
     free: Floats
     by_scale: Floats
@@ -231,6 +237,7 @@ class PlacementArrays:
             order=np.array([MISSING, *map(LOSSES.index, names), *([LOAD] if "servers" in names else [])]),
             unit_loss=unit_loss,
             counts_servers="servers" in names,
+            home_share=_home_share(formulation),
             most_moved=len(self._jobs) if limit is None else limit,
             most_traffic=math.inf,
             scarcity=(scarcity / max(scarcity.max(), TIE_TOLERANCE)) ** SCARCITY_POWER,
@@ -381,3 +388,12 @@ class PlacementArrays:
 def _offsets(counts: Ints) -> Ints:
     """Return where the entries of each element begin in a list of all, and its length; shape (n + 1,)."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _home_share(formulation: ConsolidationFormulation) -> float:
+    """Return the share of steps in which jobs go back to where they run: the later moves count, the fewer."""
+    names, instance = formulation.instance.objectives, formulation.instance
+    if not instance.moves_count:
+        return 0.0
+    last = not formulation.restarts and instance.max_moves is None and "servers" in names
+    return LATE_SHARE if last and "migrations" in names[names.index("servers") :] else 1.0

@@ -16,7 +16,12 @@ import numpy as np
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE
-from ....formulations.consolidation.classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, JobClass
+from ....formulations.consolidation.classes import (
+    JOB_OBJECTIVES,
+    MOVE_LIMIT,
+    SERVER_COUNT_OBJECTIVES,
+    JobClass,
+)
 from ....instances.common.arrays import Floats
 from ...backends.highs import Columns, linear_optimum, linear_program
 from ..progress import SETTINGS
@@ -138,7 +143,7 @@ class AssignmentRelaxation:
     def _least(self, job: JobClass) -> dict[str, float]:
         """Return a job's minimum contribution to each objective, in steps, over all numbers of servers."""
         steps = self.master.steps
-        counts = {"value": float(job.count("value", 1) / steps["value"])}
+        counts = {name: float(job.count(name, 1) / steps[name]) for name in JOB_OBJECTIVES}
         for name in SERVER_COUNT_OBJECTIVES:
             counts[name] = min(float(job.count(name, n) / steps[name]) for n in range(1, job.most + 1))
         if job.fewest is not None:

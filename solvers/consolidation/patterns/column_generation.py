@@ -100,7 +100,7 @@ def _least_cost(
     job: JobClass, classes: ClassTable, patterns: JobPricing, weights: Mapping[str, float]
 ) -> float | None:
     """Return the minimum cost of placing one job of a class at dual prices; None if it cannot be placed."""
-    value = weights.get("value", 0.0) * float(job.value)
+    value = weights.get("value", 0.0) * float(job.value) + weights.get("stops", 0.0) * job.runs
     if job.loose:
         if any(not len(classes.pieces[part.shape]) for part in job.parts):
             return None

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ....formulations.consolidation.classes import (
+    JOB_OBJECTIVES,
     MOVE_LIMIT,
     SERVER_COUNT_OBJECTIVES,
     ClassTable,
@@ -339,7 +340,7 @@ class RestrictedMaster:
             first = self.asked[shape] if self.preferred(job) else int(self.supply[shape])
             entries += [(first + i, -1.0) for i in pattern]
         counted = {"migrations": -float(stays)}
-        for goal in ("value", "spread", "slowdown"):
+        for goal in (*JOB_OBJECTIVES, *SERVER_COUNT_OBJECTIVES):
             counted[goal] = float(self._count(goal, job, pattern, stay) / self.steps[goal])
         if self._stays_whole(job, stay):
             counted[MOVE_LIMIT] = -1.0
@@ -490,6 +491,7 @@ class RestrictedMaster:
         if job.loose and any(not len(self.classes.pieces[part.shape]) for part in job.parts):
             return 0, 0.0
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
+        worth += weight.get("stops", 0.0) * job.runs
         # The reduced cost of a pattern is its cost less this.
         below = float(prices.jobs[c]) + worth
         priced_patterns = (

@@ -87,8 +87,8 @@ def instance(jobs: list[dict[str, Any]], objectives: list[str], **fields: Any) -
 
 
 def test_every_objective_by_hand() -> None:
-    """One plan, seven values."""
-    names = ["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
+    """One plan, eight values."""
+    names = ["value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic"]
     made = instance(
         [
             {
@@ -100,7 +100,7 @@ def test_every_objective_by_hand() -> None:
                 "current": {"a-0": 2, "b-1": 1},
                 "speed_by_servers": {2: 1.0, 3: 0.6},
             },
-            {"name": "out", "tasks": 1, "task_demand": {"gpu": 1}, "value": 7},
+            {"name": "out", "tasks": 1, "task_demand": {"gpu": 1}, "value": 7, "current": {"b-0": 1}},
         ],
         names,
     )
@@ -117,7 +117,8 @@ def test_every_objective_by_hand() -> None:
             "spread": 1,
             "servers": 3,
             "racks": 1,
-            "migrations": 1,
+            "stops": 1,
+            "migrations": 2,
             "slowdown": 3 * 0.4,
             "traffic": 1.5,
         }
@@ -192,6 +193,7 @@ EXPECTED = {
     "spread": 0.0,
     "servers": 2.0,
     "racks": 1.0,
+    "stops": 0.0,
     "migrations": 0.0,
     "slowdown": 1.0,
     "traffic": 2.0,

@@ -92,6 +92,8 @@ def test_what_stays_takes_capacity_and_counts_in_every_objective() -> None:
         ("value", 2, 2),
         ("spread", 0, 0),
         ("servers", 2, 2),
+        ("stops", 0, 0),
+        ("migrations", 0, 0),
     ]
     assert result.plan is not None
     assert [entry.model_dump()["action"] for entry in result.plan] == ["keep", "wait"]
@@ -150,7 +152,7 @@ def random_instance(seed: int) -> ConsolidationInstance:
             left[server]["cpu"] -= cpu * tasks
             job |= {"current": {server: tasks}, "movable": draw.random() < 0.5}
         jobs.append(job)
-    names = draw.sample(["spread", "servers", "racks", "migrations", "slowdown", "traffic"], 2)
+    names = draw.sample(["spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic"], 2)
     return instance(servers=servers, jobs=jobs, objectives=["value", *names])
 
 

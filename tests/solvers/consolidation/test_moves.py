@@ -62,7 +62,10 @@ def made(draw: random.Random) -> ConsolidationInstance:
         "schema_version": 1,
         "kind": "consolidation",
         "name": "moves",
-        "objectives": ["value", *draw.sample(["spread", "servers", "racks", "migrations", "slowdown"], 2)],
+        "objectives": [
+            "value",
+            *draw.sample(["spread", "servers", "racks", "stops", "migrations", "slowdown"], 2),
+        ],
         "servers": servers,
         "jobs": jobs,
         **said,

@@ -271,7 +271,7 @@ def test_jobs_that_never_fit_are_named_once(jobs: int, like: str) -> None:
     assert found.reasons[0].startswith(f"job 'j0'{like} must be placed, but ")
 
 
-AFTER_VALUE = ("spread", "servers", "slowdown", "migrations", "traffic")
+AFTER_VALUE = ("spread", "servers", "slowdown", "stops", "migrations", "traffic")
 
 
 def drawn(draw: random.Random) -> ConsolidationInstance:

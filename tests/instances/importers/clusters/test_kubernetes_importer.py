@@ -219,7 +219,7 @@ def test_waiting_and_running_jobs(tmp_path: Path) -> None:
     assert a.task_demand == {"cpu": 0.5, "memory_gib": 1, "gpu": 1, "pods": 1}
     assert (b.tasks, b.current, b.must_place, b.worth, b.spread) == (2, {}, False, 4, "preferred")
     assert (lonely.tasks, lonely.spread, lonely.worth) == (1, "free", 4)
-    assert instance.objectives == ("value", "migrations", "spread", "servers")
+    assert instance.objectives == ("value", "stops", "migrations", "spread", "servers")
     assert server(instance, "n1").capacity == {"cpu": 7.91, "memory_gib": 32, "gpu": 4, "pods": 110}
     assert server(instance, "n1").free == server(instance, "n1").capacity
     assert (server(instance, "n3").rack, server(instance, "n3").gpu_model) == ("z2", "T4")

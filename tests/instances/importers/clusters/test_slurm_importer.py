@@ -408,10 +408,10 @@ def test_running_jobs(tmp_path: Path) -> None:
     assert (second.current, second.must_place, second.gpu_model) == ({}, False, "a100")
     assert server(instance, "n1").free == {"cpu": 32, "memory_gib": 128, "gpu": 4}
     assert server(instance, "n2").free == {"cpu": 28, "memory_gib": 124, "gpu": 3}
-    assert instance.objectives == ("value", "migrations", "spread", "servers")
+    assert instance.objectives == ("value", "stops", "migrations", "spread", "servers")
     result = solve(instance)
     # Job 7 moves a share, which costs a quarter of an hour of its 4 GPUs.
-    assert [record.value for record in result.objectives[:2]] == [6, 1]
+    assert [record.value for record in result.objectives[:3]] == [6, 0, 1]
 
 
 def test_running_jobs_may_be_left_alone(tmp_path: Path) -> None:
