@@ -34,10 +34,12 @@ SUCCESS, WIDER, NARROWER, REACHED = 0.3, 1.5, 0.6, 4.0
 """Share of the gap that is a success, and factors on the box: after it, after none, at the box's optimum."""
 REDUCED_COST = 1.0
 """Contents are first left out of the integer programme if they cost more than this beyond their prices."""
+MOST_TRIES, VARIATION = 6, 2.0
+"""Integer programmes without success, and change of the prices from which other contents are found."""
 TREE_PATIENCE_S = 20.0
 """Seconds that the search for a branching tree may take."""
-SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME = 0.7, 0.6, 0.5
-"""Shares of the time left: for the whole aim, for its relaxation, and for an integer programme."""
+SHARE_OF_WANTED, SHARE_OF_RELAXATION, SHARE_OF_PROGRAMME, SHARE_OF_VARIATION = 0.7, 0.6, 0.5, 0.3
+"""Shares of the time left: for the whole aim, its relaxation, an integer programme, and other contents."""
 SHARE_OF_UNITS, FEW_UNITS = 0.3, 8
 """Share of the time left for the most units, and number up to which bisection alone finds how many."""
 
@@ -74,6 +76,7 @@ class MoveProgram:
         self.formulation, self.options = formulation, options
         tasks = self.tasks = RequiredTasks(formulation)
         self.contents: dict[tuple[int, bytes], Ints] = {}
+        self.random = np.random.default_rng(options.seed or 0)
         self.columns, self.running = Columns(), int(tasks.held.sum())
         shapes, self.free = len(tasks.shapes), len(tasks.units)
         self.first = self.free + 2 * shapes
@@ -178,6 +181,9 @@ class MoveProgram:
             value = solved.value + self.running if cost else solved.value / self.worth
             gain, gap = found.cost - best.cost, value - best.cost
             best = found if gain > 0 else PricedTasks(best.bound, best.cost, best.prices, found.units)
+            # Few units are found by bisection, so that nothing is left to do where no better bound is likely.
+            if not cost and gain <= 0 and -FEW_UNITS <= np.ceil(value - TOLERANCE) <= np.ceil(best.cost):
+                break
             if value - best.cost < TOLERANCE:
                 inside = solved.values[self.free : self.first].max(initial=0.0) < TOLERANCE
                 if inside or width >= MOST_WIDTH:
@@ -292,10 +298,23 @@ class MoveProgram:
     def fewest_moves(self, clock: Clock, start: Floats | None = None) -> tuple[Floats | None, PricedTasks]:
         """Return the solution with the fewest moves for the units wanted, if one was found, and prices."""
         relaxed = self.relax(1, clock.share(SHARE_OF_RELAXATION), self.running + 1, {})
-        while relaxed.cost <= self.running and not clock.expired:
+        tries = 0
+        while relaxed.cost <= self.running and tries < MOST_TRIES and not clock.expired:
             better = self.integers(1, relaxed, clock, start)
             if better is None or (start is not None and self.value(1, better) >= self.value(1, start)):
-                break
+                if start is None:
+                    break
+                tries += 1
+                more = self.random.uniform(0.0, VARIATION, len(relaxed.prices))
+                # Another way to the same optimum finds other contents.
+                self.relax(
+                    1,
+                    clock.share(SHARE_OF_VARIATION),
+                    self.running + 1,
+                    {},
+                    np.round(relaxed.prices + more, PRICE_DIGITS),
+                )
+                continue
             start = better
             # Branching finds contents that a better solution may use.
             if self.tree(relaxed, self.value(1, start), clock):
