@@ -49,7 +49,7 @@ runs="$CLUSTER/runs/$name"
 case $all in
   *--dry-run=server*) [ ! -e "$CLUSTER/refuse" ] ;;
   "get nodes "*) echo ;;
-  *" auth can-i "*) ;;
+  "cordon "* | "uncordon "* | *" auth can-i "*) ;;
   *" get pods -l "*) [ ! -e "$runs" ] || cat "$runs" ;;
   *" get jobs.batch -l "*) name=${all#*jobset-name=}; echo "job.batch/${name%%,*}-workers-0" ;;
   *" -o go-template="*) echo "app=${words[4]}," ;;

@@ -203,7 +203,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return violations or [*self._overuse(plan), *self._too_many_moves(plan), *self._wrong_moves(plan)]
 
     def _wrong_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
-        """Yield the moves that are not allowed where servers are freed."""
+        """Yield tasks on servers that are drained, and moves that are not allowed where servers are freed."""
+        for entry in plan:
+            for server in self.instance.drained.intersection(entry.used_servers):
+                yield Violation("drain", f"job {entry.job!r} is on {server!r}, which is to be empty")
         aim = self.instance.free
         if aim is None:
             return

@@ -21,7 +21,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ...instances.common.errors import TooLargeError
+from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
@@ -174,6 +174,17 @@ class WithFixedJobs(ConsolidationFormulation):
 
         None if neither is the case.
         """
+        on_drained: dict[str, list[str]] = defaultdict(list)
+        for job, entry in self.fixed.items():
+            for server in self.instance.drained.intersection(entry.used_servers):
+                on_drained[server].append(job)
+        if on_drained:
+            reasons = [
+                f"server {server!r} is to be empty, and jobs stay there: {some(jobs)}"
+                for server, jobs in on_drained.items()
+            ]
+            remedy = "let these jobs move: without --running stay, --pin, or movable: false"
+            return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
         for name, demand in _fixed_demand(self.instance, self.fixed).items():
             free = self.servers[name].available
@@ -357,7 +368,7 @@ STAYING_KEY, LEADING_KEY = "staying", "leading"
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
     """Return the formulation of an instance, with the presolve for fixed or running jobs if it applies."""
     formulation = formulation_with_fixed_jobs(instance)
-    without_parts = "migrations" not in instance.objectives or instance.keeps_running
+    without_parts = "migrations" not in instance.objectives or instance.has_aim
     if type(formulation) is not ConsolidationFormulation or without_parts:
         return formulation
     return formulation if without_moves(formulation) is None else WithRunningJobs(instance)
@@ -370,7 +381,7 @@ def without_moves(formulation: ConsolidationFormulation) -> ConsolidationInstanc
     """
     staying = formulation.instance.model_copy(update={"running": "stay"})
     cells = sum(len(job.task_groups) for job in staying.jobs) * len(formulation.servers)
-    return staying if cells >= MIN_CELLS and staying.staying and not staying.keeps_running else None
+    return staying if cells >= MIN_CELLS and staying.staying and not staying.has_aim else None
 
 
 class WithRunningJobs(ConsolidationFormulation):

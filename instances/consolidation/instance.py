@@ -86,6 +86,14 @@ class Server(Checked):
                 what = f"is {amount:g}, more than the capacity {self.capacity.get(name, 0.0):g}"
                 yield f"free.{name}", what
 
+    def emptied(self) -> Server:
+        """Return the server without room for any task, as if all of it were taken."""
+        devices = {
+            name: each.model_copy(update={"taken": None}) for name, each in (self.devices or {}).items()
+        }
+        none = dict.fromkeys((*self.capacity, *devices), 0.0)
+        return self.model_copy(update={"free": none, "devices": devices or None})
+
     @property
     def available(self) -> dict[str, float]:
         """The amount of each resource that a plan may use."""
@@ -122,6 +130,12 @@ OBJECTIVES: tuple[ObjectiveName, ...] = ("value", "spread", "servers")
 """Objectives of an instance that gives none."""
 ON_TIES: tuple[ObjectiveName, ...] = ("stops", "migrations")
 """They follow where jobs run, so that none is stopped or moved on a tie."""
+
+
+Patterns = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
+"""Shell patterns of names."""
+AIMS = ("free", "seat", "drain", "stop")
+"""Fields that say what a plan is to reach, and what it must not do for that."""
 
 
 class Release(Checked):
@@ -196,8 +210,13 @@ class ConsolidationInstance(Instance):
     free
         What the objective `free` empties. Objectives without that are replaced by `free`, `migrations`.
     seat
-        Jobs whose names match one of these shell patterns have to start, and no running job is stopped.
-        Where nothing is to be freed, `migrations` becomes the first objective.
+        Jobs whose names match one of these shell patterns have to start. Objectives as for `drain`.
+    drain
+        Servers of which the name, or the rack, matches one of these shell patterns hold no task of a listed
+        job. Where nothing is to be freed, `stops` and `migrations` become the first objectives.
+    stop
+        Where given, or where servers are freed or drained, or jobs are seated: no job that runs is stopped,
+        but for those whose names match one of these shell patterns.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -211,6 +230,8 @@ class ConsolidationInstance(Instance):
         "restart_cost_h",
         "free",
         "seat",
+        "drain",
+        "stop",
     )
 
     kind: Literal["consolidation"] = "consolidation"
@@ -224,7 +245,9 @@ class ConsolidationInstance(Instance):
     max_moves: Count | None = None
     restart_cost_h: NonNegative | None = None
     free: Release | None = None
-    seat: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)] | None = None
+    seat: Patterns | None = None
+    drain: Patterns | None = None
+    stop: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
     jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
@@ -242,9 +265,9 @@ class ConsolidationInstance(Instance):
             names = given if isinstance(given, (list, tuple)) else ()
             if data.get("free") is not None and "free" not in names:
                 data = {**data, "objectives": ["free", "migrations"]}
-            elif data.get("seat") is not None and "free" not in names:
-                others = [name for name in names if name != "migrations"]
-                data = {**data, "objectives": ["migrations", *others]}
+            elif "free" not in names and (data.get("seat") is not None or data.get("drain") is not None):
+                first = ON_TIES if data.get("stop") else ON_TIES[1:]
+                data = {**data, "objectives": [*first, *(name for name in names if name not in ON_TIES)]}
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
 
     @model_validator(mode="after")
@@ -343,12 +366,26 @@ class ConsolidationInstance(Instance):
     @cached_property
     def expanded_servers(self) -> tuple[Server, ...]:
         """Every single server, with rows that have a `count` expanded."""
-        if all(server.count is None for server in self.servers):
+        if not self.drain and all(server.count is None for server in self.servers):
             return self.servers
         listed = (server for server in self.servers for _ in range(server.count or 1))
-        return tuple(
+        single = (
             server if server.count is None else server.model_copy(update={"name": name, "count": None})
             for server, name in zip(listed, self._every_name(), strict=True)
+        )
+        return tuple(server.emptied() if server.name in self.drained else server for server in single)
+
+    @cached_property
+    def drained(self) -> frozenset[str]:
+        """The names of the servers that are to be empty."""
+        if not self.drain:
+            return frozenset()
+        listed = (server for server in self.servers for _ in range(server.count or 1))
+        return frozenset(
+            name
+            for server, name in zip(listed, self._every_name(), strict=True)
+            for pattern in self.drain
+            if any(fnmatchcase(text, pattern) for text in (name, server.name, server.rack or name))
         )
 
     @cached_property
@@ -371,7 +408,7 @@ class ConsolidationInstance(Instance):
     def chosen(self) -> dict[str, Any]:
         """Return the document fields that options of `solve` can set; aims only where they are set."""
         fields = super().chosen()
-        return {k: value for k, value in fields.items() if k not in ("free", "seat") or value is not None}
+        return {name: value for name, value in fields.items() if name not in AIMS or value is not None}
 
     @cached_property
     def moves_count(self) -> bool:
@@ -381,14 +418,17 @@ class ConsolidationInstance(Instance):
         return counted or charged or self.max_moves is not None
 
     @property
-    def keeps_running(self) -> bool:
-        """Whether no running job is stopped, because servers are freed or jobs are seated."""
-        return self.free is not None or self.seat is not None
+    def has_aim(self) -> bool:
+        """Whether servers are freed or drained, or jobs are seated, for which jobs may have to move."""
+        return self.free is not None or self.seat is not None or self.drain is not None
 
     def requires(self, job: PlacementJob) -> bool:
-        """Return whether every plan places a job: it says so, is seated, or runs while none is stopped."""
-        seated = any(fnmatchcase(job.name, pattern) for pattern in self.seat or ())
-        return job.must_place or seated or (self.keeps_running and self.runs(job))
+        """Return whether every plan places a job: it says so, is seated, or runs and must not be stopped."""
+        if job.must_place or any(fnmatchcase(job.name, pattern) for pattern in self.seat or ()):
+            return True
+        if not self.runs(job) or not (self.has_aim or self.stop is not None):
+            return False
+        return not any(fnmatchcase(job.name, pattern) for pattern in self.stop or ())
 
     def runs(self, job: PlacementJob) -> bool:
         """Return whether a job runs with all its tasks."""

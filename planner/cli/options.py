@@ -83,22 +83,49 @@ class MoveOptions:
             rich_help_panel=PANEL,
         ),
     ] = None
+    drain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="never|allowed|PATTERN",
+            help="Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
     device_moves: DeviceMoves = False
 
     def check_patterns(self, instance: Any) -> None:
-        """Raise an error for a `--pin` or `--seat` pattern that matches no job: it is a typing error.
+        """Raise an error for a pattern that matches no job, or no server: it is a typing error.
 
         Raises
         ------
         OptionError
             Naming the first such pattern.
         """
-        patterns = [("pin", text) for text in self.pin or ()] + [("seat", text) for text in self.seat or ()]
+        patterns = {"pin": self.pin, "seat": self.seat, "stop": self._stopped()}
         # A large table makes its jobs one by one, when somebody asks for them.
-        names = [job.name for job in instance.jobs] if patterns else []
-        for option, pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise OptionError(f"--{option} {pattern!r} matches no job; there are: {some(names, NAMED)}")
+        names = [job.name for job in instance.jobs] if any(patterns.values()) else []
+        servers = [server.name for server in instance.expanded_servers] if self.drain else []
+        racks = [*dict.fromkeys(s.rack for s in instance.servers if s.rack)] if self.drain else []
+        choices = [("job", option, names) for option in patterns]
+        for noun, option, known in [*choices, ("server and no rack", "drain", [*servers, *racks])]:
+            for pattern in patterns.get(option, self.drain) or ():
+                if not any(fnmatchcase(name, pattern) for name in known):
+                    there = some(known, NAMED)
+                    raise OptionError(f"--{option} {pattern!r} matches no {noun}; there are: {there}")
+
+    def _stopped(self) -> list[str]:
+        """Return the patterns of the jobs that may be stopped."""
+        if "never" in (self.stop or ()) and len(self.stop or ()) > 1:
+            raise OptionError("--stop never stands alone; leave it out, or what may be stopped")
+        return ["*" if text == "allowed" else text for text in self.stop or () if text != "never"]
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of instance documents that the options set."""
@@ -109,6 +136,8 @@ class MoveOptions:
             "restart_cost_h": self.restart_cost,
             "device_moves": self.device_moves or None,
             "seat": self.seat or None,
+            "drain": self.drain or None,
+            "stop": None if self.stop is None else self._stopped(),
             "free": None if self.free is None else {"count": self.free, "per": self.per},
         }
         return {name: value for name, value in fields.items() if value is not None}

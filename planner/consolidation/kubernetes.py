@@ -19,7 +19,7 @@ from ...instances.common.errors import one_line
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob, Workload
 from ...instances.files.reading import fail
-from .migration_steps import Step, action_in, shell_functions, steps
+from .migration_steps import Step, action_in, drain_lines, reopen_lines, shell_functions, steps
 from .plan import KUBERNETES_NODE, check_nodes, devices_text, running_tasks, to_carry_out, total
 
 TEMPLATE = "spec.template.spec"
@@ -139,7 +139,8 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     units, left = _units(instance, entries)
     for entry in entries:
         check_nodes(entry.job, entry.used_servers, *KUBERNETES_NODE)
-    forward = list(_forward(units, steps(instance, entries)))
+    check_nodes("drain", instance.drained, *KUBERNETES_NODE)
+    forward = [*drain_lines(instance), *_forward(units, steps(instance, entries), len(instance.drained))]
     name = f"plan-{instance.sha256()[:12]}"
     yield "#!/usr/bin/env bash"
     yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(instance.name)}."
@@ -150,7 +151,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield from shell_functions("kubernetes")
     yield from _function("checks", _checks(instance, units.values()))
     yield from _function("steps", forward)
-    yield from _function("back", _back(instance, units.values()))
+    yield from _function("back", [*reopen_lines(instance), *_back(instance, units.values())])
     yield from MAIN.splitlines()
 
 
@@ -260,12 +261,16 @@ def _changed(units: Iterable[ManagedObject]) -> list[ManagedObject]:
     return [unit for unit in _distinct(units) if unit.held]
 
 
-def _forward(units: Mapping[str, ManagedObject], order: Sequence[Step]) -> Iterator[str]:
+def _forward(units: Mapping[str, ManagedObject], order: Sequence[Step], number: int) -> Iterator[str]:
     """Yield the shell calls of the migration steps.
 
     An object is held with the first of its jobs, and placed with the last.
+
+    Parameters
+    ----------
+    number
+        Number of the step before.
     """
-    number = 0
     for step in order:
         unit = units.get(step.job)
         alone = unit is not None and (unit.actions != {"keep"} or len(unit.jobs) == 1)

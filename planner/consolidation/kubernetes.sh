@@ -79,6 +79,21 @@ was() { # KIND NAMESPACE NAME JSONPATH
   [ ! -e "$saved/$1.$2.$3" ] || kubectl patch --local -f "$saved/$1.$2.$3" --type=merge -p '{}' -o "jsonpath={$4}"
 }
 
+# A server takes no more pods; on the way back it does, unless it took none before.
+drain() { # SERVER
+  [ "$step" -ge "$from" ] || return 0
+  if [ "$mode" != print ]; then
+    [ "$(kubectl get nodes "$1" -o 'jsonpath={.spec.unschedulable}')" != true ] || return 0
+    mkdir -p "$saved"
+    : > "$saved/drained.$1"
+  fi
+  change cordon "$1"
+}
+
+reopen() { # SERVER
+  [ ! -e "$saved/drained.$1" ] || change uncordon "$1"
+}
+
 # The pods of an object end, and no new ones start.
 hold() { # KIND NAMESPACE NAME
   if skipped "$@"; then return; fi

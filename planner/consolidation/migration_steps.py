@@ -88,6 +88,18 @@ def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> l
     return ordered + [Step("release", entry.job) for entry in (*stopped, *waiting)]
 
 
+def drain_lines(instance: ConsolidationInstance) -> Iterator[str]:
+    """Yield the first steps of a script: the servers to be drained take no more tasks."""
+    for number, server in enumerate(sorted(instance.drained), start=1):
+        yield f"step {number} 'drain {server}: it takes no more tasks'"
+        yield f"drain {server}"
+
+
+def reopen_lines(instance: ConsolidationInstance) -> Iterator[str]:
+    """Yield the first steps of the way back: the servers that were drained take tasks again."""
+    yield from (f"reopen {server}" for server in sorted(instance.drained))
+
+
 class _ClusterState:
     """The placement of jobs on servers at one point of the migration.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from ...formulations.consolidation.plan import JobPlacement, Placement
@@ -20,7 +21,7 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
 from ...instances.files.reading import fail
 from ..output import some_lines
-from .migration_steps import Step, action_in, shell_functions, steps, tasks_now
+from .migration_steps import Step, action_in, drain_lines, reopen_lines, shell_functions, steps, tasks_now
 from .plan import check_nodes, partitions
 
 GPU = "gpu"
@@ -198,6 +199,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     ids = _ids(instance)
     jobs = {job.name: job for job in instance.jobs}
     now = {name: tasks_now(job) for name, job in jobs.items()}
+    check_nodes("drain", instance.drained, NODE, NODE_IS)
     for entry in entries:
         places = [*now[entry.job].values(), *entry.tasks.values()]
         check_nodes(entry.job, {server for placed in places for server in placed}, NODE, NODE_IS)
@@ -215,8 +217,9 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield f"saved=${{SAVED:-{name}.saved}}"
     yield from shell_functions("slurm")
     yield from _function("check_all", _checks(taken, ids, now))
-    yield from _function("take_steps", _forward(taken, ids))
-    yield from _function("go_back", _back(taken, ids, entries, now))
+    first = len(instance.drained)
+    yield from _function("take_steps", chain(drain_lines(instance), _forward(taken, ids, first)))
+    yield from _function("go_back", chain(reopen_lines(instance), _back(taken, ids, entries, now)))
     yield from MAIN.strip("\n").split("\n")
 
 
@@ -298,8 +301,8 @@ WORDS = {
 }
 
 
-def _forward(taken: Sequence[Step], ids: Mapping[str, str]) -> Iterator[str]:
-    for number, step in enumerate(taken, start=1):
+def _forward(taken: Sequence[Step], ids: Mapping[str, str], first: int) -> Iterator[str]:
+    for number, step in enumerate(taken, start=first + 1):
         nodes = _node_list(step.tasks)
         text = WORDS[step.do].format(job=one_line(step.job), nodes=nodes)
         if step.early:

@@ -50,7 +50,7 @@ check_nodes() { # NODE,NODE...
   local node state
   [ "$mode" != print ] || return 0
   for node in ${1//,/ }; do
-    state=$(sinfo --noheader --Node --nodes="$node" --format=%T | head -n 1)
+    state=$(state_of "$node")
     case $state in
       idle | mixed | allocated | completing | planned) ;;
       *) fail "step $step: node $node is '${state:-unknown}' and takes no jobs; nothing was done in this step" ;;
@@ -94,6 +94,24 @@ restore() { # JOB
   [ ! -e "$saved/$1.number" ] || words+=(NumNodes="$(cat "$saved/$1.number")")
   [ "$(field "$1" admin_comment)" != "$MARK" ] || words+=(AdminComment=)
   change update "${words[@]}"
+}
+
+state_of() { # NODE
+  sinfo --noheader --Node --nodes="$1" --format=%T | head -n 1
+}
+
+# A node takes no more jobs, unless it takes none already.
+drain() { # NODE
+  if skipped; then return; fi
+  if [ "$mode" != print ]; then
+    case $(state_of "$1") in drain*) return ;; esac
+  fi
+  change update NodeName="$1" State=DRAIN Reason="$MARK"
+}
+
+# The way back: a node that a plan has drained takes jobs again.
+reopen() { # NODE
+  [ "$(sinfo --noheader --Node --nodes="$1" --format=%E | head -n 1)" != "$MARK" ] || change update NodeName="$1" State=RESUME
 }
 
 # A job that waits must not start by itself.

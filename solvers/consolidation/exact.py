@@ -32,6 +32,7 @@ from ...formulations.consolidation.formulation import (
 from ...formulations.consolidation.plan import JobPlacement
 from ...formulations.consolidation.presolve import WithFixedJobs
 from ...instances.common.errors import TooLargeError, some
+from ...instances.consolidation.job import PlacementJob
 from ..backends import BACKENDS
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
@@ -125,7 +126,7 @@ def certified_goals(
         if name not in PRICED:
             continue
         # Where no job may be stopped, prices of tasks bound the moves more tightly.
-        by_tasks = name == "migrations" and formulation.instance.keeps_running
+        by_tasks = name == "migrations" and formulation.instance.has_aim and not formulation.instance.stop
         if name not in goals and not by_tasks and not clock.expired:
             relaxed = program.relax(name)
             if relaxed.prices is not None:
@@ -183,7 +184,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         run = _Run(formulation, options, clock, progress)
         if formulation.instance.free is not None:
             return run.free_servers()
-        if formulation.instance.seat is not None:
+        if formulation.instance.has_aim:
             run.seat_jobs()
         else:
             run.settle()
@@ -611,7 +612,7 @@ def diagnose(
     instance = formulation.instance
     must = [job for job in instance.jobs if instance.requires(job)]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
-    changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None}
+    changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None, "stop": ("*",)}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))
     plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
     if plan is None:
@@ -623,7 +624,19 @@ def diagnose(
         f"{len(must) - len(left_out)} of the {len(must)} jobs that must be placed were found to fit together"
     ]
     reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MAX_NAMED_JOBS]]
-    more = f" and {len(left_out) - MAX_NAMED_JOBS} more" if len(left_out) > MAX_NAMED_JOBS else ""
-    names = ", ".join(repr(entry.job) for entry in left_out[:MAX_NAMED_JOBS])
-    remedy = f"set must_place: false on {names}{more}, or free room for them"
-    return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
+    blocking = [job for job in must if job.name in {entry.job for entry in left_out}]
+    running = [job for job in blocking if instance.runs(job) and not job.must_place]
+    others = [job for job in blocking if job not in running]
+    remedies = []
+    if running:
+        worth = math.fsum(job.worth for job in running)
+        remedies.append(f"--stop {_named(running)}: what is stopped then is worth {worth:g}")
+    if others:
+        remedies.append(f"set must_place: false on {_named(others)}, or free room for them")
+    return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
+
+
+def _named(jobs: Sequence[PlacementJob]) -> str:
+    """Return the names of the first jobs, and how many more there are."""
+    more = f" and {len(jobs) - MAX_NAMED_JOBS} more" if len(jobs) > MAX_NAMED_JOBS else ""
+    return ", ".join(repr(job.name) for job in jobs[:MAX_NAMED_JOBS]) + more

@@ -356,7 +356,7 @@ def prices_of_plan(
     formulation: ConsolidationFormulation, plan: Sequence[JobPlacement] | None, clock: Clock
 ) -> list[dict[str, Any]]:
     """Return the prices for a plan of any method; none where jobs that run may be stopped."""
-    if plan is None or not formulation.instance.keeps_running or formulation.violations(plan):
+    if plan is None or not formulation.instance.has_aim or formulation.violations(plan):
         return []
     program, values = MoveProgram(formulation, SolveOptions()), formulation.evaluate(plan)
     if not program.tasks.shapes:
@@ -375,7 +375,7 @@ def plan_moves(progress: Progress, options: SolveOptions, clock: Clock) -> None:
     formulation = progress.formulation
     program = MoveProgram(formulation, options)
     most, known = program.wanted, dict[int, PricedTasks]()
-    if not program.tasks.shapes or not (most or program.tasks.starting.total()):
+    if not program.tasks.shapes or not (most or program.tasks.starting.total() or formulation.instance.drain):
         return
     values, known[1] = program.fewest_moves(clock.share(SHARE_OF_WANTED) if most else clock)
     if values is None and most:

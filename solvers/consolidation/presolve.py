@@ -46,7 +46,9 @@ def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> S
 
 def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
     """Return whether all tasks of a job run now, on eligible servers, and as its spread rule allows."""
-    if not (formulation.instance.runs(job) and formulation.can_stay(job)):
+    instance = formulation.instance
+    drained = any(server in instance.drained for group in job.task_groups for server in group.current)
+    if drained or not (instance.runs(job) and formulation.can_stay(job)):
         return False
     fewest = formulation.fewest(job)
     required = formulation.instance.spread_of(job) == "required"
@@ -79,7 +81,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
         """Solve; a plan that moves too many jobs, or is worse, or none, is replaced by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
-        limited = instance.max_moves is not None or instance.keeps_running
+        limited = instance.max_moves is not None or instance.has_aim
         if outcome.infeasible or not (limited or formulation.restarts):
             return outcome
         plan = outcome.plan

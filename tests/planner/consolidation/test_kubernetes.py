@@ -161,6 +161,24 @@ def test_a_plan_is_carried_out(tmp_path: Path) -> None:
     assert not list((tmp_path / "suspended").iterdir())
 
 
+def test_a_server_is_emptied_and_takes_no_more_pods(tmp_path: Path) -> None:
+    """It is cordoned before anything moves; on the way back it takes pods again before they return."""
+    instance = cluster_of(owned("x", JOB, current={"a": 2}), names="ab").replace(drain=["a"])
+    entries = plan(instance, {"x": {"b": 2}})
+    cluster, text = fake(tmp_path, instance, entries), script(instance, entries)
+    done = cluster.bash(text, "run")
+    assert done.returncode == 0, done.stderr
+    assert cluster.runs() == {"x": ["b", "b"]}
+    said = [line for line in done.stderr.splitlines() if line.startswith("==")]
+    assert said[0] == "== 1. drain a: it takes no more tasks"
+    (tmp_path / "planned" / "x").write_text("a\na\n", encoding="utf-8")
+    back = cluster.bash(text, "back")
+    assert back.returncode == 0, back.stderr
+    assert cluster.runs() == {"x": ["a", "a"]}
+    changes = [words for words in cluster.commands() if words[0] in ("cordon", "uncordon")]
+    assert changes == [["cordon", "a"], ["uncordon", "a"]]
+
+
 def test_what_is_no_number_of_a_step_changes_nothing(tmp_path: Path) -> None:
     """Else the checks would be passed over."""
     cluster = fake(tmp_path, SWAP, SWAPPED)

@@ -35,9 +35,9 @@ def _empty(cluster: SlurmCluster) -> Iterator[None]:
 class Planned:
     """The plan for what a cluster lists now, and its script."""
 
-    def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
+    def __init__(self, cluster: SlurmCluster, folder: Path, **fields: object) -> None:
         self.cluster, self.folder = cluster, folder
-        made = import_slurm(*cluster.export(folder))
+        made = import_slurm(*cluster.export(folder)).replace(**fields)
         assert isinstance(made, ConsolidationInstance)
         self.instance = made
         result = clusterplan.solve(made)
@@ -114,6 +114,27 @@ def test_moves_make_room_for_a_job_on_two_nodes(cluster: SlurmCluster, tmp_path:
     cluster.wait_until({job: f"RUNNING {node}" for job, node in zip(small, ("n1", "n2", "n3"), strict=True)})
     assert cluster.state(wide).strip() == "PENDING"
     assert cluster.jobs()[wide]["required_nodes"] == ""
+
+
+def test_a_node_is_emptied_and_takes_no_more_jobs(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """The job that waits does not take its place; the way back leads back."""
+    small = one_gpu_on_each(cluster)
+    wide = cluster.submit("wide", "--nodes=3", "--gres=gpu:a100:4", "--partition=main")
+    cluster.wait_for_reason(wide, "Resources")
+    plan = Planned(cluster, tmp_path, drain=["n1"])
+    assert [plan.actions()[str(job)] for job in (*small, wide)] == ["move", "keep", "keep", "wait"]
+    assert "State=DRAIN" in plan.script("print")[1]
+    said = plan.run()
+    assert "drain n1: it takes no more tasks" in said
+    assert plan.differences() == []
+    assert (
+        cluster.run("sinfo", "--noheader", "--nodes=n1", "--Node", "--format=%T %E").split("\n")[0]
+        == "drained clusterplan"
+    )
+    code, said = plan.script("back")
+    assert code == 0, said
+    cluster.wait_until({job: f"RUNNING {node}" for job, node in zip(small, ("n1", "n2", "n3"), strict=True)})
+    assert cluster.run("sinfo", "--noheader", "--nodes=n1", "--Node", "--format=%T").split("\n")[0] == "mixed"
 
 
 def test_after_a_plan_another_may_move_the_same_jobs(cluster: SlurmCluster, tmp_path: Path) -> None:

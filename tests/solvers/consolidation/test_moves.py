@@ -82,6 +82,15 @@ def seated(draw: random.Random) -> ConsolidationInstance:
     return ConsolidationInstance.model_validate({**made(draw).document(), **aims})
 
 
+def drained(draw: random.Random) -> ConsolidationInstance:
+    """Return such an instance of which some servers are to be empty; some jobs may be stopped."""
+    stop = draw.choice([None, None, [], ["*"], ["j[02]"]])
+    aims = {"drain": draw.choice([["s0"], ["s[01]"], ["s1", "s9"]]), "stop": stop, "max_moves": None}
+    if draw.random() < 0.3:
+        aims["restart_cost_h"] = None
+    return ConsolidationInstance.model_validate({**made(draw).document(), **aims})
+
+
 def agree(instance: ConsolidationInstance, seed: int) -> str:
     """Check every method on one instance against brute force; return the status."""
     truth = clusterplan.solve(instance, "brute-force", OPTIONS)
@@ -120,6 +129,83 @@ def test_jobs_are_seated_with_as_few_moves_as_by_brute_force() -> None:
 def test_hundreds_of_jobs_are_seated_with_as_few_moves_as_by_brute_force(hundred: int) -> None:
     for seed in range(100 * (hundred + 1), 100 * (hundred + 2)):
         agree(seated(random.Random(seed)), seed)
+
+
+@pytest.mark.parametrize("numbers", [range(12), pytest.param(range(12, 400), marks=pytest.mark.slow)])
+def test_servers_are_drained_with_as_few_stops_and_moves_as_by_brute_force(numbers: range) -> None:
+    """No certified bound is beyond the optimum, and whether servers cannot be emptied is proven."""
+    statuses = set()
+    for seed in numbers:
+        instance = drained(random.Random(seed))
+        statuses.add(agree(instance, seed))
+        truth = clusterplan.solve(instance, "brute-force", OPTIONS)
+        for ours in clusterplan.solve(instance, "exact", OPTIONS).objectives:
+            best = next(record.value for record in truth.objectives if record.name == ours.name)
+            if ours.certified_bound is not None and best is not None:
+                beyond = ours.certified_bound - best
+                assert (beyond if ours.sense == "min" else -beyond) <= 1e-9, seed
+    assert statuses == {"optimal", "infeasible"}
+
+
+def test_a_drained_server_is_empty_and_its_jobs_move_unless_they_may_be_stopped() -> None:
+    waits = clusterplan.solve(two(drain=["a"]), "exact", OPTIONS)
+    assert [record.name for record in waits.objectives] == ["migrations", "value", "spread", "servers"]
+    assert {entry.job: entry.servers for entry in waits.plan or ()} == {
+        "x": {"b": 1},
+        "y": {"b": 1},
+        "waits": {},
+    }
+    full = two(
+        drain=["a"],
+        jobs=[{"name": n, "tasks": 4, "current": {n: 4}, "task_demand": {"gpu": 1}} for n in "ab"],
+    )
+    none = clusterplan.solve(full, "exact", OPTIONS)
+    assert none.status == "infeasible"
+    assert none.diagnosis is not None
+    assert none.diagnosis.remedies[0].startswith("--stop '")
+    stopped = clusterplan.solve(full.replace(stop=["*"]), "exact", OPTIONS)
+    assert [(r.name, r.value, r.certified_bound) for r in stopped.objectives[:2]] == [
+        ("stops", 1, 1),
+        ("migrations", 4, 4),
+    ]
+
+
+def test_a_pinned_job_keeps_its_server_from_being_drained_and_is_named() -> None:
+    none = clusterplan.solve(two(drain=["a"], pinned=["x"]), "exact", OPTIONS)
+    assert none.status == "infeasible"
+    assert none.diagnosis is not None
+    assert none.diagnosis.reasons == ("server 'a' is to be empty, and jobs stay there: x",)
+
+
+def test_drained_are_the_servers_of_a_rack_of_a_row_and_single_ones() -> None:
+    servers = [
+        {"name": "a", "count": 2, "capacity": {"gpu": 4}, "rack": "left"},
+        {"name": "b", "count": 2, "capacity": {"gpu": 4}, "devices": {"ssd": {"count": 1}}},
+    ]
+    jobs = [{"name": "x", "tasks": 1, "task_demand": {}, "current": {"a-0": 1}}]
+    for patterns, empty in (
+        (["left"], {"a-0", "a-1"}),
+        (["b"], {"b-0", "b-1"}),
+        (["a-1", "b-0"], {"a-1", "b-0"}),
+    ):
+        instance = two(servers=servers, jobs=jobs, drain=patterns)
+        assert instance.drained == empty
+        room = {server.name: any(server.available.values()) for server in instance.expanded_servers}
+        assert {name for name, is_left in room.items() if not is_left} == empty
+    x = JobPlacement(job="x", servers={"a-0": 1})
+    assert [
+        v.constraint for v in formulate(two(servers=servers, jobs=jobs, drain=["left"])).violations([x])
+    ] == ["drain"]
+
+
+def test_of_equally_good_plans_one_that_stops_and_moves_nothing_is_chosen() -> None:
+    """Also where the document names no objectives: two jobs of the same value, and room for one."""
+    jobs = [{"name": n, "tasks": 1, "task_demand": {"gpu": 4}} for n in ("new", "old", "other")]
+    jobs[1]["current"], jobs[2]["current"] = {"a": 1}, {"b": 1}
+    for method in ("exact", "cp-sat", "milp:highs"):
+        found = clusterplan.solve(two(jobs=jobs), method, OPTIONS)
+        assert [record.name for record in found.objectives][-2:] == ["stops", "migrations"]
+        assert [record.value for record in found.objectives][-2:] == [0, 0]
 
 
 def two(**more: Any) -> ConsolidationInstance:
