@@ -116,6 +116,13 @@ class Server(Checked):
         return states_by_name
 
 
+def emptied_server(server: dict[str, Any]) -> dict[str, Any]:
+    """Return a server of a document without room for any task, as `Server.emptied` does."""
+    devices = {name: {**each, "taken": None} for name, each in server.get("devices", {}).items()}
+    free = dict.fromkeys((*server["capacity"], *devices), 0.0)
+    return {**server, "free": free, **({"devices": devices} if devices else {})}
+
+
 def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator[Complaint]:
     if devices.taken is not None:
         yield f"free.{name}", "is set beside what is taken of these devices; give one of both"
@@ -216,7 +223,7 @@ class ConsolidationInstance(Instance):
         job. Where nothing is to be freed, `stops` and `migrations` become the first objectives.
     stop
         Where given, or where servers are freed or drained, or jobs are seated: no job that runs is stopped,
-        but for those whose names match one of these shell patterns.
+        but for those whose names match one of these shell patterns, even where they must be placed.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -271,11 +278,21 @@ class ConsolidationInstance(Instance):
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
 
     @model_validator(mode="after")
-    def _default_objectives(self) -> Self:
+    def _fill_in(self) -> Self:
         if not self.objectives:
             last = ON_TIES if any(job.is_running for job in self.jobs) else ()
             object.__setattr__(self, "objectives", (*OBJECTIVES, *last))
+        if self.stop:
+            jobs = (
+                job.model_copy(update={"must_place": job.must_place and not self._may_stop(job)})
+                for job in self.jobs
+            )
+            object.__setattr__(self, "jobs", tuple(jobs))
         return self
+
+    def _may_stop(self, job: PlacementJob) -> bool:
+        """Return whether a job runs and its name matches a pattern of those that may be stopped."""
+        return job.is_running and any(fnmatchcase(job.name, pattern) for pattern in self.stop or ())
 
     def _complaints(self) -> Iterator[Complaint]:
         twice = "{value!r} is listed twice; each objective stands once"
@@ -426,9 +443,8 @@ class ConsolidationInstance(Instance):
         """Return whether every plan places a job: it says so, is seated, or runs and must not be stopped."""
         if job.must_place or any(fnmatchcase(job.name, pattern) for pattern in self.seat or ()):
             return True
-        if not self.runs(job) or not (self.has_aim or self.stop is not None):
-            return False
-        return not any(fnmatchcase(job.name, pattern) for pattern in self.stop or ())
+        kept = self.has_aim or self.stop is not None
+        return kept and self.runs(job) and not self._may_stop(job)
 
     def runs(self, job: PlacementJob) -> bool:
         """Return whether a job runs with all its tasks."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.common.errors import OptionError
-from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.instance import ConsolidationInstance, emptied_server
 from ..changes import (
     Amount,
     Changes,
@@ -58,15 +58,10 @@ def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Rows]:
             continue
         # Servers of one row that are no longer alike get rows of their own.
         plain = {key: value for key, value in row.items() if key != "count"}
-        changed_rows += [{**(_drained(plain) if name in empty else plain), "name": name} for name in of_row]
+        changed_rows += [
+            {**(emptied_server(plain) if name in empty else plain), "name": name} for name in of_row
+        ]
     return {"servers": changed_rows}
-
-
-def _drained(server: dict[str, Any]) -> dict[str, Any]:
-    devices = server.get("devices", {})
-    free = dict.fromkeys((*server["capacity"], *devices), 0)
-    untaken = {name: {**each, "taken": None} for name, each in devices.items()}
-    return {**server, "free": free, **({"devices": untaken} if devices else {})}
 
 
 def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:

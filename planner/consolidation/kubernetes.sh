@@ -165,6 +165,12 @@ place() { # KIND NAMESPACE NAME "SERVER NUMBER,..." PATH=SERVER,...
   if skipped "$@"; then return; fi
   local kind=$1 namespace=$2 name=$3 wanted=$4 part there= end=$((SECONDS + TIMEOUT))
   shift 4
+  for part in $(sed 's/ [0-9]*//g; s/,/ /g' <<< "$wanted"); do
+    [ "$mode" = back ] && [ "$(kubectl get nodes "$part" -o 'jsonpath={.spec.unschedulable}')" = true ] || continue
+    echo "$namespace/$name cannot return to $part, which is cordoned: it waits" >&2
+    release "$kind" "$namespace" "$name" "${@%%=*}"
+    return
+  done
   if [ "$kind" = pods ]; then
     resume "$kind" "$namespace" "$name" "$(nested "${REQUIRED#affinity.}" "$(terms "${1#*=}")")"
   else

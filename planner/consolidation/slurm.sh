@@ -158,6 +158,16 @@ leave() { # JOB NODE,NODE...
 
 # The way back: a job that this script has stopped returns to the nodes where it ran.
 return_to() { # JOB NODE,NODE... NUMBER
+  local node
+  for node in ${2//,/ }; do
+    case $(state_of "$node") in
+      drain*)
+        echo "job $1 cannot return to $node, which is drained: it waits" >&2
+        let_wait "$1"
+        return
+        ;;
+    esac
+  done
   if [ "$(now "$1")" = PENDING ] && [ -e "$saved/$1" ]; then
     start_on "$@"
   fi

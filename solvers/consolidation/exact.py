@@ -625,7 +625,7 @@ def diagnose(
     ]
     reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MAX_NAMED_JOBS]]
     blocking = [job for job in must if job.name in {entry.job for entry in left_out}]
-    running = [job for job in blocking if instance.runs(job) and not job.must_place]
+    running = [job for job in blocking if instance.runs(job)]
     others = [job for job in blocking if job not in running]
     remedies = []
     if running:

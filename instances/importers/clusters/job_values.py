@@ -16,6 +16,10 @@ Running = Annotated[
     Literal["move", "stay"],
     Option("move: jobs that run are planned too and stay placed; stay: they keep what they have."),
 ]
+Drained = Annotated[
+    Literal["empty", "stay"],
+    Option("empty: jobs move off nodes that are being drained; stay: they keep what they have there."),
+]
 Spread = Annotated[
     Literal["required", "preferred", "free"],
     Option("How jobs of several tasks or pods may spread over servers."),

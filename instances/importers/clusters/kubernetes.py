@@ -68,6 +68,9 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
     if cluster.out:
         out = counted(len(cluster.out), "node is", "nodes are")
         yield f"{out} cordoned or not ready and left out: {some(cluster.out)}."
+    if cluster.emptied:
+        nodes = counted(len(cluster.emptied), "cordoned node")
+        yield f"To be empty: {nodes} (else --drained stay): {some(sorted(cluster.emptied))}."
     if cluster.short:
         have = counted(len(cluster.short), "node has", "nodes have")
         yield (

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...common.hardware import GIB
 from ...consolidation.devices import DeviceDemand
+from ...consolidation.instance import emptied_server
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .device_sharing import UnclearDemandError, fields_of
@@ -66,9 +67,39 @@ class Cluster:
         return [node for node in self.listed if node.ready and not self.is_cordoned(node)]
 
     def is_cordoned(self, node: Node) -> bool:
-        """Return whether a node is treated as cordoned: unschedulable, overcommitted, or with unknown use."""
+        """Return whether a node is treated as cordoned: unschedulable, overcommitted, or with unknown use.
+
+        Nodes that are emptied are not.
+        """
         unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
-        return bool(node.spec.unschedulable) or unread or node.name in self.short
+        cordoned = bool(node.spec.unschedulable) and node.name not in self.emptied
+        return cordoned or unread or node.name in self.short
+
+    @cached_property
+    def emptied(self) -> frozenset[str]:
+        """The names of the cordoned nodes on which pods run that the options let move."""
+        pods = (pod for job in self._leaving for pod in job.pods)
+        return frozenset(pod.node for pod in pods if pod.node and pod.node in self._unschedulable)
+
+    @cached_property
+    def _unschedulable(self) -> frozenset[str | None]:
+        """The names of the nodes that are ready and marked as unschedulable."""
+        return frozenset(node.name for node in self.listed if node.ready and node.spec.unschedulable)
+
+    @cached_property
+    def _leaving(self) -> list[PodJob]:
+        """The running jobs with pods on unschedulable nodes that may move, if the options let them."""
+        if self.options.drained == "stay" or self.options.running == "stay":
+            return []
+        keys = {key_of(pod) for pod in self._found if pod.node in self._unschedulable}
+        pods = [pod for pod in self._found if key_of(pod) in keys]
+        jobs = jobs_of(pods, self.models.label, self.models.of_node, lambda *_: frozenset(), {})
+        ready = {node.name for node in self.listed if node.ready}
+        return [
+            job
+            for job in jobs
+            if all(pod.node in ready for pod in job.pods) and why_it_stays(job, workload_of(job)) is None
+        ]
 
     @cached_property
     def short(self) -> frozenset[str]:
@@ -173,12 +204,15 @@ class Cluster:
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
         """The candidate pods: those that are planned, and those that keep their node and are not.
 
-        Pods on nodes that are cordoned but ready stay, and so do running pods of the same jobs. A job with an
-        unclear demand for devices is not planned.
+        Pods on nodes that are cordoned but ready stay, and so do running pods of the same jobs; of nodes that
+        are emptied only those that cannot move. A job with an unclear demand for devices is not planned.
         """
-        cordoned = {node.name for node in self.listed if node.ready and self.is_cordoned(node)}
+        cordoned = {
+            n.name for n in self.listed if n.ready and (self.is_cordoned(n) or n.name in self.emptied)
+        }
         unclear = {key_of(pod) for pod in self._found if id(pod) in self._asks[1]}
-        tied = {key_of(pod) for pod in self._found if pod.node in cordoned}
+        leaving = {key_of(pod) for job in self._leaving for pod in job.pods}
+        tied = {key_of(pod) for pod in self._found if pod.node in cordoned} - leaving
         both: tuple[list[Pod], list[Pod]] = ([], [])
         for pod in self._found:
             key = key_of(pod)
@@ -377,7 +411,7 @@ class ClusterDocument:
         }
         permits = self.restrictions.permits(node.name)
         nothing = dict.fromkeys(self.resources.values(), 0.0)
-        return {
+        server = {
             "name": node.name,
             "capacity": nothing | self._amounts(allocatable) | permits,
             "free": nothing | self._amounts(left) | permits,
@@ -385,6 +419,7 @@ class ClusterDocument:
             "gpu_model": self.cluster.models.of(node),
             **self._devices_of(node),
         }
+        return emptied_server(server) if node.name in self.cluster.emptied else server
 
     def _devices_of(self, node: Node) -> dict[str, Any]:
         if self.cluster.devices is None:

@@ -24,7 +24,7 @@ from ...common.errors import shown
 from ...common.fields import LARGEST, Flag, Many, ManyNamed, Name, Part, refuse
 from ..importer import ImportOptions, Option
 from .device_sharing import Mig
-from .job_values import Running, Spread, Value
+from .job_values import Drained, Running, Spread, Value
 
 Requests = dict[str, Fraction]
 """Kubernetes resource → amount in its base unit: cores, bytes or pieces."""
@@ -368,6 +368,7 @@ class KubernetesOptions(ImportOptions):
         Option("gpu: jobs that ask for a GPU; all: every job outside namespaces kube-….", option="--pods"),
     ] = "gpu"
     running: Running = "move"
+    drained: Drained = "empty"
     namespaces: Annotated[
         tuple[Name, ...], Option("Only the pods of this namespace; repeatable.", option="--namespace")
     ] = ()

@@ -109,11 +109,15 @@ def left_out_notes(cluster: Cluster) -> Iterator[str]:
         out = counted(len(cluster.out), "node takes", "nodes take")
         are = "is" if len(cluster.out) == 1 else "are"
         yield f"{out} no jobs in their state and {are} left out: {some(cluster.out)}."
+    if cluster.emptied:
+        nodes = counted(len(cluster.emptied), "drained node")
+        yield f"To be empty: {nodes} (else --drained stay): {some(sorted(cluster.emptied))}."
     if cluster.stranded:
         jobs = counted(len(cluster.stranded), "running job holds", "running jobs hold")
         does = "it stays where it is" if len(cluster.stranded) == 1 else "they stay where they are"
         names = some(next(jobs_of(record)).name for record in cluster.stranded)
-        yield f"{jobs} a node that is left out; {does}: {names}."
+        which = "left out or to be empty" if cluster.emptied else "left out"
+        yield f"{jobs} a node that is {which}; {does}: {names}."
     if cluster.unready:
         reasons: dict[str, list[str]] = {}
         for record in cluster.unready:

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
 from ...consolidation.devices import DeviceDemand
+from ...consolidation.instance import emptied_server
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice, numbered
 from .device_sharing import Mig, UnclearDemandError, fields_of
-from .job_values import Running, Spread, Value, worths
+from .job_values import Drained, Running, Spread, Value, worths
 from .slurm_jobs import (
     JobRecord,
     SlurmJob,
@@ -48,6 +49,7 @@ class SlurmOptions(ImportOptions):
         Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--jobs")
     ] = "gpu"
     running: Running = "move"
+    drained: Drained = "empty"
     partitions: Annotated[
         tuple[Name, ...], Option("Only nodes and jobs of this partition; repeatable.", option="--partition")
     ] = ()
@@ -86,10 +88,20 @@ class Cluster:
 
     @cached_property
     def nodes(self) -> list[SlurmNode]:
-        """The nodes that accept jobs."""
+        """The nodes that accept jobs, and those that are emptied."""
         unclear = self.unknown | (self.devices.out.keys() if self.devices is not None else set())
-        usable = (node for node in self.listed if node.usable and node.name not in unclear)
-        return [node for node in usable if self.in_partition(node.partitions)]
+        known = (node for node in self.listed if node.usable or node.name in self.emptied)
+        chosen = (node for node in known if node.name not in unclear)
+        return [node for node in chosen if self.in_partition(node.partitions)]
+
+    @cached_property
+    def emptied(self) -> frozenset[str]:
+        """The names of the drained nodes on which jobs run that may move, if the options let them."""
+        if self.options.drained == "stay" or self.options.running == "stay":
+            return frozenset()
+        moving = (record for record in self.chosen if is_running(record) and not why_it_stays(record))
+        held = {name for record in moving for name in record.nodes}
+        return frozenset(node.name for node in self.listed if node.drained and node.name in held)
 
     @cached_property
     def unknown(self) -> frozenset[str]:
@@ -100,7 +112,7 @@ class Cluster:
     @cached_property
     def out(self) -> list[str]:
         """The names of the nodes that accept no jobs in their Slurm state."""
-        return [node.name for node in self.listed if not node.usable]
+        return [node.name for node in self.listed if not node.usable and node.name not in self.emptied]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -118,8 +130,16 @@ class Cluster:
 
     @cached_property
     def stranded(self) -> list[JobRecord]:
-        """The running jobs with a node that is not planned; they keep their nodes and are not planned."""
-        return [r for r in self.chosen if is_running(r) and not self.names.issuperset(r.nodes)]
+        """The running jobs that keep their nodes and are not planned.
+
+        They have a node that is not planned, or one that is emptied although they cannot move.
+        """
+        return [
+            record
+            for record in self.chosen
+            if is_running(record)
+            and not (self.names - (self.emptied if why_it_stays(record) else set())).issuperset(record.nodes)
+        ]
 
     @cached_property
     def unready(self) -> list[JobRecord]:
@@ -332,13 +352,14 @@ class Cluster:
             # The use that a node lists includes planned jobs; the sum over the other jobs does not.
             foreign = float(others[name]) if taken is None else taken - planned[name]
             free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
-        return {
+        server = {
             "name": node.name,
             "capacity": capacity | permits,
             "free": free | permits,
             "gpu_model": self.models[node.name],
             **({} if self.devices is None else self.devices.document(node.name, self._planned)),
         }
+        return emptied_server(server) if node.name in self.emptied else server
 
     @cached_property
     def _planned(self) -> set[int]:

@@ -85,6 +85,8 @@ UNUSABLE = frozenset(
     )
 )
 """States in which a node takes no job, or only those of its reservation."""
+DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
+"""Of these, the states in which its jobs run on."""
 
 
 @dataclass
@@ -131,6 +133,11 @@ class SlurmNode:
     def usable(self) -> bool:
         """Whether the node accepts jobs."""
         return not self.states & UNUSABLE
+
+    @property
+    def drained(self) -> bool:
+        """Whether the node accepts no jobs only because it is being drained."""
+        return bool(self.states & DRAINED) and not self.states & (UNUSABLE - DRAINED)
 
     @property
     def gpu_model(self) -> str | None:

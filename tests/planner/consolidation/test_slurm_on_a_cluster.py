@@ -137,6 +137,19 @@ def test_a_node_is_emptied_and_takes_no_more_jobs(cluster: SlurmCluster, tmp_pat
     assert cluster.run("sinfo", "--noheader", "--nodes=n1", "--Node", "--format=%T").split("\n")[0] == "mixed"
 
 
+def test_a_node_that_is_drained_already_is_emptied(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """On the way back its job waits, for Slurm starts nothing there; then the operator resumes the node."""
+    small = one_gpu_on_each(cluster)
+    cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=disk")
+    plan = Planned(cluster, tmp_path)
+    assert [plan.actions()[str(job)] for job in small] == ["move", "keep", "keep"]
+    plan.run()
+    assert plan.differences() == []
+    code, said = plan.script("back")
+    assert code == 0, said
+    assert f"job {small[0]} cannot return to n1, which is drained" in said
+
+
 def test_after_a_plan_another_may_move_the_same_jobs(cluster: SlurmCluster, tmp_path: Path) -> None:
     """The nodes on which the script has placed a job are not the user's wish."""
     small = one_gpu_on_each(cluster)

@@ -337,6 +337,22 @@ def test_nodes_that_take_no_pods(tmp_path: Path) -> None:
     assert "2 planned pods are on nodes not ready or not listed, to be placed anew: team/c, team/d." in text
 
 
+def test_what_may_move_leaves_a_cordoned_node_unless_it_is_to_stay(tmp_path: Path) -> None:
+    """What may not move stays; the node takes nothing else."""
+    pods = (pod("a-0", on="n2", owner=("Job", "a")), pod("b", on="n2"), pod("c"))
+    instance = imported(tmp_path, pods, cluster_with_outages())
+    assert [(job.name, job.current) for job in instance.jobs] == [("team/a", {"n2": 1}), ("team/c", {})]
+    assert set(server(instance, "n2").available.values()) == {0}
+    assert "To be empty: 1 cordoned node (else --drained stay): n2." in said(instance)
+    assert "1 job has pods on cordoned nodes; what runs of them stays and is not planned: team/b." in said(
+        instance
+    )
+    plan = {entry.job: entry for entry in solve(instance).plan or ()}
+    assert plan["team/a"].servers.keys() <= {"n1", "n3"}
+    left = imported(tmp_path, pods, cluster_with_outages(), drained="stay")
+    assert [job.name for job in left.jobs] == ["team/c"]
+
+
 def test_a_job_that_is_partly_on_a_cordoned_node(tmp_path: Path) -> None:
     """All that runs of it stays and holds what it has; its pods that wait or are lost are planned."""
     pods = tuple(pod(f"a-{k}", on=on, owner=("Job", "a")) for k, on in enumerate(["n1", "n2", "n4", None]))

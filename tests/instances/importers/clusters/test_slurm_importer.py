@@ -297,7 +297,7 @@ def test_older_layout(tmp_path: Path) -> None:
     "states",
     [
         ["DOWN"],
-        ["IDLE", "DRAIN"],
+        ["DOWN", "DRAIN"],
         ["DOWN", "NOT_RESPONDING"],
         ["IDLE", "RESERVED"],
         ["MIXED", "MAINTENANCE"],
@@ -313,6 +313,22 @@ def test_unusable_nodes_are_left_out(tmp_path: Path, states: list[str]) -> None:
     assert [job.name for job in instance.jobs] == ["1 train1"]
     assert "1 node takes no jobs in their state and is left out: n2." in said(instance)
     assert "1 running job holds a node that is left out; it stays where it is: 2 train2." in said(instance)
+
+
+def test_drained_nodes_are_planned_empty_or_left_as_they_are(tmp_path: Path) -> None:
+    """What cannot move holds what it has, and is named."""
+    nodes = (NODES[0], node("n2", ["MIXED", "DRAIN"], alloc_cpus=16, gres_used="gpu:a100:3(IDX:0-2)"))
+    stays = running(3, "n2", "cpu=8,node=1,gres/gpu=1") | {"requeue": False}
+    jobs = (running(2, "n2", "cpu=8,node=1,gres/gpu=2"), stays, job(1))
+    instance = imported(tmp_path, jobs, nodes)
+    assert set(server(instance, "n2").available.values()) == {0}
+    assert [(job.name, job.current) for job in instance.jobs] == [("2 train2", {"n2": 2}), ("1 train1", {})]
+    assert "To be empty: 1 drained node (else --drained stay): n2." in said(instance)
+    assert "a node that is left out or to be empty; it stays where it is: 3 train3." in said(instance)
+    plan = {entry.job: entry for entry in solve(instance).plan or ()}
+    assert plan["2 train2"].servers == {"n1": 2}
+    left = imported(tmp_path, jobs, nodes, drained="stay")
+    assert [job.name for job in left.jobs] == ["1 train1"]
 
 
 @pytest.mark.parametrize(
