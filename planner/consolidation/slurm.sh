@@ -1,5 +1,6 @@
 TIMEOUT=${TIMEOUT:-600} # seconds that a job has to end, and to start
 readonly MARK=clusterplan
+readonly TOP=4294967000 # a priority above all that Slurm gives by itself
 
 skipped() {
   [ "$step" -lt "$from" ]
@@ -41,6 +42,8 @@ wait_for() { # JOB STATE
   until there=$(now "$1") && [ "$there" = "$2" ]; do
     [ "$SECONDS" -lt "$end" ] ||
       fail "step $step: job $1 is '$there' ($(field "$1" Reason)), planned is '$2'. Look with scontrol show job $1; then go on with: run $((step + 1)), or: back"
+    # A job that is not in the plan, and waits before this one, must not keep it from its place.
+    case $2 in RUNNING*) [ "$(field "$1" Reason)" != Priority ] || change update JobId="$1" Priority="$TOP" ;; esac
     sleep "${PAUSE:-2}"
   done
 }
@@ -96,8 +99,9 @@ restore() { # JOB
   change update "${words[@]}"
 }
 
+# The state of a node; without the marks of nodes that are planned for a job (-) or saved power (~ and #).
 state_of() { # NODE
-  sinfo --noheader --Node --nodes="$1" --format=%T | head -n 1
+  sinfo --noheader --Node --nodes="$1" --format=%T | sed -n '1s/[-~#]*$//p'
 }
 
 # A node takes no more jobs, unless it takes none already.

@@ -7,7 +7,7 @@ The nodes are what ``scontrol show nodes --json`` or ``sinfo --json`` prints, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ from .slurm_jobs import (
     is_running,
     is_waiting,
     jobs_of,
-    named_nodes,
     needed_nodes,
+    unmodelled,
     waits_for_resources,
     why_it_stays,
 )
@@ -127,6 +127,10 @@ def left_out_notes(cluster: Cluster) -> Iterator[str]:
         listed = some(f"{reason} {len(names)} ({some(names, NAMED)})" for reason, names in commonest)
         are = counted(len(cluster.unready), "job is left out that waits", "jobs are left out that wait")
         yield f"{are} for other things than resources: {listed}."
+    if cluster.unmodelled:
+        listed = some((f"{name} ({why})" for name, why in cluster.unmodelled.items()), NAMED)
+        are = counted(len(cluster.unmodelled), "job waits and is", "jobs wait and are")
+        yield f"{are} left out, for Slurm might refuse to start what the plan places: {listed}."
     long = sum(len(array_tasks(record)) > MAX_ARRAY_TASKS for record in cluster.chosen)
     if long:
         yield f"Of {counted(long, 'job array')} only the first {MAX_ARRAY_TASKS:,} tasks are planned."
@@ -151,6 +155,8 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
         return "in another partition"
     if is_waiting(record) and not waits_for_resources(record):
         return f"waiting for {(record.state_reason or '').split(',')[0]}"
+    if is_waiting(record) and unmodelled(record):
+        return unmodelled(record)
     if is_running(record) and cluster.options.running == "stay":
         return "running and to stay"
     if is_running(record) and not cluster.names.issuperset(record.nodes):
@@ -163,7 +169,6 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
 def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the Slurm features that the plan ignores, with the names of the affected jobs."""
     jobs = list({id(job.record): job for job in cluster.jobs}.values())
-    by_features = {id(job.record) for job in jobs if cluster.is_by_features(job)}
     named = [job for job in jobs if needed_nodes(job.record)]
     if named:
         ask = counted(len(named), "job asks", "jobs ask")
@@ -171,23 +176,6 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
             f"{ask} for certain nodes and may use no others, though the plan need not use each of them: "
             f"{_names(named)}."
         )
-    wishes: dict[tuple[str, str], Callable[[JobRecord], object]] = {
-        ("asks", "to be close by switches"): lambda r: r.required_switches,
-        ("asks", "for a node of their own"): _is_exclusive,
-        ("asks", "for certain nodes and others beside them"): lambda r: (
-            named_nodes(r) and not needed_nodes(r)
-        ),
-        ("asks", "for features of nodes"): lambda r: r.features and id(r) not in by_features,
-        ("asks", "for licences"): lambda r: r.licenses,
-        ("asks", "for a reservation"): lambda r: r.resv_name,
-        ("asks", "to start after others"): lambda r: r.dependency and is_waiting(r),
-        ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
-    }
-    for (verb, what), has in wishes.items():
-        affected = [job for job in jobs if has(job.record)]
-        if affected:
-            which = counted(len(affected), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
-            yield f"{which} {what}, which the plan does not look at: {_names(affected)}."
     yield from _qos_notes(jobs)
     mixed = [
         node.name
@@ -213,12 +201,6 @@ def _qos_notes(jobs: Sequence[SlurmJob]) -> Iterator[str]:
             "Whose jobs partitions preempt or prefer (PreemptMode, PriorityTier) is not in the source, so no "
             f"job is stopped for another; there are {some(partitions)}."
         )
-
-
-def _is_exclusive(record: JobRecord) -> bool:
-    """Return whether a job requests exclusive nodes; older versions express it by sharing with none."""
-    flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
-    return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]
 
 
 @Importer

@@ -23,17 +23,21 @@ from .slurm_jobs import (
     SlurmJob,
     has_features,
     is_by_node,
+    is_exclusive,
     is_running,
     is_waiting,
     jobs_of,
     needed_nodes,
     nodes_of,
+    unmodelled,
     waits_for_resources,
     why_it_stays,
 )
 from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
 
 MIB_PER_GIB = 1024
+WHOLE_NODE, SHARES = "whole node", 1000.0
+"""Resource of which a job that needs nodes of its own takes all, others 1 a share; and what nodes have."""
 MAX_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 
@@ -146,6 +150,13 @@ class Cluster:
         """The pending jobs that wait for other reasons than resources, such as a dependency."""
         return [r for r in self.chosen if is_waiting(r) and not waits_for_resources(r)]
 
+    @cached_property
+    def unmodelled(self) -> dict[str, str]:
+        """Name of each job that waits for resources, but must not be planned → the reason."""
+        waiting = (r for r in self.chosen if is_waiting(r) and waits_for_resources(r))
+        reasons = ((next(jobs_of(record)).name, unmodelled(record)) for record in waiting)
+        return {name: why for name, why in reasons if why}
+
     def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
         return list(jobs_of(record)) if self.devices is None else self.devices.jobs(record)
 
@@ -156,7 +167,8 @@ class Cluster:
         return [
             job
             for record in self.chosen
-            if id(record) not in out and (is_waiting(record) or self.options.running == "move")
+            if id(record) not in out and (self.options.running == "move" or is_waiting(record))
+            if is_running(record) or not unmodelled(record)
             for job in self._jobs_of(record)
             if self.options.choice == "all" or (devices.is_asked(job) if devices is not None else job.gpus)
         ]
@@ -206,12 +218,13 @@ class Cluster:
     def allowed(self, job: SlurmJob) -> frozenset[str]:
         """Return the names of the nodes of a job's partitions that it may use: named and not excluded."""
         partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
-        needed = needed_nodes(job.record)
+        needed, features = needed_nodes(job.record), bool(job.record.features)
         return frozenset(
             node.name
             for node in self.nodes
             if node.name not in excluded
             and (not needed or node.name in needed)
+            and (not features or has_features(job.record, node.features))
             and not (partitions and node.partitions and partitions.isdisjoint(node.partitions))
         )
 
@@ -224,15 +237,15 @@ class Cluster:
         """Return the names of the nodes that a job may use and whose GPUs can satisfy its demand."""
         record = job.record
         part = (job.shards > 0, job.profile != "")
-        key = (record.partition, record.excluded_nodes, needed_nodes(record), part)
+        key = (record.partition, record.excluded_nodes, needed_nodes(record), str(record.features), part)
         if key not in self._allowances:
             nodes = self.allowed(job)
             self._allowances[key] = nodes if self.devices is None else self.devices.offering(job, nodes)
         return self._allowances[key]
 
     @cached_property
-    def _by_models(self) -> dict[int, tuple[list[str], bool]]:
-        """Identity of a restricted job → GPU models of its nodes, and whether node features chose them.
+    def _by_models(self) -> dict[int, list[str]]:
+        """Identity of a restricted job → GPU models of its nodes.
 
         Only jobs whose nodes are exactly those of some models are included.
         """
@@ -241,34 +254,20 @@ class Cluster:
         for job in self.jobs:
             nodes, model = self._allowed(job), self._model_of(job)
             # A type of partition without a model in its name is not restricted to models.
-            if job.profile and model is None:
+            if nodes == self.names or (job.profile and model is None):
                 continue
-            # Features that do not correspond to models are ignored.
-            for features in dict.fromkeys((str(job.record.features or ""), "")):
-                key = model, nodes, features
-                if key not in known:
-                    chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
-                    if features:
-                        chosen &= self._with_features(job.record)
-                    known[key] = chosen, models_of_choice(chosen, self.models)
-                chosen, listed = known[key]
-                restricts = features or nodes != self.names
-                if restricts and listed is not None and chosen.issuperset(job.current):
-                    by_job[id(job)] = listed, bool(features)
-                    break
+            if (model, nodes) not in known:
+                chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
+                known[model, nodes] = chosen, models_of_choice(chosen, self.models)
+            chosen, listed = known[model, nodes]
+            if listed is not None and chosen.issuperset(job.current):
+                by_job[id(job)] = listed
         return by_job
-
-    def _with_features(self, record: JobRecord) -> frozenset[str]:
-        return frozenset(node.name for node in self.nodes if has_features(record, node.features))
 
     @property
     def by_models(self) -> list[str]:
         """The names of the jobs whose allowed nodes are expressed as GPU models."""
         return [job.name for job in self.jobs if id(job) in self._by_models]
-
-    def is_by_features(self, job: SlurmJob) -> bool:
-        """Return whether the node features that a job requires correspond to GPU models."""
-        return self._by_models.get(id(job), ([], False))[1]
 
     @cached_property
     def _choices(self) -> dict[int, NodeChoice]:
@@ -300,6 +299,11 @@ class Cluster:
         return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
 
     @cached_property
+    def _alone(self) -> bool:
+        """Whether a planned job needs nodes of its own."""
+        return any(is_exclusive(job.record) for job in self.jobs)
+
+    @cached_property
     def restrictions(self) -> Restrictions:
         """The artificial resources that restrict jobs to the nodes they may use."""
         return Restrictions(self.names, self._choices.values())
@@ -318,6 +322,7 @@ class Cluster:
             parts.append(f"in partition {' or '.join(record.partition)}")
         if excluded:
             parts.append(f"other than {compress_hostlist(excluded)}")
+        parts += [f"with {record.features}"] if record.features else []
         parts += ["with shards"] if job.shards else ["with partitions"] if job.profile else []
         return " ".join(parts)
 
@@ -343,10 +348,10 @@ class Cluster:
             "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
             "gpu": node.used_gpus,
         }
-        permits = self.restrictions.permits(node.name)
+        permits = self.restrictions.permits(node.name) | ({WHOLE_NODE: SHARES} if self._alone else {})
         for apart in self._apart.values():
             permits |= apart
-        free = {}
+        free, others_run = {}, bool(others)
         for name, amount in capacity.items():
             taken = used[name]
             # The use that a node lists includes planned jobs; the sum over the other jobs does not.
@@ -355,7 +360,7 @@ class Cluster:
         server = {
             "name": node.name,
             "capacity": capacity | permits,
-            "free": free | permits,
+            "free": free | permits | ({WHOLE_NODE: SHARES - others_run} if self._alone else {}),
             "gpu_model": self.models[node.name],
             **({} if self.devices is None else self.devices.document(node.name, self._planned)),
         }
@@ -370,6 +375,8 @@ class Cluster:
         """Return a job as the document has it."""
         choice, ask = self._choices[id(job)], self._asks[0].get(id(job))
         demand = self._demand(job) | self.restrictions.demand(choice) | self._apart.get(id(job), {})
+        if self._alone:
+            demand[WHOLE_NODE] = SHARES if is_exclusive(job.record) else 1.0
         return {
             "name": choice.job,
             "tasks": job.tasks,
@@ -399,7 +406,7 @@ class Cluster:
         now = {self.models.get(name) for name in job.current}
         if len(now) == 1 and now != {None} and (job.gpus or job.shards or job.profile):
             return now.pop()
-        return self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job)
+        return self._by_models[id(job)] if id(job) in self._by_models else self._model_of(job)
 
     def _model_of(self, job: SlurmJob) -> str | None:
         """Return the GPU model that a job requests; None for any, or if it runs on other GPUs, too."""

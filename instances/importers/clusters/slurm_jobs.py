@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import floor
@@ -345,10 +345,30 @@ def why_it_stays(record: JobRecord) -> str:
         return "interactive"
     if record.requeue in (False, 0) and record.requeue is not None:
         return "Requeue=0"
-    if record.het_job_id:
-        return "part of a heterogeneous job"
     # As soon as it stops, the next task of its array starts.
-    return "array with a limit of running tasks" if record.array_max_tasks else ""
+    return "array with a limit of running tasks" if record.array_max_tasks else unmodelled(record)
+
+
+def unmodelled(record: JobRecord) -> str:
+    """Return what Slurm would look at before it starts a job, and no plan can; empty if there is nothing."""
+    asks = {
+        "part of a heterogeneous job": record.het_job_id,
+        "needs licences": record.licenses,
+        "needs a reservation": record.resv_name,
+        "starts after others": record.dependency and is_waiting(record),
+        "needs switches": record.required_switches,
+        "needs certain nodes and others": named_nodes(record) and not needed_nodes(record),
+        "needs features that are no plain list": record.features and not _features_of(record)[0],
+        "needs nodes of its own, and does not say how many": is_exclusive(record)
+        and _job(record, "").tasks != nodes_of(record),
+    }
+    return next((what for what, is_asked in asks.items() if is_asked), "")
+
+
+def is_exclusive(record: JobRecord) -> bool:
+    """Return whether a job requests exclusive nodes; older versions express it by sharing with none."""
+    flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
+    return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]
 
 
 def is_by_node(record: JobRecord) -> bool:
@@ -369,8 +389,8 @@ def needed_nodes(record: JobRecord) -> frozenset[str]:
     return named if asked <= len(named) else frozenset()
 
 
-def has_features(record: JobRecord, features: Collection[str]) -> bool:
-    """Return whether a node's features satisfy a job's request; False if the request is no plain list.
+def _features_of(record: JobRecord) -> tuple[list[str], Callable[[Iterable[bool]], bool]]:
+    """Return the features that a job requests, and whether it needs `all` or `any`; none if no plain list.
 
     Slurm writes ``a&b`` or ``a,b`` if all are required, and ``a|b`` if one is. Other forms have brackets,
     counts or both signs.
@@ -379,8 +399,14 @@ def has_features(record: JobRecord, features: Collection[str]) -> bool:
     for between, enough in (("&,", all), ("|", any)):
         words = re.split(f"[{between}]", text)
         if all(map(_FEATURE.fullmatch, words)):
-            return enough(word in features for word in words)
-    return False
+            return words, enough
+    return [], all
+
+
+def has_features(record: JobRecord, features: Collection[str]) -> bool:
+    """Return whether a node's features satisfy a job's request."""
+    words, enough = _features_of(record)
+    return enough(word in features for word in words)
 
 
 def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:

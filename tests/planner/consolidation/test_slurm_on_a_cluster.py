@@ -223,6 +223,27 @@ def test_drained_and_reserved_nodes(cluster: SlurmCluster, tmp_path: Path) -> No
     assert len(small) == 3
 
 
+def test_exclusive_jobs_get_whole_nodes_and_heterogeneous_ones_are_left_alone(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """The script runs to its end, and everything is where the plan has it."""
+    small = one_gpu_on_each(cluster)
+    alone = cluster.submit("alone", "--exclusive", "--nodes=1", "--gres=gpu:a100:1")
+    cluster.wait_for_reason(alone, "Resources")
+    parts = cluster.submit("parts", "--gres=gpu:a100:4", ":", "--gres=gpu:a100:4")
+    plan = Planned(cluster, tmp_path)
+    actions = plan.actions()
+    assert actions[str(alone)] == "start"
+    assert sorted(actions[str(job)] or "" for job in small) == ["keep", "keep", "move"]
+    assert not [job for job in actions if job.startswith(str(parts))]
+    said = next(line for line in plan.instance.assumptions if "might refuse" in line)
+    assert f"{parts} parts (part of a heterogeneous job)" in said
+    plan.run()
+    assert plan.differences() == []
+    (node,) = plan.entries[str(alone)].used_servers
+    assert [job for job in cluster.jobs() if cluster.state(job) == f"RUNNING {node}"] == [alone]
+
+
 def test_a_reservation_takes_its_nodes(cluster: SlurmCluster, tmp_path: Path) -> None:
     """A job of others is not placed on them."""
     made = cluster.run(

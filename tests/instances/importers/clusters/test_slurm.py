@@ -16,7 +16,7 @@ from clusterplan.instances.importers.clusters.slurm import (
     reasons_for_no_jobs,
 )
 from clusterplan.instances.importers.clusters.slurm_cluster import Cluster, SlurmOptions
-from clusterplan.instances.importers.clusters.slurm_jobs import JobRecord, jobs_of
+from clusterplan.instances.importers.clusters.slurm_jobs import JobRecord, jobs_of, why_it_stays
 from clusterplan.instances.importers.clusters.slurm_nodes import SlurmNode
 
 
@@ -49,11 +49,28 @@ def test_what_is_planned_and_what_is_left_out() -> None:
     assert (partitions_phrase(()), partitions_phrase(("p", "q"))) == ("", " in partition p, q")
 
 
-def test_wishes_that_the_plan_does_not_look_at() -> None:
-    """With the names of the jobs."""
-    assert list(ignored_feature_notes(cluster())) == []
-    (sentence,) = ignored_feature_notes(cluster(exclusive=["true"]))
-    assert sentence.startswith("1 job asks for a node of their own, which the plan does not look at: ")
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"licenses": "matlab:1"}, "needs licences"),
+        ({"resv_name": "r"}, "needs a reservation"),
+        ({"dependency": "singleton"}, "starts after others"),
+        ({"required_switches": 1}, "needs switches"),
+        ({"het_job_id": 7}, "part of a heterogeneous job"),
+        ({"features": "[a|b]"}, "needs features that are no plain list"),
+        ({"exclusive": True, "tasks": 4}, "needs nodes of its own, and does not say how many"),
+        ({"required_nodes": "a", "tres_req_str": "cpu=2,node=2"}, "needs certain nodes and others"),
+    ],
+)
+def test_what_slurm_might_refuse_to_start_is_left_out_and_named(fields: dict[str, Any], why: str) -> None:
+    """What runs of it stays where it is."""
+    made = cluster(**fields)
+    assert (made.unmodelled, made.jobs) == ({"1 j": why}, [])
+    assert any(
+        line.startswith("1 job waits and is left out") and why in line for line in left_out_notes(made)
+    )
+    (record,) = cluster(**fields, job_state=["RUNNING"], nodes="a").records
+    assert why_it_stays(record) in ("", why)
 
 
 def test_why_nothing_is_left_to_plan() -> None:
@@ -80,13 +97,9 @@ def test_why_nothing_is_left_to_plan() -> None:
 
 
 def test_rules_that_are_not_in_the_files_are_named() -> None:
-    """Licences, reservations, dependencies, and the QOS, with the jobs."""
-    fields = {"licenses": "matlab:1", "resv_name": "r", "dependency": "singleton", "qos": "high"}
-    said = list(ignored_feature_notes(cluster(**fields)))
+    """The QOS, with the jobs."""
+    said = list(ignored_feature_notes(cluster(qos="high")))
     assert said == [
-        "1 job asks for licences, which the plan does not look at: 1 j.",
-        "1 job asks for a reservation, which the plan does not look at: 1 j.",
-        "1 job asks to start after others, which the plan does not look at: 1 j.",
         "Limits and preemption of a QOS are not in the source (high: 1 j).",
     ]
 
@@ -225,7 +238,7 @@ def test_a_partition_that_is_all_nodes_of_a_model() -> None:
 
 
 def test_features_that_are_gpu_models() -> None:
-    """They stand in gpu_model; of other features it is said that the plan does not look at them."""
+    """They stand in gpu_model; others stand for a choice of nodes."""
     features = ({"a100", "nvlink"}, {"a100"}, {"h100", "nvlink"}, {"t4"})
     nodes = tuple(
         SlurmNode(
@@ -247,10 +260,14 @@ def test_features_that_are_gpu_models() -> None:
     records += [record(7, on="t", features="a100")]
     made = Cluster(nodes, tuple(records), SlurmOptions(nodes=Path("n"), queue=Path("q")))
     found = [made.document_of(job)["gpu_model"] for job in made.jobs]
-    assert found == [["a100", "h100"], ["h100"], None, None, None, None, None, "t4"]
-    (sentence,) = (sentence for sentence in ignored_feature_notes(made) if "features" in sentence)
-    assert sentence.startswith("5 jobs ask for features of nodes")
-    assert not any(name.startswith("node") for name in made.server(nodes[0])["capacity"])
+    assert found == [["a100", "h100"], ["h100"], None, None, None, "t4"]
+    assert list(made.unmodelled) == ["3 j", "4 j"]
+    assert [made.server(node)["capacity"]["node with nvlink"] > 0 for node in nodes] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_who_cannot_be_requeued_does_not_move() -> None:
