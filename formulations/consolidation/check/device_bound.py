@@ -52,7 +52,7 @@ def server_shapes(instance: ConsolidationInstance) -> list[ServerShape]:
     """Group the servers of equal GPU model, residual capacities and devices, in instance order."""
     counts: Counter[object] = Counter()
     first: dict[object, Server] = {}
-    for server in instance.servers:
+    for server in instance.expanded_servers if instance.drain else instance.servers:
         devices = tuple(
             (name, states, repr((server.devices or {})[name].partitions))
             for name, states in sorted(server.device_states.items())

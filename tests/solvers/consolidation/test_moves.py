@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from device_instances import device_instance
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
@@ -145,6 +146,22 @@ def test_servers_are_drained_with_as_few_stops_and_moves_as_by_brute_force(numbe
                 beyond = ours.certified_bound - best
                 assert (beyond if ours.sense == "min" else -beyond) <= 1e-9, seed
     assert statuses == {"optimal", "infeasible"}
+
+
+@pytest.mark.parametrize("numbers", [range(8), pytest.param(range(8, 60), marks=pytest.mark.slow)])
+def test_servers_with_single_devices_are_drained_as_by_brute_force(numbers: range) -> None:
+    for seed in numbers:
+        draw, instance = random.Random(seed), device_instance(seed)
+        names = [server.name for server in instance.expanded_servers]
+        aims = {"drain": [draw.choice(names)], "stop": draw.choice([None, [], ["*"]])}
+        truth = clusterplan.solve(instance.replace(**aims), "brute-force", OPTIONS)
+        for method in ("exact", "cp-sat", "best-fit"):
+            found = clusterplan.solve(instance.replace(**aims), method, OPTIONS)
+            assert verify(instance.replace(**aims), found).ok, (seed, method)
+            if method != "best-fit":
+                assert found.status == truth.status, (seed, method)
+                values = [record.value for record in truth.objectives]
+                assert [record.value for record in found.objectives] == pytest.approx(values), (seed, method)
 
 
 def test_a_drained_server_is_empty_and_its_jobs_move_unless_they_may_be_stopped() -> None:
