@@ -26,7 +26,12 @@ from clusterplan.solvers.consolidation.heuristics.local_search import (
     improve,
     insert,
 )
-from clusterplan.solvers.consolidation.heuristics.placement_arrays import LOSSES, NEAR, PlacementArrays
+from clusterplan.solvers.consolidation.heuristics.placement_arrays import (
+    HOMEWARD,
+    LOSSES,
+    NEAR,
+    PlacementArrays,
+)
 from clusterplan.solvers.registry import find_solver
 
 FEW = 150
@@ -219,7 +224,7 @@ def inserted(gpus: list[float], jobs: list[dict[str, Any]], **given: Any) -> lis
     arrays = PlacementArrays(formulation, [JobPlacement(job=each["name"], placed=False) for each in jobs])
     state = first_state(arrays.cluster, arrays.pieces())
     state.near[: len(gpus)], state.counts[NEAR] = range(len(gpus)), len(gpus)
-    state.weights[:] = 1.0
+    state.counts[HOMEWARD], state.weights[:] = 1, 1.0
     state.penalty[: len(gpus)] = given.get("penalty", 0.0)
     for j in range(len(jobs)):
         assert insert(arrays.cluster, state, j) == (state.pieces[j] > 0)
