@@ -243,7 +243,7 @@ class ConsolidationInstance(Instance):
 
     kind: Literal["consolidation"] = "consolidation"
     objectives: Annotated[
-        tuple[ObjectiveName, ...], Field(min_length=1, max_length=8), validated_in_batches(8)
+        tuple[ObjectiveName, ...], Field(min_length=1, max_length=9), validated_in_batches(9)
     ] = ()
     skew_threshold: Share = 0.3
     device_moves: Annotated[Flag | None, AfterValidator(only_true)] = None
