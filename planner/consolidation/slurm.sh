@@ -43,7 +43,14 @@ wait_for() { # JOB STATE
     [ "$SECONDS" -lt "$end" ] ||
       fail "step $step: job $1 is '$there' ($(field "$1" Reason)), planned is '$2'. Look with scontrol show job $1; then go on with: run $((step + 1)), or: back"
     # A job that is not in the plan, and waits before this one, must not keep it from its place.
-    case $2 in RUNNING*) [ "$(field "$1" Reason)" != Priority ] || change update JobId="$1" Priority="$TOP" ;; esac
+    case $2 in
+      RUNNING*)
+        if [ "$(field "$1" Reason)" = Priority ]; then
+          : > "$saved/$1.top"
+          change update JobId="$1" Priority="$TOP"
+        fi
+        ;;
+    esac
     sleep "${PAUSE:-2}"
   done
 }
@@ -180,6 +187,8 @@ return_to() { # JOB NODE,NODE... NUMBER
 # The way back: a job that waited waits as before.
 let_wait() { # JOB
   if [ "$(now "$1")" = PENDING ]; then
+    # Holding and releasing gives it the priority back that Slurm computes.
+    [ ! -e "$saved/$1.top" ] || change hold "$1"
     restore "$1"
     change release "$1"
   fi

@@ -13,13 +13,11 @@ the diagnosis is the largest part of them that does.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
@@ -43,12 +41,12 @@ from .brute_force import ConsolidationBruteForce, has_few_placements
 from .devices.exact import certify_on_devices
 from .heuristics.list_heuristics import BestFit
 from .pattern_search import PatternSearch
-from .patterns.branching import branching_tree
+from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
 from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
 from .presolve import plan_without_moves
-from .progress import EQUALITY_TOLERANCE, SETTINGS, Progress, attains_bound, kept_level, reached_level
+from .progress import EQUALITY_TOLERANCE, SETTINGS, Progress, attains_bound, kept_level
 from .traffic import TrafficSearch
 from .waste_budget import exact_cover_for_bound
 
@@ -96,72 +94,6 @@ def _certificate_goals(
     # With the plan's own columns the relaxation is feasible at the plan's levels.
     add_plan_columns(formulation, master, outcome.plan)
     return certified_goals(formulation, master, values, outcome.bounds, options, clock)
-
-
-def certified_goals(
-    formulation: ConsolidationFormulation,
-    master: RestrictedMaster,
-    values: Sequence[float],
-    bounds: Sequence[float | None],
-    options: SolveOptions,
-    clock: Clock,
-    known: Sequence[dict[str, Any]] = (),
-) -> list[dict[str, Any]]:
-    """Return dual prices of every priced objective, with the plan's values as bounds on earlier ones.
-
-    A value that the method claims to be optimal, where prices leave a gap, gets a branching tree.
-
-    Parameters
-    ----------
-    bounds
-        Those of the method, of the first objectives or of all.
-    known
-        Dual prices that are known already.
-    """
-    goals = {goal["objective"]: goal for goal in known}
-    program = PatternProgram(master, options, clock)
-    program.levels[MUST_PLACE] = Fraction(0)
-    for objective, value, bound in itertools.zip_longest(formulation.objectives, values, bounds):
-        name = objective.name
-        if name not in PRICED:
-            continue
-        # Where no job may be stopped, prices of tasks bound the moves more tightly.
-        by_tasks = name == "migrations" and formulation.instance.has_aim and not formulation.instance.stop
-        if name not in goals and not by_tasks and not clock.expired:
-            relaxed = program.relax(name)
-            if relaxed.prices is not None:
-                goals[name] = certificate_goal(master, name, relaxed.prices)
-        reached = reached_level(master.classes, name, value)
-        if name in goals and value == bound and not clock.expired:
-            patience = clock.share(SETTINGS.share_of_time_left).at_most(SETTINGS.branching_patience_s)
-            program.clock = patience
-            tree = goals[name].get("tree") or _tree_for_gap(program, goals[name], reached)
-            program.clock = clock
-            if tree:
-                goals[name] = {**goals[name], "tree": tree}
-        program.levels[name] = reached
-    return list(goals.values())
-
-
-def _tree_for_gap(program: PatternProgram, goal: dict[str, Any], reached: Fraction) -> list[dict[str, Any]]:
-    """Return a branching tree that proves a value optimal; empty if prices do so, or if none was found."""
-    name = goal["objective"]
-    try:
-        if program.bound_by(goal) >= float(reached / program.master.steps[name]):
-            return []
-        return branching_tree(program, name, reached)
-    except TooLargeError:
-        return []
-
-
-def infeasibility_goals(
-    master: RestrictedMaster, options: SolveOptions, clock: Clock
-) -> list[dict[str, Any]]:
-    """Return dual prices proving that not all required jobs can be placed; empty if none were found."""
-    relaxed = PatternProgram(master, options, clock).relax(MUST_PLACE)
-    if relaxed.prices is None:
-        return []
-    return [certificate_goal(master, MUST_PLACE, relaxed.prices)]
 
 
 log = logging.getLogger("clusterplan")
@@ -624,9 +556,10 @@ def diagnose(
         f"{len(must) - len(left_out)} of the {len(must)} jobs that must be placed were found to fit together"
     ]
     reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MAX_NAMED_JOBS]]
-    blocking = [job for job in must if job.name in {entry.job for entry in left_out}]
+    # The jobs of the relaxed instance have another value.
+    blocking = [formulation.jobs[entry.job] for entry in left_out]
     running = [job for job in blocking if instance.runs(job)]
-    others = [job for job in blocking if job not in running]
+    others = [job for job in blocking if not instance.runs(job)]
     remedies = []
     if running:
         worth = math.fsum(job.worth for job in running)

@@ -351,7 +351,7 @@ class Cluster:
         permits = self.restrictions.permits(node.name) | ({WHOLE_NODE: SHARES} if self._alone else {})
         for apart in self._apart.values():
             permits |= apart
-        free, others_run = {}, bool(others)
+        free = {}
         for name, amount in capacity.items():
             taken = used[name]
             # The use that a node lists includes planned jobs; the sum over the other jobs does not.
@@ -360,7 +360,7 @@ class Cluster:
         server = {
             "name": node.name,
             "capacity": capacity | permits,
-            "free": free | permits | ({WHOLE_NODE: SHARES - others_run} if self._alone else {}),
+            "free": free | permits | ({WHOLE_NODE: SHARES - bool(others)} if self._alone else {}),
             "gpu_model": self.models[node.name],
             **({} if self.devices is None else self.devices.document(node.name, self._planned)),
         }

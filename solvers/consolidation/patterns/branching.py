@@ -1,4 +1,4 @@
-"""Branching trees: proofs where the relaxation of the pattern formulation leaves a gap to a plan's value.
+"""Dual prices of a plan's objectives, and branching trees where they leave a gap to the plan's value.
 
 Branch and bound on the number of jobs of a class that are placed (Land & Doig 1960), depth first. Each leaf
 keeps the dual prices that show that it holds no better plan; with them the check derives the bound again. All
@@ -7,17 +7,22 @@ nodes share the columns of one master problem, so that a node takes few rounds o
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ....formulations.consolidation.certificate import MAX_LEAVES, MUST_PLACE
+from ....formulations.consolidation.certificate import MAX_LEAVES, MUST_PLACE, PRICED
+from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....instances.common.arrays import Floats
-from ..progress import SETTINGS
+from ....instances.common.errors import TooLargeError
+from ...common.base import Clock
+from ...common.result import SolveOptions
+from ..progress import SETTINGS, reached_level
 from .column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .master import RestrictedMaster
 
@@ -127,3 +132,69 @@ def _branching_job(placed: Floats, fewest: Floats, most: Floats) -> int | None:
         return int(distance.argmax())
     free = most - fewest
     return int(free.argmax()) if free.max(initial=0.0) > 0 else None
+
+
+def certified_goals(
+    formulation: ConsolidationFormulation,
+    master: RestrictedMaster,
+    values: Sequence[float],
+    bounds: Sequence[float | None],
+    options: SolveOptions,
+    clock: Clock,
+    known: Sequence[dict[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """Return dual prices of every priced objective, with the plan's values as bounds on earlier ones.
+
+    A value that the method claims to be optimal, where prices leave a gap, gets a branching tree.
+
+    Parameters
+    ----------
+    bounds
+        Those of the method, of the first objectives or of all.
+    known
+        Dual prices that are known already.
+    """
+    goals = {goal["objective"]: goal for goal in known}
+    program = PatternProgram(master, options, clock)
+    program.levels[MUST_PLACE] = Fraction(0)
+    for objective, value, bound in itertools.zip_longest(formulation.objectives, values, bounds):
+        name = objective.name
+        if name not in PRICED:
+            continue
+        # Where no job may be stopped, prices of tasks bound the moves more tightly.
+        by_tasks = name == "migrations" and formulation.instance.has_aim and not formulation.instance.stop
+        if name not in goals and not by_tasks and not clock.expired:
+            relaxed = program.relax(name)
+            if relaxed.prices is not None:
+                goals[name] = certificate_goal(master, name, relaxed.prices)
+        reached = reached_level(master.classes, name, value)
+        if name in goals and value == bound and not clock.expired:
+            patience = clock.share(SETTINGS.share_of_time_left).at_most(SETTINGS.branching_patience_s)
+            program.clock = patience
+            tree = goals[name].get("tree") or _tree_for_gap(program, goals[name], reached)
+            program.clock = clock
+            if tree:
+                goals[name] = {**goals[name], "tree": tree}
+        program.levels[name] = reached
+    return list(goals.values())
+
+
+def _tree_for_gap(program: PatternProgram, goal: dict[str, Any], reached: Fraction) -> list[dict[str, Any]]:
+    """Return a branching tree that proves a value optimal; empty if prices do so, or if none was found."""
+    name = goal["objective"]
+    try:
+        if program.bound_by(goal) >= float(reached / program.master.steps[name]):
+            return []
+        return branching_tree(program, name, reached)
+    except TooLargeError:
+        return []
+
+
+def infeasibility_goals(
+    master: RestrictedMaster, options: SolveOptions, clock: Clock
+) -> list[dict[str, Any]]:
+    """Return dual prices proving that not all required jobs can be placed; empty if none were found."""
+    relaxed = PatternProgram(master, options, clock).relax(MUST_PLACE)
+    if relaxed.prices is None:
+        return []
+    return [certificate_goal(master, MUST_PLACE, relaxed.prices)]

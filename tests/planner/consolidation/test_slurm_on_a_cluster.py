@@ -242,6 +242,11 @@ def test_exclusive_jobs_get_whole_nodes_and_heterogeneous_ones_are_left_alone(
     assert plan.differences() == []
     (node,) = plan.entries[str(alone)].used_servers
     assert [job for job in cluster.jobs() if cluster.state(job) == f"RUNNING {node}"] == [alone]
+    code, said = plan.script("back")
+    assert code == 0, said
+    cluster.wait_until({job: f"RUNNING {node}" for job, node in zip(small, ("n1", "n2", "n3"), strict=True)})
+    assert cluster.state(alone).strip() == "PENDING"
+    assert cluster.jobs()[alone]["priority"] < 4294901760
 
 
 def test_a_reservation_takes_its_nodes(cluster: SlurmCluster, tmp_path: Path) -> None:
