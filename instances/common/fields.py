@@ -295,6 +295,9 @@ Flag = Annotated[bool, BeforeValidator(_as_bool)]
 Name = Annotated[
     str, BeforeValidator(as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
 ]
+Sentence = Annotated[
+    str, BeforeValidator(as_text), Field(min_length=1, max_length=300), AfterValidator(_printable)
+]
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
 Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), validated_in_batches(1000)]
 NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()

@@ -227,6 +227,9 @@ class ConsolidationInstance(Instance):
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
+    restrictions
+        Resources that stand for a choice of servers: nothing that can be bought or used up, so that no page
+        counts them. None: those whose names have several words.
     """
 
     chosen_with_solve: ClassVar[tuple[str, ...]] = (
@@ -255,6 +258,7 @@ class ConsolidationInstance(Instance):
     seat: Patterns | None = None
     drain: Patterns | None = None
     stop: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
+    restrictions: Annotated[tuple[Name, ...], validated_in_batches()] | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
     jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
@@ -310,6 +314,9 @@ class ConsolidationInstance(Instance):
             again = min(name for name, count in servers.items() if count > 1)
             if len({server.name for server in self.servers}) == len(self.servers):
                 yield "servers", f"a count gives the name {again!r}, which another server has; rename one"
+        if self.restrictions:
+            known = dict.fromkeys(self.resource_names)
+            yield from unknown_names(self.restrictions, known, "restrictions", "resource", "resources")
         yield from self._job_complaints(servers)
         yield from self._device_complaints()
         yield from self._misspelt_resources()
@@ -414,6 +421,13 @@ class ConsolidationInstance(Instance):
     def resource_names(self) -> tuple[str, ...]:
         """The resources of all servers, in order of first mention."""
         return tuple(dict.fromkeys(name for server in self.servers for name in server.capacity))
+
+    @cached_property
+    def choices(self) -> frozenset[str]:
+        """The resources that stand for a choice of servers; older importers named only these in words."""
+        if self.restrictions is None:
+            return frozenset(name for name in self.resource_names if " " in name)
+        return frozenset(self.restrictions)
 
     def spread_of(self, job: PlacementJob) -> Literal["required", "preferred", "free"]:
         """Return the job's rule on spreading over servers, with `from_skew` resolved."""

@@ -22,6 +22,7 @@ from ..common.fields import (
     Name,
     NonNegative,
     PositiveCount,
+    Sentence,
     ServerCount,
     Share,
     refuse,
@@ -168,6 +169,9 @@ class PlacementJob(Checked):
         ones has the speed of the lower, one below the first has the speed of the first.
     workload
         The object of Kubernetes that the job is.
+    assumed
+        What was assumed about this job where its source says more than the instance does, one sentence each.
+        Plans and bounds do not depend on it.
     """
 
     name: Name
@@ -189,6 +193,7 @@ class PlacementJob(Checked):
     gpu_model: _OneOrSeveral | None = None
     speed_by_servers: ByCount = NONE_NAMED
     workload: Workload | None = None
+    assumed: Annotated[tuple[Sentence, ...], Field(min_length=1, max_length=20)] | None = None
 
     def _complaints(self) -> Iterator[Complaint]:
         single = ("tasks", "task_demand", "traffic_gbit_per_s", "current", *_OF_DEVICES)

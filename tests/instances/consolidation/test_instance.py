@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 import clusterplan
+from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
@@ -118,6 +119,48 @@ def test_a_job_may_say_which_object_it_is() -> None:
     job = PlacementJob.model_validate({**plain, "workload": {**FIELDS, "parts": {"tasks": "Worker"}}})
     assert job.workload == Workload(**FIELDS, parts={"tasks": "Worker"})
     assert "workload" not in PlacementJob.model_validate(plain).model_dump(exclude_none=True)
+
+
+def test_what_is_assumed_about_a_job_is_said_once_and_counts_for_nothing() -> None:
+    """A document without it is as it was before; a table has a column for each sentence."""
+    plain = {"name": "a", "tasks": 1, "task_demand": {"gpu": 1}}
+    said = {**plain, "name": "b", "assumed": ["Its licence is not planned."]}
+    document: dict[str, Any] = {
+        **{"schema_version": 1, "kind": "consolidation", "name": "x"},
+        "servers": [{"name": "s", "capacity": {"gpu": 1}}],
+        "jobs": [plain, said],
+    }
+    instance = parse_instance(document, "x")
+    assert isinstance(instance, ConsolidationInstance)
+    assert instance.document()["jobs"][1]["assumed"] == said["assumed"]
+    assert "assumed" not in instance.document()["jobs"][0]
+    assert [jobs for _, jobs in ClusterData(instance).distinct_jobs] == [[0, 1]]
+
+
+@pytest.mark.parametrize("sentences", [[], ["x" * 301], ["a\nb"], [" "], ["x"] * 21, "x"])
+def test_assumptions_that_no_table_could_show_are_refused(sentences: Any) -> None:
+    job = {"name": "a", "tasks": 1, "task_demand": {"gpu": 1}, "assumed": sentences}
+    with pytest.raises(ValidationError, match="assumed"):
+        PlacementJob.model_validate(job)
+
+
+def test_resources_that_stand_for_a_choice_of_servers_are_known() -> None:
+    """By name only where the document does not say."""
+    capacity = {"gpu": 1, "local disk": 1, "licence": 1}
+
+    def choices(**more: Any) -> frozenset[str]:
+        return ConsolidationInstance(
+            name="x",
+            servers=(Server(name="s", capacity=capacity),),
+            jobs=(PlacementJob(name="a", tasks=1, task_demand={"gpu": 1}),),
+            **more,
+        ).choices
+
+    assert choices() == {"local disk"}
+    assert choices(restrictions=("licence",)) == {"licence"}
+    assert choices(restrictions=()) == frozenset()
+    with pytest.raises(ValidationError, match="unknown resource 'cpu'"):
+        choices(restrictions=("cpu",))
 
 
 @pytest.mark.parametrize("field", ["resource", "namespace", "name"])
