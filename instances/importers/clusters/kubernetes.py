@@ -21,7 +21,7 @@ from ..node_restrictions import counted, gpu_model_note
 from ..rejected_entries import RejectedEntries, valid_entries
 from .device_sharing import unknown_geometry_note
 from .job_values import job_value_note, move_cost, move_cost_note
-from .kubernetes_affinity import HARD, claims_of, is_preferred, read_volumes
+from .kubernetes_affinity import HARD, claims_of, is_near_by_preference, is_preferred, read_volumes
 from .kubernetes_cluster import Cluster, ClusterDocument
 from .kubernetes_devices import is_time_sliced, parts_as_amounts
 from .kubernetes_jobs import is_queued
@@ -158,6 +158,11 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         wait = counted(len(cluster.gated), "pod is", "pods are")
         names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.gated), NAMED)
         yield f"{wait} not planned, for scheduling gates are closed ({some(gates, NAMED)}): {names}."
+    if cluster.left_out:
+        listed = some((f"{name} ({why})" for name, why in cluster.left_out.items()), NAMED)
+        are = counted(len(cluster.left_out), "job waits and is", "jobs wait and are")
+        yield f"{are} left out, for Kubernetes might refuse to start what the plan places: {listed}."
+    yield from _rule_notes(cluster)
     yield from _volume_note(cluster)
     if cluster.claiming:
         pods = counted(len(cluster.claiming), "pod that is not planned has", "pods that are not planned have")
@@ -173,6 +178,17 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     if soft:
         are = counted(soft, "taint is only a preference", "taints are only preferences")
         yield f"{are}, which the plan does not look at."
+
+
+def _rule_notes(cluster: Cluster) -> Iterator[str]:
+    """Yield a note on the resources that stand for rules of pods on other pods."""
+    limits = [] if cluster.rules is None else cluster.rules.limits
+    if limits:
+        stand = counted(len(limits), "resource stands", "resources stand")
+        yield (
+            f"{stand} for anti-affinity, host ports and spread on nodes, perhaps more strictly than "
+            f"Kubernetes does: {some((limit.name for limit in limits), NAMED)}."
+        )
 
 
 def _volume_note(cluster: Cluster) -> Iterator[str]:
@@ -221,10 +237,10 @@ def _text(value: object) -> str:
 
 IGNORED: dict[str, Callable[[Pod], bool]] = {
     "preferred node affinity": is_preferred,
-    "pod affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAffinity),
-    "pod anti-affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAntiAffinity),
-    "topology spread constraints": lambda pod: bool(pod.spec.topologySpreadConstraints),
-    "resource claims": lambda pod: bool(pod.spec.resourceClaims),
+    "preferred affinity to other pods": is_near_by_preference,
+    "topology spread constraints that are only preferred": lambda pod: (
+        len(pod.spec.topologySpreadConstraints or ()) > len(pod.spread)
+    ),
     "quotas of Kueue": lambda pod: is_queued([pod]),
 }
 """Features of pods that the plan ignores, each with a test of whether a pod uses it."""

@@ -64,6 +64,13 @@ def is_preferred(pod: Pod) -> bool:
     return bool(affinity and affinity.preferredDuringSchedulingIgnoredDuringExecution)
 
 
+def is_near_by_preference(pod: Pod) -> bool:
+    """Return whether a pod prefers to be near other pods, or apart from them."""
+    affinity = pod.spec.affinity
+    sides = (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ()
+    return any(side and side.preferredDuringSchedulingIgnoredDuringExecution for side in sides)
+
+
 def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:
     """Return a few words on the nodes that a pod may use; parameters as in `allowed_nodes`."""
     selector = pod.spec.nodeSelector or {}
@@ -116,10 +123,13 @@ def _untolerated(pod: Pod, node: Node) -> list[Taint]:
 
 
 def _allows(pod: Pod, node: Node, without: str | None) -> bool:
+    return in_affinity(pod, node, without) and not _untolerated(pod, node)
+
+
+def in_affinity(pod: Pod, node: Node, without: str | None = None) -> bool:
+    """Return whether a node is one of selector and affinity of a pod; parameters as in `allowed_nodes`."""
     selector = pod.spec.nodeSelector or {}
     if any(node.labels.get(key) != value for key, value in selector.items() if key != without):
-        return False
-    if _untolerated(pod, node):
         return False
     terms = _terms(pod)
     return terms is None or any(matches(term, node) for term in terms)
@@ -141,14 +151,15 @@ def matches(term: NodeSelectorTerm, node: Node) -> bool:
     labels, fields = term.matchExpressions or (), term.matchFields or ()
     return (
         bool(labels or fields)
-        and all(_meets(requirement, node.labels.get(requirement.key)) for requirement in labels)
+        and all(meets(requirement, node.labels.get(requirement.key)) for requirement in labels)
         and all(
-            _meets(requirement, {"metadata.name": node.name}.get(requirement.key)) for requirement in fields
+            meets(requirement, {"metadata.name": node.name}.get(requirement.key)) for requirement in fields
         )
     )
 
 
-def _meets(requirement: Requirement, value: str | None) -> bool:
+def meets(requirement: Requirement, value: str | None) -> bool:
+    """Return whether the value of a label, None if there is none, satisfies a condition."""
     values = requirement.values or ()
     tests: dict[str, Callable[[], bool]] = {
         "In": lambda: value in values,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from ...common.hardware import GIB
@@ -29,6 +30,11 @@ from .kubernetes_jobs import (
     workload_of,
 )
 from .kubernetes_objects import GPU, KubernetesOptions, Node, Pod, Requests, is_bytes, total
+from .kubernetes_pod_rules import PodRules
+
+CLAIMS = "have resource claims, whose devices are not planned"
+"""Why running jobs stay, or waiting ones are left out."""
+NONE: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,8 @@ class Cluster:
             return "with closed scheduling gates"
         if id(pod) in self._staying_ids:
             return "on nodes that are cordoned or have less than their pods hold"
+        if id(pod) in self.unmodelled:
+            return f"left out, for they {self.unmodelled[id(pod)]}"
         return "that no GPU is asked for with" if self.options.choice == "gpu" else "left out"
 
     @property
@@ -222,14 +230,44 @@ class Cluster:
         return both
 
     @cached_property
+    def _without_rules(self) -> list[PodJob]:
+        """The jobs that would be planned if pods had no rules on other pods."""
+        return in_parts(self._jobs_of(self._candidates[0]), self.names)
+
+    @cached_property
+    def rules(self) -> PodRules | None:
+        """What rules of pods on other pods mean for the jobs, if there are any; else None."""
+        if not PodRules.needed(self._alive):
+            return None
+        jobs = self._without_rules
+        return PodRules(self.listed, self.names, self._alive, jobs, self._staying_of(jobs))
+
+    @cached_property
+    def unmodelled(self) -> dict[int, str]:
+        """Identity of each pod of a waiting job that is left out → why Kubernetes might refuse it."""
+        rules = {} if self.rules is None else self.rules.left_out
+        claiming = (job for job in self._without_rules if any(pod.spec.resourceClaims for pod in job.pods))
+        claims = {id(pod): CLAIMS for job in claiming if not self.all_run(job) for pod in job.pods}
+        return rules | claims
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """Name of each waiting job that is left out → why Kubernetes might refuse it."""
+        reasons = ((job.name, self.unmodelled.get(id(job.pods[0]))) for job in self._without_rules)
+        return {name: why for name, why in reasons if why is not None}
+
+    @cached_property
     def jobs(self) -> list[PodJob]:
         """The jobs that are planned."""
-        return in_parts(self._jobs_of(self._candidates[0]), self.names)
+        if self.rules is None and not self.unmodelled:
+            return self._without_rules
+        pods = [pod for pod in self._candidates[0] if id(pod) not in self.unmodelled]
+        return in_parts(self._jobs_of(pods, self.rules), self.names)
 
     @property
     def claiming(self) -> list[Pod]:
-        """The unplanned pods with resource claims, which may hold any device."""
-        planned = {id(pod) for job in self.jobs for pod in job.pods}
+        """The unplanned pods with resource claims, which may hold any device, and are not named otherwise."""
+        planned = {id(pod) for job in self.jobs for pod in job.pods} | self.unmodelled.keys()
         return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in planned]
 
     @cached_property
@@ -237,8 +275,19 @@ class Cluster:
         """The jobs on cordoned nodes, which keep their place and are not planned."""
         return self._jobs_of(self._candidates[1])
 
-    def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
-        jobs = jobs_of(pods, self.models.label, self.models.of_node, self._allowed, self._asks[0])
+    def _jobs_of(self, pods: Sequence[Pod], rules: PodRules | None = None) -> list[PodJob]:
+        label, models, asks = self.models.label, self.models.of_node, self._asks[0]
+        if rules is None:
+            jobs = jobs_of(pods, label, models, self._allowed, asks)
+        else:
+            jobs = jobs_of(
+                pods,
+                label,
+                models,
+                lambda pod, without: self._allowed(pod, without) & rules.allowed(pod),
+                asks,
+                rules.demand,
+            )
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         self.models.keep(jobs, lambda group: bool(self._gpus_of(group)))
@@ -294,9 +343,24 @@ class Cluster:
     @cached_property
     def kept(self) -> dict[str, str]:
         """Name of a running job that may not be moved → the reason."""
-        running = (job for job in self.jobs if any(pod.node in self.names for pod in job.pods))
-        reasons = ((job.name, why_it_stays(job, workload_of(job))) for job in running)
-        return {name: why for name, why in reasons if why is not None}
+        return self._staying_of(self.jobs, {} if self.rules is None else self.rules.staying)
+
+    def _staying_of(self, jobs: Iterable[PodJob], ruled: Mapping[int, str] = NONE) -> dict[str, str]:
+        """Return name → reason of those running jobs that may not be moved.
+
+        Parameters
+        ----------
+        ruled
+            Identity of a pod whose job stays for a rule on other pods → the reason.
+        """
+        reasons = {}
+        for job in jobs:
+            if any(pod.node in self.names for pod in job.pods):
+                claims = CLAIMS if any(pod.spec.resourceClaims for pod in job.pods) else None
+                why = why_it_stays(job, workload_of(job)) or ruled.get(id(job.pods[0])) or claims
+                if why is not None:
+                    reasons[job.name] = why
+        return reasons
 
     def is_device(self, resource: str) -> bool:
         """Return whether a resource stands for GPUs that are planned as single devices."""
@@ -395,6 +459,9 @@ class ClusterDocument:
             text += f" that reaches volume {' and '.join(bound)}"
         if group.models:
             text += f" of {' or '.join(group.models)}"
+        rules = self.cluster.rules
+        if rules is not None and rules.allowed(pod) != names:
+            text += " that rules on other pods permit"
         wish = None if devices is None else devices.wish(pod)
         if devices is not None and wish is not None:
             text += f" that offers {wish.through}" * (devices.offering(wish, names) != names)
@@ -410,6 +477,7 @@ class ClusterDocument:
             for name, amount in allocatable.items()
         }
         permits = self.restrictions.permits(node.name)
+        permits |= {} if self.cluster.rules is None else self.cluster.rules.capacity(node.name)
         nothing = dict.fromkeys(self.resources.values(), 0.0)
         server = {
             "name": node.name,
@@ -434,7 +502,8 @@ class ClusterDocument:
                 "name": group.role,
                 "tasks": len(group.pods),
                 "demand": self._amounts({**group.requests, "pods": Fraction(1)})
-                | self.restrictions.demand(self._choice(job, group)),
+                | self.restrictions.demand(self._choice(job, group))
+                | {name: float(amount) for name, amount in group.rules},
                 "current": group.current(self.cluster.names),
                 **fields_of(group.ask, self._devices_held(group)),
             }

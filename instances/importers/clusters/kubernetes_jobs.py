@@ -62,6 +62,8 @@ class PodGroup:
         The pods themselves.
     models
         The GPU models to which running pods are restricted, if they name none.
+    rules
+        The demand of each pod for resources that stand for rules on other pods.
     """
 
     role: str
@@ -70,6 +72,7 @@ class PodGroup:
     ask: DeviceDemand | None = None
     pods: list[Pod] = field(default_factory=list)
     models: tuple[str, ...] = ()
+    rules: tuple[tuple[str, int], ...] = ()
 
     def current(self, nodes: frozenset[str]) -> dict[str, int]:
         """Return the number of these pods on each of the given nodes."""
@@ -126,6 +129,7 @@ def jobs_of(
     gpu_models: Mapping[str, str],
     allowed: Callable[[Pod, str | None], frozenset[str]],
     asks: Mapping[int, DeviceDemand | None],
+    rules: Callable[[Pod], tuple[tuple[str, int], ...]] = lambda _: (),
 ) -> list[PodJob]:
     """Return the jobs that pods belong to.
 
@@ -141,6 +145,8 @@ def jobs_of(
         Function of a pod and an ignored label of its node selector that returns the nodes that it may use.
     asks
         Identity of a pod → its demand for single devices.
+    rules
+        Function of a pod that returns its demand for resources that stand for rules on other pods.
     """
     members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
     for pod in pods:
@@ -153,7 +159,8 @@ def jobs_of(
         models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
         model = models.pop() if len(models) == 1 else None
         usable = [allowed(pod, gpu_label if model else None) for pod in own]
-        jobs.append(PodJob(name, model, _groups(own, usable, [asks.get(id(pod)) for pod in own])))
+        groups = _groups(own, usable, [asks.get(id(pod)) for pod in own], list(map(rules, own)))
+        jobs.append(PodJob(name, model, groups))
     return jobs
 
 
@@ -199,15 +206,19 @@ def _shortened(name: str) -> str:
 
 
 def _groups(
-    pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[DeviceDemand | None]
+    pods: Sequence[Pod],
+    nodes: Sequence[frozenset[str]],
+    asks: Sequence[DeviceDemand | None],
+    rules: Sequence[tuple[tuple[str, int], ...]],
 ) -> list[PodGroup]:
     """Return the pods grouped by equal demand and allowed nodes, each group with a unique name."""
     by_demand: dict[tuple[object, ...], PodGroup] = {}
-    for pod, usable, ask in zip(pods, nodes, asks, strict=True):
+    for pod, usable, ask, ruled in zip(pods, nodes, asks, rules, strict=True):
         role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
         requests = pod.requests
-        key = (role, tuple(sorted(requests.items())), usable, ask)
-        by_demand.setdefault(key, PodGroup(role, requests, usable, ask)).pods.append(pod)
+        key = (role, tuple(sorted(requests.items())), usable, ask, ruled)
+        group = by_demand.setdefault(key, PodGroup(role, requests, usable, ask, rules=ruled))
+        group.pods.append(pod)
     groups = list(by_demand.values())
     for group, role in zip(groups, list(numbered((group.role for group in groups), "{}-{}")), strict=True):
         group.role = role

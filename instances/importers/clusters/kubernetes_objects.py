@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
@@ -102,9 +102,15 @@ class _Resources(Part):
         return {name: Fraction(amount) for name, amount in both.items()}
 
 
+class _Port(Part):
+    hostPort: int | None = None
+    protocol: str | None = None
+
+
 class _Container(Part):
     resources: _Resources | None = None
     restartPolicy: str | None = None
+    ports: Many[_Port] | None = None
 
     def amounts(self) -> Requests:
         return self.resources.amounts() if self.resources else {}
@@ -151,10 +157,45 @@ class _NodeAffinity(Part):
     preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
 
 
+class LabelSelector(Part):
+    """Conditions on the labels of pods; without any it selects all."""
+
+    matchLabels: _Labels = None
+    matchExpressions: Many[Requirement] | None = None
+
+
+class PodAffinityTerm(Part):
+    """Pods, and the label of nodes that says which nodes are near each other."""
+
+    topologyKey: str
+    labelSelector: LabelSelector | None = None
+    namespaces: Many[str] | None = None
+    namespaceSelector: LabelSelector | None = None
+    matchLabelKeys: Many[str] | None = None
+    mismatchLabelKeys: Many[str] | None = None
+
+
+class _PodAffinity(Part):
+    requiredDuringSchedulingIgnoredDuringExecution: Many[PodAffinityTerm] | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
+
+
 class _Affinity(Part):
     nodeAffinity: _NodeAffinity | None = None
-    podAffinity: dict[str, Any] | None = None
-    podAntiAffinity: dict[str, Any] | None = None
+    podAffinity: _PodAffinity | None = None
+    podAntiAffinity: _PodAffinity | None = None
+
+
+class SpreadConstraint(Part):
+    """How far the numbers of some pods may differ between the values of a label of nodes."""
+
+    maxSkew: int = 1
+    topologyKey: str = ""
+    whenUnsatisfiable: str | None = None
+    labelSelector: LabelSelector | None = None
+    minDomains: int | None = None
+    nodeAffinityPolicy: str | None = None
+    matchLabelKeys: Many[str] | None = None
 
 
 class _NodeMetadata(Part):
@@ -234,7 +275,7 @@ class _PodSpec(Part):
     nodeSelector: _Labels = None
     affinity: _Affinity | None = None
     tolerations: Many[Toleration] | None = None
-    topologySpreadConstraints: Many[dict[str, Any]] | None = None
+    topologySpreadConstraints: Many[SpreadConstraint] | None = None
     resourceClaims: Many[dict[str, Any]] | None = None
     volumes: Many[dict[str, Any]] | None = None
     schedulingGates: Many[dict[str, Any]] | None = None
@@ -278,6 +319,30 @@ class Pod(Part):
     def waits(self) -> bool:
         """Whether the pod is pending without a node."""
         return not self.spec.nodeName and self.status.phase in ("Pending", None)
+
+    @property
+    def near(self) -> Sequence[PodAffinityTerm]:
+        """The terms of its required affinity to other pods."""
+        affinity = self.spec.affinity.podAffinity if self.spec.affinity else None
+        return (affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution) or ()
+
+    @property
+    def apart(self) -> Sequence[PodAffinityTerm]:
+        """The terms of its required anti-affinity to other pods."""
+        affinity = self.spec.affinity.podAntiAffinity if self.spec.affinity else None
+        return (affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution) or ()
+
+    @property
+    def spread(self) -> list[SpreadConstraint]:
+        """The topology spread constraints that forbid nodes, which is the default of Kubernetes."""
+        constraints = self.spec.topologySpreadConstraints or ()
+        return [c for c in constraints if c.whenUnsatisfiable in (None, "DoNotSchedule") and c.topologyKey]
+
+    @property
+    def host_ports(self) -> set[str]:
+        """The ports of its node that it takes, with their protocol."""
+        ports = (port for container in self.spec.containers for port in container.ports or ())
+        return {f"{port.hostPort}/{port.protocol or 'TCP'}" for port in ports if port.hostPort}
 
     @property
     def is_gated(self) -> bool:

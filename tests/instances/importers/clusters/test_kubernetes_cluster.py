@@ -60,9 +60,10 @@ def test_what_is_ignored_is_said() -> None:
     """Only where there is something."""
     plain = cluster(pod("x", 1))
     assert list(ignored_feature_notes(plain)) == []
-    asks = pod("x", 1, affinity={"podAntiAffinity": {"a": 1}})
+    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
+    asks = pod("x", 1, affinity={"podAntiAffinity": soft})
     assert list(ignored_feature_notes(cluster(asks))) == [
-        "1 planned job has pod anti-affinity, which the plan does not look at: t/x."
+        "1 planned job has preferred affinity to other pods, which the plan does not look at: t/x."
     ]
 
 

@@ -543,17 +543,21 @@ def test_a_node_whose_device_failed_keeps_its_pods_and_gets_no_others(tmp_path: 
 
 
 def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
-    """Affinity between pods, spread constraints, claims and soft taints are counted."""
+    """Preferences between pods and on spread, and soft taints, are counted."""
     ignored = pod(
         "a",
-        affinity={"podAntiAffinity": {"x": []}, "podAffinity": {"x": []}},
-        topologySpreadConstraints=[{"maxSkew": 1}],
-        resourceClaims=[{"name": "gpu"}],
+        affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}},
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
     )
     text = said(
         imported(tmp_path, (ignored,), (node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}]),))
     )
-    for what in ("pod affinity", "pod anti-affinity", "topology spread constraints", "resource claims"):
+    for what in (
+        "preferred affinity to other pods",
+        "topology spread constraints that are only preferred",
+    ):
         assert f"1 planned job has {what}, which the plan does not look at: team/a." in text
     assert "1 taint is only a preference" in text
 

@@ -1,0 +1,423 @@
+"""Rules of pods on other pods: required affinity and anti-affinity, topology spread, ports of nodes.
+
+Sets: pods that stay where they are; jobs that run and may move; jobs that wait. A domain is the set of nodes
+with one value of a label.
+
+* Near pods that stay, a rule forbids nodes to the pods that it concerns.
+* Among pods that move or start, a rule on single nodes becomes a resource: each node has as much of it as
+  the rule permits there at any time, whatever the others do.
+* What neither expresses: jobs that run stay, and jobs that wait are left out.
+
+So a plan may be stricter than the scheduler, and is never one that it refuses. Source: Kubernetes, "Assigning
+Pods to Nodes" and "Pod Topology Spread Constraints".
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from .kubernetes_affinity import in_affinity, meets
+from .kubernetes_jobs import PodJob
+from .kubernetes_objects import LabelSelector, Node, Pod, PodAffinityTerm, Requirement, SpreadConstraint
+
+HOST = "kubernetes.io/hostname"
+"""Label whose values are the nodes themselves."""
+MAX_RESOURCES = 50
+"""Limit of the resources that stand for rules; each is one more for every server."""
+NEAR = "have to be near, or apart from, other pods in a way that is not planned"
+"""Why jobs with such rules stay, or are left out."""
+ALONE = "have to be near pods that do not run"
+"""Why jobs that wait are left out."""
+
+
+class Selection(NamedTuple):
+    """Pods by namespace (None: any) and by conditions on their labels, all of which hold."""
+
+    namespaces: frozenset[str] | None
+    requirements: tuple[Requirement, ...]
+
+
+@dataclass
+class Exclusion:
+    """A rule that pods, its holders, share no domain of a topology with pods that match."""
+
+    topology: str
+    holders: list[Pod] = field(default_factory=list)
+    matching: list[Pod] = field(default_factory=list)
+
+
+class Limit(NamedTuple):
+    """A resource that limits pods on a node.
+
+    Attributes
+    ----------
+    demand
+        Identity of a pod → its demand; 0 of others.
+    capacity
+        Node → its capacity, for pods that may move or start.
+    """
+
+    name: str
+    demand: Mapping[int, int]
+    capacity: Mapping[str, int]
+
+
+class Verdict(NamedTuple):
+    """Jobs for which a rule is not expressed, and why."""
+
+    jobs: list[PodJob]
+    why: str
+
+
+class PodRules:
+    """What the rules of pods on other pods mean for the planned jobs.
+
+    Parameters
+    ----------
+    nodes
+        All nodes of the cluster.
+    usable
+        The names of the nodes that take pods.
+    present
+        All pods that have not ended.
+    jobs
+        The jobs that would be planned without rules.
+    kept
+        The names of those that stay, for other reasons.
+
+    Attributes
+    ----------
+    left_out
+        Identity of each waiting pod that must not be planned → why.
+    staying
+        Identity of each running pod whose job must stay → why.
+    limits
+        The resources that stand for rules.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        usable: frozenset[str],
+        present: Sequence[Pod],
+        jobs: Sequence[PodJob],
+        kept: Iterable[str],
+    ) -> None:
+        self._nodes, self._usable = {node.name: node for node in nodes}, usable
+        self._job_of = {id(pod): job for job in jobs for pod in job.pods}
+        self._pods = [pod for pod in present if pod.node is not None or id(pod) in self._job_of]
+        self._order = {id(job): place for place, job in enumerate(jobs)}
+        still = set(kept)
+        self._fixed = {id(pod) for pod in self._pods if id(pod) not in self._job_of}
+        self._fixed |= {id(pod) for job in jobs if job.name in still for pod in job.pods}
+        self.left_out: dict[int, str] = {}
+        self.staying: dict[int, str] = {}
+        self.limits: list[Limit] = []
+        self._allowed: dict[int, frozenset[str]] = {}
+        self._domains: dict[str, dict[str, str]] = {}
+        self._settle()
+
+    @staticmethod
+    def needed(pods: Iterable[Pod]) -> bool:
+        """Return whether any pod has a rule on other pods."""
+        return any(pod.near or pod.apart or pod.spread or pod.host_ports for pod in pods)
+
+    def allowed(self, pod: Pod) -> frozenset[str]:
+        """Return the names of the nodes that the rules leave to a planned pod."""
+        return self._allowed.get(id(pod), self._usable)
+
+    def demand(self, pod: Pod) -> tuple[tuple[str, int], ...]:
+        """Return the demand of a planned pod for the resources that stand for rules."""
+        return tuple((rule.name, rule.demand[id(pod)]) for rule in self.limits if rule.demand.get(id(pod)))
+
+    def capacity(self, node: str) -> dict[str, float]:
+        """Return a node's capacity of the resources that stand for rules."""
+        return {rule.name: float(rule.capacity[node]) for rule in self.limits}
+
+    def _settle(self) -> None:
+        """Express every rule; again after jobs were found that must stay, or be left out."""
+        while True:
+            self._allowed, self.limits = {}, []
+            verdicts = list(self._express())
+            for jobs, why in verdicts:
+                for pod in (pod for job in jobs for pod in job.pods):
+                    if self._place(pod) is None:
+                        self.left_out[id(pod)] = why
+                    else:
+                        self.staying[id(pod)] = why
+                        self._fixed.add(id(pod))
+            if not verdicts:
+                return
+
+    def _express(self) -> Iterator[Verdict]:
+        """Restrict pods to nodes and make resources; yield the jobs for which that does not do."""
+        for exclusion in self._exclusions:
+            yield from self._separate(exclusion)
+        for pod in self._pods:
+            if pod.near and self._is_planned(pod):
+                yield from self._gather(pod)
+        for constraint, holders in self._constraints.values():
+            yield from self._spread(constraint, [pod for pod in holders if self._is_planned(pod)])
+
+    def _is_planned(self, pod: Pod) -> bool:
+        """Return whether a pod may move, or starts."""
+        return id(pod) not in self._fixed and id(pod) not in self.left_out
+
+    def _planned(self, pods: Iterable[Pod]) -> list[Pod]:
+        return list(filter(self._is_planned, pods))
+
+    def _place(self, pod: Pod) -> str | None:
+        """Return the node that a pod has and keeps until it is moved; None of one that waits."""
+        planned = id(pod) in self._job_of
+        return pod.node if not planned or pod.node in self._usable else None
+
+    def _jobs(self, pods: Iterable[Pod]) -> list[PodJob]:
+        jobs = {id(job): job for job in (self._job_of[id(pod)] for pod in pods)}
+        return sorted(jobs.values(), key=lambda job: self._order[id(job)])
+
+    # Topologies
+
+    def _domain(self, topology: str, node: str | None) -> str | None:
+        """Return the domain of a node; None if it is in none."""
+        if topology not in self._domains:
+            labels = {name: each.labels.get(topology) for name, each in self._nodes.items()}
+            if topology == HOST:
+                labels = {name: label or name for name, label in labels.items()}
+            self._domains[topology] = {name: label for name, label in labels.items() if label is not None}
+        return None if node is None else self._domains[topology].get(node)
+
+    def _in_domains(self, topology: str, domains: Iterable[str | None]) -> frozenset[str]:
+        """Return the nodes that take pods in some domains."""
+        chosen = set(domains) - {None}
+        return frozenset(name for name in self._usable if self._domain(topology, name) in chosen)
+
+    def _is_of_nodes(self, topology: str) -> bool:
+        """Return whether each domain is a single node."""
+        self._domain(topology, None)
+        domains = self._domains[topology].values()
+        return len(set(domains)) == len(domains)
+
+    def _restrict(self, pods: Iterable[Pod], nodes: frozenset[str]) -> None:
+        for pod in pods:
+            self._allowed[id(pod)] = self.allowed(pod) & nodes
+
+    # Selections
+
+    @cached_property
+    def _by_label(self) -> dict[tuple[str, str], list[Pod]]:
+        """Label and value → the pods that have them: most selections name one."""
+        found: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in self._pods:
+            for label in pod.labels.items():
+                found[label].append(pod)
+        return found
+
+    def _matching(self, selection: Selection | None) -> list[Pod]:
+        """Return the pods of a selection; of None there are none."""
+        if selection is None:
+            return []
+        candidates: Sequence[Pod] = self._pods
+        for key, operator, values in ((r.key, r.operator, r.values) for r in selection.requirements):
+            if operator == "In":
+                of_values = (self._by_label.get((key, value), []) for value in dict.fromkeys(values or ()))
+                candidates = min(candidates, [pod for pods in of_values for pod in pods], key=len)
+        spaces = selection.namespaces
+        return [
+            pod
+            for pod in candidates
+            if (spaces is None or pod.metadata.namespace in spaces)
+            and all(meets(each, pod.labels.get(each.key)) for each in selection.requirements)
+        ]
+
+    # Anti-affinity
+
+    @cached_property
+    def _exclusions(self) -> list[Exclusion]:
+        """The rules that keep pods apart: anti-affinity, and ports of nodes, of which each is there once."""
+        found: dict[tuple[object, ...], Exclusion] = {}
+        for pod in self._pods:
+            for term in pod.apart:
+                selection = selected_by(pod, term, everywhere=True)
+                key = term.topologyKey, selection
+                if key not in found:
+                    found[key] = Exclusion(term.topologyKey, [], self._matching(selection))
+                found[key].holders.append(pod)
+            for port in pod.host_ports:
+                exclusion = found.setdefault((port,), Exclusion(HOST))
+                exclusion.holders.append(pod)
+                exclusion.matching.append(pod)
+        return list(found.values())
+
+    def _separate(self, rule: Exclusion) -> Iterator[Verdict]:
+        holders, matching = self._planned(rule.holders), self._planned(rule.matching)
+        for concerned, others in ((holders, rule.matching), (matching, rule.holders)):
+            near = {self._domain(rule.topology, pod.node) for pod in others if id(pod) in self._fixed}
+            if concerned and near - {None}:
+                self._restrict(concerned, self._usable - self._in_domains(rule.topology, near))
+        members = list({id(pod): pod for pod in (*holders, *matching)}.values())
+        if not holders or not matching or len(members) < 2:
+            return
+        if not self._is_of_nodes(rule.topology):
+            yield from self._not_expressed(holders, members)
+            return
+        # One that holds the rule needs all of the resource, so that nothing that matches is beside it.
+        own = {id(pod) for pod in holders}
+        most = max(1, len(members) - len(own))
+        demand = {id(pod): most if id(pod) in own else 1 for pod in members}
+        yield from self._limited("apart", members, demand, dict.fromkeys(self._usable, most))
+
+    def _limited(
+        self, words: str, members: Sequence[Pod], demand: Mapping[int, int], capacity: Mapping[str, int]
+    ) -> Iterator[Verdict]:
+        """Make a resource of a rule; jobs that run where it would not be observed stay."""
+        used = Counter[str | None]()
+        for pod in members:
+            used[self._place(pod)] += demand[id(pod)]
+        above = {node for node, amount in used.items() if node is not None and amount > capacity[node]}
+        if len(self.limits) >= MAX_RESOURCES:
+            yield Verdict(self._jobs(members), NEAR)
+        elif above:
+            yield Verdict(self._jobs(pod for pod in members if self._place(pod) in above), NEAR)
+        else:
+            name = f"{words}: {self._jobs(members)[0].name}"
+            taken = sum(rule.name == name or rule.name.startswith(f"{name} (") for rule in self.limits)
+            self.limits.append(Limit(name if not taken else f"{name} ({taken + 1})", demand, capacity))
+
+    def _not_expressed(self, holders: Sequence[Pod], members: Sequence[Pod]) -> Iterator[Verdict]:
+        """Yield what stays or is left out for a rule on domains of several nodes.
+
+        What runs stays. Of what waits at most one pod is planned, whose domains the others do not change.
+        """
+        running = [pod for pod in members if self._place(pod) is not None]
+        if running:
+            yield Verdict(self._jobs(running), NEAR)
+            return
+        jobs = self._jobs(holders)
+        concerned = {id(job) for job in jobs}
+        others = any(id(self._job_of[id(pod)]) not in concerned for pod in members)
+        first = [pod for pod in members if self._job_of[id(pod)] is jobs[0]]
+        yield Verdict(jobs[not others and len(first) == 1 :], NEAR)
+
+    # Affinity
+
+    @cached_property
+    def _hosts(self) -> dict[tuple[tuple[str, Selection | None], ...], list[Pod]]:
+        """Cache: terms of affinity → the pods that match all of them."""
+        return {}
+
+    def _gather(self, pod: Pod) -> Iterator[Verdict]:
+        """Restrict a pod to nodes near pods that it has to be near, all of which match all of its terms."""
+        terms = tuple((term.topologyKey, selected_by(pod, term, everywhere=False)) for term in pod.near)
+        if terms not in self._hosts:
+            first, *others = (self._matching(selection) for _, selection in terms)
+            common = set[int].intersection({id(p) for p in first}, *({id(p) for p in o} for o in others))
+            self._hosts[terms] = [host for host in first if id(host) in common]
+        hosts = [host for host in self._hosts[terms] if host.metadata.deletionTimestamp is None]
+        there = [host for host in hosts if id(host) in self._fixed]
+        moving = [host for host in self._planned(hosts) if self._place(host) is not None]
+        if there:
+            for topology, _ in terms:
+                near = {self._domain(topology, host.node) for host in there}
+                self._restrict([pod], self._in_domains(topology, near))
+        elif moving:
+            yield Verdict(self._jobs(moving), NEAR)
+        elif not any(host is pod for host in hosts):
+            yield Verdict(self._jobs([pod]), ALONE)
+        else:
+            # The first of the pods that have to be near each other may start anywhere, the others near it.
+            together = self._planned(hosts)
+            if len(together) > 1:
+                yield from self._not_expressed(together, together)
+            for topology, _ in terms:
+                self._domain(topology, None)
+                self._restrict([pod], self._in_domains(topology, self._domains[topology].values()))
+
+    # Spread
+
+    @cached_property
+    def _constraints(self) -> dict[tuple[object, ...], tuple[SpreadConstraint, list[Pod]]]:
+        """The spread constraints, each with the pods that have it and equal conditions on nodes."""
+        found: dict[tuple[object, ...], tuple[SpreadConstraint, list[Pod]]] = {}
+        for pod in self._pods:
+            for each in pod.spread:
+                terms = repr((pod.spec.nodeSelector, pod.spec.affinity and pod.spec.affinity.nodeAffinity))
+                numbers = each.maxSkew, each.minDomains, each.nodeAffinityPolicy
+                key = each.topologyKey, spread_selection(pod, each), numbers, terms
+                found.setdefault(key, (each, []))[1].append(pod)
+        return found
+
+    def _spread(self, rule: SpreadConstraint, holders: Sequence[Pod]) -> Iterator[Verdict]:
+        """Limit the pods of a domain to the fewest that stay in any domain, plus the skew."""
+        if not holders:
+            return
+        topology, pod = rule.topologyKey, holders[0]
+        counted = [p for p in self._matching(spread_selection(pod, rule)) if not p.metadata.deletionTimestamp]
+        stay = Counter(self._domain(topology, p.node) for p in counted if id(p) in self._fixed)
+        nodes = self._nodes.values()
+        eligible = [n.name for n in nodes if rule.nodeAffinityPolicy == "Ignore" or in_affinity(pod, n)]
+        domains = {self._domain(topology, name) for name in eligible} - {None}
+        least = min((stay[domain] for domain in domains), default=0)
+        most = rule.maxSkew + least * (len(domains) >= (rule.minDomains or 1))
+        members = self._planned(counted)
+        of_nodes = self._is_of_nodes(topology)
+        if not of_nodes and any(self._place(p) is not None for p in (*members, *holders)):
+            yield from self._not_expressed(holders, [*members, *holders])
+            return
+        matched = {id(p) for p in members}
+        for holder in holders:
+            more = (id(holder) in matched) if of_nodes else len(members)
+            fits = {domain for domain in domains if stay[domain] + more <= most}
+            self._restrict([holder], self._in_domains(topology, fits))
+        if of_nodes:
+            room = {name: len(members) for name in self._usable}
+            own = {name: domain for name in room if (domain := self._domain(topology, name)) is not None}
+            room |= {name: max(0, most - stay[domain]) for name, domain in own.items()}
+            if members and min(room.values(), default=0) < len(members):
+                demand = dict.fromkeys(matched, 1)
+                yield from self._limited("spread", members, demand, room)
+        elif len(members) > 1 and not all(map(self.allowed, holders)):
+            yield from self._not_expressed(holders, [*members, *holders])
+
+
+def selected_by(pod: Pod, term: PodAffinityTerm, everywhere: bool) -> Selection | None:
+    """Return the pods that a term of affinity of a pod means; None for none.
+
+    Parameters
+    ----------
+    everywhere
+        What is taken of namespaces that are chosen by labels, which no file has: all, or none.
+    """
+    selector, spaces = term.namespaceSelector, term.namespaces
+    named = frozenset(spaces or (() if selector is not None else (pod.metadata.namespace,)))
+    every = selector is not None and (everywhere or not (selector.matchLabels or selector.matchExpressions))
+    conditions = _conditions(pod, term.labelSelector, term.matchLabelKeys, term.mismatchLabelKeys)
+    return None if conditions is None else Selection(None if every else named, conditions)
+
+
+def spread_selection(pod: Pod, rule: SpreadConstraint) -> Selection | None:
+    """Return the pods, all of the pod's namespace, that a spread constraint counts; None for none."""
+    conditions = _conditions(pod, rule.labelSelector, rule.matchLabelKeys, None)
+    return None if conditions is None else Selection(frozenset([pod.metadata.namespace]), conditions)
+
+
+def _conditions(
+    pod: Pod,
+    selector: LabelSelector | None,
+    same: Sequence[str] | None,
+    different: Sequence[str] | None,
+) -> tuple[Requirement, ...] | None:
+    """Return a selector's conditions, with those on labels that shall equal, or differ from, the pod's."""
+    if selector is None:
+        return None
+    labels = pod.labels
+    equal = [*(selector.matchLabels or {}).items(), *((k, labels[k]) for k in same or () if k in labels)]
+    unequal = [(key, labels[key]) for key in different or () if key in labels]
+    return (
+        *(Requirement(key=key, operator="In", values=(value,)) for key, value in equal),
+        *(Requirement(key=key, operator="NotIn", values=(value,)) for key, value in unequal),
+        *(selector.matchExpressions or ()),
+    )

@@ -1,0 +1,144 @@
+"""Rules of pods on other pods: what becomes of each in the instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterplan.instances.importers.clusters.kubernetes_cluster import CLAIMS, Cluster, ClusterDocument
+from clusterplan.instances.importers.clusters.kubernetes_objects import Pod
+from clusterplan.instances.importers.clusters.kubernetes_pod_rules import ALONE, HOST, NEAR
+from clusterplan.tests.kubernetes_cluster import cluster, node, pod
+
+ZONE = "zone"
+NODES = tuple(node(name, labels={ZONE: name[0], HOST: name}) for name in ("a1", "a2", "b1", "b2"))
+
+
+def rule(side: str, topology: str, **labels: str) -> dict[str, Any]:
+    """Return a required affinity (`near`) or anti-affinity (`apart`) to pods with these labels."""
+    term = {"topologyKey": topology, "labelSelector": {"matchLabels": labels}}
+    kind = {"near": "podAffinity", "apart": "podAntiAffinity"}[side]
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def spread(topology: str, skew: int = 1, **labels: str) -> dict[str, Any]:
+    """Return a topology spread constraint on pods with these labels."""
+    constraint = {"maxSkew": skew, "topologyKey": topology, "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": labels}}]}
+
+
+def labelled(made: Pod, job: str = "", **labels: str) -> Pod:
+    """Return a pod with labels, of a batch Job if one is named."""
+    owners = [{"kind": "Job", "name": job, "apiVersion": "batch/v1", "controller": True}] if job else None
+    data = made.model_dump(mode="json")
+    data["metadata"] |= {"labels": labels, "ownerReferences": owners}
+    return Pod.model_validate(data)
+
+
+def rows(made: Cluster) -> dict[str, dict[str, Any]]:
+    """Return the documents of the jobs by name."""
+    document = ClusterDocument(made)
+    return {job.name.partition("/")[2]: document.job(job) for job in made.jobs}
+
+
+def reachable(made: Cluster, job: str) -> set[str]:
+    """Return the nodes that the pods of a job may use alone."""
+    (found,) = (each for each in made.jobs if each.name == f"t/{job}")
+    return set(frozenset.intersection(*(group.nodes for group in found.groups)))
+
+
+def test_pods_that_must_be_apart_on_nodes_are_at_most_one_on_each() -> None:
+    """A job of three pods with anti-affinity to itself: a resource that each node has once."""
+    pods = [labelled(pod(f"j-{i}", 1, **rule("apart", HOST, app="j")), "j", app="j") for i in range(3)]
+    made = cluster(*pods, nodes=NODES)
+    assert rows(made)["j"]["task_demand"]["apart: t/j"] == 1
+    assert all(ClusterDocument(made).server(n)["capacity"]["apart: t/j"] == 1 for n in made.nodes)
+
+
+def test_anti_affinity_to_what_stays_forbids_its_domain_both_ways() -> None:
+    """The pod that runs has the rule, or the one that waits has it."""
+    for on_runs, on_waits in (({}, rule("apart", ZONE, app="x")), (rule("apart", ZONE, app="y"), {})):
+        runs = labelled(pod("x", 1, "a1", **on_runs), app="x")
+        waits = labelled(pod("y", 1, **on_waits), app="y")
+        assert reachable(cluster(runs, waits, nodes=NODES), "y") == {"b1", "b2"}
+
+
+def test_a_holder_excludes_all_that_match_on_its_node() -> None:
+    """Two holders and three pods that match them, all waiting: never two sides on one node."""
+    holders = [labelled(pod(f"h{i}", 1, **rule("apart", HOST, app="m"))) for i in range(2)]
+    matching = [labelled(pod(f"m{i}", 1), app="m") for i in range(3)]
+    asked = rows(cluster(*holders, *matching, nodes=NODES))
+    names = {name: row["task_demand"]["apart: t/h0"] for name, row in asked.items()}
+    assert names == {"h0": 3, "h1": 3, "m0": 1, "m1": 1, "m2": 1}
+
+
+def test_of_pods_apart_by_zone_one_is_planned_and_the_others_are_named() -> None:
+    """Domains of several nodes are no resource of a node."""
+    pods = [labelled(pod(name, 1, **rule("apart", ZONE, app="x")), app="x") for name in ("p", "q")]
+    made = cluster(*pods, nodes=NODES)
+    assert list(rows(made)) == ["p"]
+    assert made.left_out == {"t/q": NEAR}
+
+
+def test_jobs_that_run_and_are_apart_by_zone_stay() -> None:
+    """And what waits goes to another zone."""
+    runs = labelled(pod("r-0", 1, "a1", **rule("apart", ZONE, app="x")), "r", app="x")
+    waits = labelled(pod("w", 1), app="x")
+    made = cluster(runs, waits, nodes=NODES)
+    assert made.kept == {"t/r": NEAR}
+    assert reachable(made, "w") == {"b1", "b2"}
+
+
+@pytest.mark.parametrize(("topology", "nodes"), [(HOST, {"a1"}), (ZONE, {"a1", "a2"})])
+def test_affinity_to_what_runs_leaves_its_domain(topology: str, nodes: set[str]) -> None:
+    """The pods that are to be near stay where they are."""
+    runs = labelled(pod("x", 1, "a1"), "x", app="x")
+    made = cluster(runs, labelled(pod("y", 1, **rule("near", topology, app="x"))), nodes=NODES)
+    assert reachable(made, "y") == nodes
+    assert made.kept == {"t/x": NEAR}
+
+
+def test_affinity_to_what_does_not_run_leaves_the_job_out() -> None:
+    """Kubernetes would let it wait; the first of pods that are near each other may start."""
+    lonely = labelled(pod("y", 1, **rule("near", ZONE, app="x")))
+    first = labelled(pod("z", 1, **rule("near", ZONE, app="z")), app="z")
+    made = cluster(lonely, first, nodes=NODES)
+    assert (list(rows(made)), made.left_out) == (["z"], {"t/y": ALONE})
+
+
+def test_spread_on_nodes_is_a_limit_from_the_fewest_that_stay() -> None:
+    """No node may have more than the skew beyond the node with the fewest."""
+    stays = [labelled(pod(f"s{i}", 1, on), app="x") for i, on in enumerate(("a1", "a1", "a2", "b1", "b2"))]
+    pods = [labelled(pod(f"j-{i}", 1, **spread(HOST, app="x")), "j", app="x") for i in range(4)]
+    made = cluster(*stays, *pods, nodes=NODES)
+    server = {n.name: ClusterDocument(made).server(n)["capacity"]["spread: t/j"] for n in made.nodes}
+    assert server == {"a1": 0, "a2": 1, "b1": 1, "b2": 1}
+    assert reachable(made, "j") == {"a2", "b1", "b2"}
+
+
+def test_spread_over_zones_is_planned_where_any_place_will_do() -> None:
+    """One pod may go to the zone with fewer; several might all go there, and wait."""
+    stays = labelled(pod("s", 1, "a1"), app="x")
+    one = labelled(pod("j", 1, **spread(ZONE, app="x")), app="x")
+    assert reachable(cluster(stays, one, nodes=NODES), "j") == {"b1", "b2"}
+    three = [labelled(pod(f"j-{i}", 1, **spread(ZONE, app="x")), "j", app="x") for i in range(3)]
+    assert cluster(stays, *three, pod("k", 1), nodes=NODES).left_out == {"t/j": NEAR}
+
+
+def test_a_port_of_the_node_is_there_once() -> None:
+    """Pods that take the same one are apart."""
+    ports = [{"containerPort": 29500, "hostPort": 29500}]
+    pods = []
+    for name in ("p", "q"):
+        data = pod(name, 1).model_dump(mode="json")
+        data["spec"]["containers"][0]["ports"] = ports
+        pods.append(Pod.model_validate(data))
+    asked = rows(cluster(*pods, nodes=NODES))
+    assert [row["task_demand"]["apart: t/p"] for row in asked.values()] == [1, 1]
+
+
+def test_a_running_job_with_resource_claims_stays() -> None:
+    """Which devices it has is not in the files."""
+    runs = labelled(pod("r", 1, "a1", resourceClaims=[{"name": "gpu"}]), "r")
+    assert cluster(runs, nodes=NODES).kept == {"t/r": CLAIMS}
