@@ -141,7 +141,7 @@ ON_TIES: tuple[ObjectiveName, ...] = ("stops", "migrations")
 
 Patterns = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
 """Shell patterns of names."""
-AIMS = ("free", "seat", "drain", "stop")
+AIMS = ("free", "seat", "drain", "stop", "keep_objectives")
 """Fields that say what a plan is to reach, and what it must not do for that."""
 
 
@@ -224,6 +224,9 @@ class ConsolidationInstance(Instance):
     stop
         Where given, or where servers are freed or drained, or jobs are seated: no job that runs is stopped,
         but for those whose names match one of these shell patterns, even where they must be placed.
+    keep_objectives
+        `seat` and `drain` change neither the objectives nor which running jobs may be stopped, so that plans
+        compare with those of the instance without them.
     restart_cost_h
         Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
         `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
@@ -242,6 +245,7 @@ class ConsolidationInstance(Instance):
         "seat",
         "drain",
         "stop",
+        "keep_objectives",
     )
 
     kind: Literal["consolidation"] = "consolidation"
@@ -258,6 +262,7 @@ class ConsolidationInstance(Instance):
     seat: Patterns | None = None
     drain: Patterns | None = None
     stop: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
+    keep_objectives: Annotated[Flag | None, AfterValidator(only_true)] = None
     restrictions: Annotated[tuple[Name, ...], validated_in_batches()] | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
@@ -274,9 +279,10 @@ class ConsolidationInstance(Instance):
         if isinstance(data, Mapping):
             given = data.get("objectives", OBJECTIVES)
             names = given if isinstance(given, (list, tuple)) else ()
+            aims = data.get("seat") is not None or data.get("drain") is not None
             if data.get("free") is not None and "free" not in names:
                 data = {**data, "objectives": ["free", "migrations"]}
-            elif "free" not in names and (data.get("seat") is not None or data.get("drain") is not None):
+            elif "free" not in names and aims and not data.get("keep_objectives"):
                 first = ON_TIES if data.get("stop") else ON_TIES[1:]
                 data = {**data, "objectives": [*first, *(name for name in names if name not in ON_TIES)]}
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
@@ -450,8 +456,9 @@ class ConsolidationInstance(Instance):
 
     @property
     def has_aim(self) -> bool:
-        """Whether servers are freed or drained, or jobs are seated, for which jobs may have to move."""
-        return self.free is not None or self.seat is not None or self.drain is not None
+        """Whether servers are freed or drained, or jobs are seated, with the fewest moves."""
+        aims = self.seat is not None or self.drain is not None
+        return self.free is not None or (aims and not self.keep_objectives)
 
     def requires(self, job: PlacementJob) -> bool:
         """Return whether every plan places a job: it says so, is seated, or runs and must not be stopped."""

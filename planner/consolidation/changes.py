@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.common.errors import OptionError
-from ...instances.consolidation.instance import ConsolidationInstance, emptied_server
+from ...instances.consolidation.instance import ConsolidationInstance
 from ..changes import (
     Amount,
     Changes,
@@ -17,16 +19,19 @@ from ..changes import (
     changed,
     count_and_name,
     fresh_names,
-    is_choice,
     matching,
     named_amount,
     rows_of,
 )
-from ..reports.text import listed
+from ..output import some_lines
+from ..reports.text import counted, listed
+from .kubernetes import scheduler_notes
 from .page import ClusterUsage
-from .plan import placement_text
+from .plan import placement_text, to_carry_out
 
 Rows = list[dict[str, Any]]
+MAX_NAMED = 100
+"""Most servers that `drain` names one by one; for more it has their pattern."""
 
 
 def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
@@ -41,27 +46,21 @@ def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
     }
 
 
-def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Rows]:
-    """Return the changed list of servers, with no free capacity on those to drain.
+def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Any]:
+    """Return the field `drain` with more servers or racks; jobs on these move or stop.
 
-    Their jobs move or stop.
+    The objectives stay as they are, so that the values of the plans compare.
     """
-    rows, names = rows_of(instance, "servers"), [server.name for server in instance.expanded_servers]
-    given = {row["name"]: row for row in rows if "count" in row}
-    wanted = matching(pattern, [*names, *given], "server")
-    changed_rows, single = [], iter(names)
-    for row in rows:
-        of_row = [next(single) for _ in range(row.get("count", 1))]
-        empty = set(of_row) if row["name"] in wanted else wanted.intersection(of_row)
-        if not empty:
-            changed_rows.append(row)
-            continue
-        # Servers of one row that are no longer alike get rows of their own.
-        plain = {key: value for key, value in row.items() if key != "count"}
-        changed_rows += [
-            {**(emptied_server(plain) if name in empty else plain), "name": name} for name in of_row
-        ]
-    return {"servers": changed_rows}
+    rows = (row for row in instance.servers for _ in range(row.count or 1))
+    singles = zip(instance.expanded_servers, rows, strict=True)
+    names = {server.name: (server.name, row.name, row.rack or row.name) for server, row in singles}
+    chosen = matching(pattern, chain.from_iterable(names.values()), "server or rack")
+    # By name, since servers that a later change adds may match the pattern as well.
+    drained = [name for name, known in names.items() if not chosen.isdisjoint(known)]
+    few = drained if len(drained) <= MAX_NAMED else chosen
+    more = map(glob.escape, few) if len(few) <= MAX_NAMED else [pattern]
+    kept = {} if instance.has_aim else {"keep_objectives": True}
+    return {"drain": [*(instance.drain or ()), *more], **kept}
 
 
 def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
@@ -70,12 +69,10 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
     servers = instance.expanded_servers
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     single = {server.name: server for server in servers}
-    first_of_row = f"{like}-0"  # a row whose servers an earlier change took apart
     if like in rows:
         model = rows[like]
-    elif like in single or first_of_row in single:
-        server_like = single.get(like) or single[first_of_row]
-        model = server_like.model_dump(mode="json", exclude_none=True)
+    elif like in single:
+        model = single[like].model_dump(mode="json", exclude_none=True)
     else:
         model = _most_common_server(instance, like)
         like = model["name"]
@@ -152,13 +149,19 @@ def changes(
     drawn = [ClusterUsage(instance, plan) for plan in plans]
     resource, rows = drawn[0].resource, drawn[1].rows
     places = [
-        Amount(name, row.used, rows[name].used, row.capacity - row.taken)
+        Amount(
+            name,
+            row.used,
+            rows[name].used,
+            row.capacity - row.taken,
+            "to be empty" if row.drained else "",
+        )
         for name, row in drawn[0].rows.items()
     ]
     totals = [
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
-        if capacity and not is_choice(name)
+        if capacity
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.allocations) for row in each.rows.values()) for each in drawn)
@@ -172,7 +175,30 @@ def changes(
         totals,
         [place for place in places if place.differs],
         f"{resource} on server",
+        tuple(remarks(instance, after, {change.name for change in changed_jobs if change.after})),
     )
+
+
+def remarks(
+    instance: ConsolidationInstance, entries: Sequence[JobPlacement], names: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield what is assumed about jobs, which starts a script leaves to the scheduler, and where the rest is.
+
+    Parameters
+    ----------
+    names
+        The jobs; by default those that the plan starts or moves.
+    """
+    chosen = {entry.job for entry in to_carry_out(entries, every=False)} if names is None else names
+    jobs_by_sentence: dict[str, list[str]] = {}
+    for job in instance.jobs:
+        for sentence in job.assumed or () if job.name in chosen else ():
+            jobs_by_sentence.setdefault(sentence, []).append(job.name)
+    lines = [f"assumed of {listed(jobs)}: {sentence}" for sentence, jobs in jobs_by_sentence.items()]
+    yield from some_lines(lines, "assumed: {:,} more sentences, under `assumed` of the jobs in the instance")
+    yield from scheduler_notes(instance, entries)
+    if instance.assumptions:
+        yield f"{counted(len(instance.assumptions), 'assumption')}: see `assumptions` in the instance"
 
 
 def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:

@@ -15,7 +15,7 @@ from clusterplan.formulations.consolidation.plan import entry_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.consolidation.changes import changes, current_plan, what_if
+from clusterplan.planner.consolidation.changes import MAX_NAMED, changes, current_plan, what_if
 
 
 def cluster(**changed: Any) -> ConsolidationInstance:
@@ -79,20 +79,47 @@ def test_a_job_that_keeps_running_need_not_say_on_which_devices() -> None:
 DEVICES = {"gpu": {"count": 2, "taken": [{"device": 0, "share": 500}]}}
 
 
+def scenario(key: str, text: str, **document: Any) -> ConsolidationInstance:
+    """Return the instance after one change."""
+    instance = ConsolidationInstance.model_validate({**CONSOLIDATION, **document})
+    return instance.replace(**what_if(instance)[key].fields(instance, text))
+
+
 def changed(key: str, text: str, **document: Any) -> Any:
     """Return the document after one change."""
-    instance = clusterplan.parse_instance({**CONSOLIDATION, **document})
-    return instance.replace(**what_if(instance)[key].fields(instance, text)).document()
+    return scenario(key, text, **document).document()
 
 
-def test_draining_one_server_of_a_row_leaves_the_others_as_they_are() -> None:
-    servers = changed("drain", "n-1")["servers"]
-    assert [(s["name"], s.get("free")) for s in servers] == [("n-0", None), ("n-1", {"gpu": 0, "cpu": 0})]
+def test_drain_is_the_field_of_the_instance() -> None:
+    """Rows stay as they are, so that a plan is of the instance with another field."""
+    found = scenario("drain", "n-1")
+    assert (found.drain, found.drained) == (("n-1",), {"n-1"})
+    assert found.replace(drain=["n"]).drained == {"n-0", "n-1"}
+    assert changed("drain", "n-1")["servers"] == cluster(**CONSOLIDATION).document()["servers"]
 
 
-def test_draining_a_row_or_a_pattern_drains_all_of_it() -> None:
-    for text in ("n", "n-*"):
-        assert [s["free"]["gpu"] for s in changed("drain", text)["servers"]] == [0, 0]
+def test_draining_a_row_a_rack_or_a_pattern_drains_all_of_it() -> None:
+    servers = [{"name": "n", "count": 2, "rack": "r", "capacity": {"gpu": 1, "cpu": 1}}]
+    for text in ("n", "n-*", "r"):
+        assert scenario("drain", text, servers=servers).drain == ("n-0", "n-1")
+
+
+def test_a_drained_row_of_many_servers_is_named_once() -> None:
+    servers = [{"name": "n[1]", "count": MAX_NAMED + 1, "capacity": {"gpu": 1, "cpu": 1}}]
+    for text, wanted in (("n[1]", "n[[]1]"), ("*", "*")):
+        found = scenario("drain", text, servers=servers)
+        assert (found.drain, len(found.drained)) == ((wanted,), MAX_NAMED + 1)
+
+
+def test_a_drained_server_leaves_the_objectives_as_they_are() -> None:
+    """And who may be stopped; where servers are drained already, these rules hold for more of them."""
+    jobs = [{"name": "j", "tasks": 1, "task_demand": {"gpu": 1}, "current": {"n-0": 1}}]
+    before = ConsolidationInstance.model_validate({**CONSOLIDATION, "jobs": jobs})
+    after = scenario("drain", "n-0", jobs=jobs)
+    assert (after.objectives, after.has_aim) == (before.objectives, False)
+    assert not after.requires(after.jobs[0])
+    both = scenario("drain", "n-0", jobs=jobs, drain=["n-1"])
+    assert (both.drain, both.objectives[0], both.has_aim) == (("n-1", "n-0"), "migrations", True)
 
 
 def test_a_job_on_a_drained_server_moves() -> None:
@@ -100,15 +127,6 @@ def test_a_job_on_a_drained_server_moves() -> None:
     instance = clusterplan.parse_instance(changed("drain", "n-0", jobs=jobs))
     (entry,) = clusterplan.solve(instance).plan or ()
     assert (entry.action, entry.used_servers) == ("move", {"n-1"})
-
-
-def test_devices_of_a_drained_server_are_taken() -> None:
-    servers = [{"name": "d", "capacity": {"cpu": 4}, "devices": DEVICES}]
-    (server,) = changed("drain", "d", servers=servers, jobs=[{"name": "j", "tasks": 1, "task_demand": {}}])[
-        "servers"
-    ]
-    assert server["free"] == {"cpu": 0, "gpu": 0}
-    assert "taken" not in server["devices"]["gpu"]
 
 
 def test_added_servers_are_empty_and_like_the_one_that_is_named() -> None:
@@ -120,10 +138,13 @@ def test_added_servers_are_empty_and_like_the_one_that_is_named() -> None:
     assert found[1]["capacity"] == {"gpu": 4, "cpu": 8}
 
 
-def test_a_row_that_was_taken_apart_can_still_be_added_to() -> None:
-    apart = changed("drain", "n-0")["servers"]
-    found = changed("add", "1xn", servers=apart)["servers"]
-    assert [(s["name"], "free" in s) for s in found] == [("n-0", True), ("n-1", False), ("n-added-1", False)]
+def test_servers_that_are_added_later_are_not_drained() -> None:
+    """Although their names match the pattern, and they stand in the same rack."""
+    servers = [{"name": "a", "rack": "r", "capacity": {"gpu": 4, "cpu": 8}}]
+    for text in ("a*", "r"):
+        instance = scenario("drain", text, servers=servers)
+        more = instance.replace(**what_if(instance)["add"].fields(instance, "a"))
+        assert ([server.name for server in more.servers], more.drained) == (["a", "a-added-1"], {"a"})
 
 
 def test_added_servers_of_a_model_are_like_most_of_it() -> None:
