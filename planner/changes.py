@@ -170,21 +170,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Amount:
-    """An amount in use before and after a change, such as GPUs or USD per hour.
-
-    Attributes
-    ----------
-    total
-        The capacity.
-    note
-        What is to become of the server, in a few words.
-    """
+    """An amount in use before and after a change, such as GPUs or USD per hour; `total` is the capacity."""
 
     name: str
     before: float
     after: float
     total: float | None = None
-    note: str = ""
 
     @property
     def differs(self) -> bool:
@@ -210,8 +201,6 @@ class Changes:
         Servers whose use of the leading resource changes.
     place
         Title of these amounts, such as `gpu on server`.
-    notes
-        Remarks on the changes, such as what is assumed about these jobs.
     """
 
     unit: str
@@ -221,7 +210,6 @@ class Changes:
     amounts: Sequence[Amount]
     places: Sequence[Amount] = ()
     place: str = ""
-    notes: Sequence[str] = ()
 
     def headline(self) -> str:
         """Return a sentence with the number of jobs or stages by action, such as start or move."""
@@ -246,11 +234,16 @@ class Changes:
         return asdict(self)
 
 
+def is_choice(resource: str) -> bool:
+    """Return whether a resource only encodes allowed servers, which importers name in several words."""
+    return " " in resource
+
+
 def leading_resource(resources: Iterable[str]) -> str:
     """Return the name of the resource shown first: GPUs under any of their names, else the first one."""
 
-    def rank(name: str) -> tuple[bool, bool]:
-        return "gpu" not in name.lower(), "mig" not in name.lower()
+    def rank(name: str) -> tuple[bool, bool, bool]:
+        return is_choice(name), "gpu" not in name.lower(), "mig" not in name.lower()
 
     return min(resources, key=rank)
 
@@ -268,7 +261,7 @@ CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
 def place_columns(what: str) -> list[TextColumn[Amount]]:
     """Return the columns of the text table of amounts in use on each server, before and after."""
     return [
-        (what, False, lambda amount: ", ".join(filter(None, (amount.name, amount.note)))),
+        (what, False, lambda amount: amount.name),
         ("before", True, lambda amount: figure(amount.before)),
         ("after", True, lambda amount: figure(amount.after)),
         ("of", True, lambda amount: figure(amount.total)),

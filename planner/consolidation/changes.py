@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,15 +19,14 @@ from ..changes import (
     changed,
     count_and_name,
     fresh_names,
+    is_choice,
     matching,
     named_amount,
     rows_of,
 )
-from ..output import some_lines
-from ..reports.text import counted, listed
-from .kubernetes import scheduler_notes
+from ..reports.text import listed
 from .page import ClusterUsage
-from .plan import placement_text, to_carry_out
+from .plan import placement_text
 
 Rows = list[dict[str, Any]]
 MAX_NAMED = 100
@@ -149,19 +148,13 @@ def changes(
     drawn = [ClusterUsage(instance, plan) for plan in plans]
     resource, rows = drawn[0].resource, drawn[1].rows
     places = [
-        Amount(
-            name,
-            row.used,
-            rows[name].used,
-            row.capacity - row.taken,
-            "to be empty" if row.drained else "",
-        )
+        Amount(name, row.used, rows[name].used, row.capacity - row.taken)
         for name, row in drawn[0].rows.items()
     ]
     totals = [
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
-        if capacity
+        if capacity and not is_choice(name)
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.allocations) for row in each.rows.values()) for each in drawn)
@@ -175,30 +168,7 @@ def changes(
         totals,
         [place for place in places if place.differs],
         f"{resource} on server",
-        tuple(remarks(instance, after, {change.name for change in changed_jobs if change.after})),
     )
-
-
-def remarks(
-    instance: ConsolidationInstance, entries: Sequence[JobPlacement], names: Collection[str] | None = None
-) -> Iterator[str]:
-    """Yield what is assumed about jobs, which starts a script leaves to the scheduler, and where the rest is.
-
-    Parameters
-    ----------
-    names
-        The jobs; by default those that the plan starts or moves.
-    """
-    chosen = {entry.job for entry in to_carry_out(entries, every=False)} if names is None else names
-    jobs_by_sentence: dict[str, list[str]] = {}
-    for job in instance.jobs:
-        for sentence in job.assumed or () if job.name in chosen else ():
-            jobs_by_sentence.setdefault(sentence, []).append(job.name)
-    lines = [f"assumed of {listed(jobs)}: {sentence}" for sentence, jobs in jobs_by_sentence.items()]
-    yield from some_lines(lines, "assumed: {:,} more sentences, under `assumed` of the jobs in the instance")
-    yield from scheduler_notes(instance, entries)
-    if instance.assumptions:
-        yield f"{counted(len(instance.assumptions), 'assumption')}: see `assumptions` in the instance"
 
 
 def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:
