@@ -1,31 +1,29 @@
 """Importer of Kubernetes: nodes and pods of a cluster in use as a consolidation instance.
 
-The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json``
-print; a third one may have what ``kubectl get pv,pvc`` does.
+The file is what ``kubectl get nodes,pods --all-namespaces -o json`` prints, or two files have nodes and pods.
+They may list more: ``pv,pvc`` keep pods near their volumes, ``podgroups`` say how large gangs are, and
+``pdb`` are named with the jobs that they concern.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeVar
 
-from ...common.errors import one_line, refuse_faults, some
+from ...common.errors import one_line, some
 from ...common.faults import validated
-from ...common.fields import Model, repeated
 from ...consolidation.instance import ON_TIES, ConsolidationInstance
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail
 from ..importer import Importer
 from ..node_restrictions import counted, gpu_model_note
-from ..rejected_entries import RejectedEntries, valid_entries
 from .device_sharing import unknown_geometry_note
 from .job_values import job_value_note, move_cost, move_cost_note
-from .kubernetes_affinity import HARD, claims_of, is_near_by_preference, is_preferred, read_volumes
+from .kubernetes_affinity import HARD, claims_of, is_near_by_preference, is_preferred
 from .kubernetes_cluster import Cluster, ClusterDocument
 from .kubernetes_devices import is_time_sliced, parts_as_amounts
+from .kubernetes_files import ObjectLists, node_of
 from .kubernetes_jobs import is_queued
-from .kubernetes_objects import ENDED, MACHINE, KubernetesOptions, NodeList, Pod, PodList
+from .kubernetes_objects import MACHINE, KubernetesOptions, Pod
 
 NAMED = 3
 """Number of pods, jobs or nodes that a note names."""
@@ -173,6 +171,9 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         if jobs:
             have = counted(len(jobs), "planned job has", "planned jobs have")
             yield f"{have} {what}, which the plan does not look at: {some(jobs, NAMED)}."
+    for name, jobs in cluster.budgeted.items():
+        stops = f"which does not keep a script from stopping {some(jobs, NAMED)}"
+        yield f"The PodDisruptionBudget {name} allows no eviction, {stops}."
     yield from _priority_notes(cluster)
     soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
     if soft:
@@ -246,25 +247,22 @@ IGNORED: dict[str, Callable[[Pod], bool]] = {
 """Features of pods that the plan ignores, each with a test of whether a pod uses it."""
 
 
-ListT = TypeVar("ListT", bound=Model)
-
-
 @Importer
 def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Kubernetes cluster."""
-    nodes, pods = options.nodes, options.pods
-    listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
-    nodes_named = (node.name for node in listed.items)
-    refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
+    lists = ObjectLists(tuple(filter(None, (options.nodes, options.pods))), options.volumes)
+    nodes = lists.nodes()
     label = options.gpu_label
-    if label and not any(node.labels.get(label) for node in listed.items):
-        known = sorted({name for node in listed.items for name in node.labels if _may_be_model(name)})
+    if label and not any(node.labels.get(label) for node in nodes):
+        known = sorted({name for node in nodes for name in node.labels if _may_be_model(name)})
         raise fail(
-            str(nodes), f"no node has the label {label!r} (--gpu-label); labels are {some(known) or 'none'}"
+            str(options.nodes),
+            f"no node has the label {label!r} (--gpu-label); labels are {some(known) or 'none'}",
         )
-    present, invalid = _read_pods(pods)
-    unread = frozenset(map(_node_of, invalid.data)) - {""}
-    cluster = Cluster(listed.items, present, options, unread, read_volumes(options.volumes))
+    present, invalid = lists.pods()
+    unread = frozenset(map(node_of, invalid.data)) - {""}
+    cluster = Cluster(nodes, present, options, unread, lists.read_volumes(), lists.gangs(), lists.budgets())
+    source = options.pods or options.nodes
     left_out = list(invalid.sentences())
     if unread:
         names = one_line(some(sorted(unread)))
@@ -276,66 +274,26 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
         what = f"has no node that takes pods; {out} cordoned or not ready"
         if cluster.short:
             what += f"; {len(cluster.short)} have less than their pods hold"
-        raise fail(str(nodes), "; ".join([what, *left_out]))
+        raise fail(str(options.nodes), "; ".join([what, *left_out]))
     if not cluster.jobs:
         what = "has no pod to plan: no " + _requested_pods(options)
-        raise fail(str(pods), "; ".join([what, *_unplanned_counts(cluster), *left_out]))
+        raise fail(str(source), "; ".join([what, *_unplanned_counts(cluster), *left_out]))
     written = ClusterDocument(cluster)
     document = {
-        "name": f"kubernetes-{pods.stem}",
-        "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
+        "name": f"kubernetes-{source.stem}",
+        "source": f"{' and '.join(path.name for path in lists.paths)}, as kubectl prints them",
         "assumptions": [*assumptions(written), *ignored_feature_notes(cluster), *left_out],
         "objectives": ["value", *(ON_TIES if cluster.moving else ()), "spread", "servers"],
         **move_cost(bool(cluster.moving)),
         "servers": [written.server(node) for node in cluster.nodes],
         "jobs": [written.job(job) for job in cluster.jobs],
     }
-    return validated(ConsolidationInstance, document, str(pods))
-
-
-def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
-    source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    items = data.get("items") if isinstance(data, dict) else None
-    if not isinstance(items, list):
-        wanted = "pods" if other == "Node" else "nodes"
-        raise fail(source, f"has no list of items; give what kubectl get {wanted} -o json prints")
-    first = items[0] if items else None
-    if isinstance(first, dict) and first.get("kind") == other:
-        raise fail(source, swapped.format(f"{other.lower()}s"))
-    return validated(model, data, source)
-
-
-def _read_pods(path: Path) -> tuple[tuple[Pod, ...], RejectedEntries]:
-    """Return the valid pods, without duplicates, and the rejected entries."""
-    items = _read(path, PodList, "the second file lists {}; pods are wanted", "Node").items
-    places = (f"items[{index}]" for index in range(len(items)))
-    entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
-    left_out = RejectedEntries("pod")
-    pods = valid_entries(Pod, entries, str(path), left_out, lambda pod: (pod.metadata.namespace, pod.name))
-    return tuple(pods), left_out
+    return validated(ConsolidationInstance, document, str(source))
 
 
 def _may_be_model(label: str) -> bool:
     """Return whether a label may hold the GPU model of a node."""
     return label == MACHINE or any(word in label for word in ("gpu", "accelerator"))
-
-
-def _name_of(pod: Any) -> str:
-    """Return namespace and name of an unvalidated pod entry; empty if it has none."""
-    return "/".join(filter(None, (_text_at(pod, "metadata", key) for key in ("namespace", "name"))))
-
-
-def _node_of(pod: Any) -> str:
-    """Return the node of an unvalidated pod entry; empty if it has none."""
-    return "" if _text_at(pod, "status", "phase") in ENDED else _text_at(pod, "spec", "nodeName")
-
-
-def _text_at(data: Any, *path: str) -> str:
-    """Return the text at a path of nested mappings; empty if it is absent."""
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, str) else ""
 
 
 def _requested_pods(options: KubernetesOptions) -> str:

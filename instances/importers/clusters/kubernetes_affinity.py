@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ...common.faults import validated
 from ...common.fields import Many, Part
-from ...files.reading import fail, parse_document, read_text
 from ..node_restrictions import models_of_choice
 from .kubernetes_jobs import PodGroup, PodJob
 from .kubernetes_objects import (
@@ -181,7 +179,6 @@ def _above(value: str | None, limits: Sequence[str | None]) -> bool:
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 """Labels of volumes and nodes with their zone."""
-WANTED = "give what kubectl get pv,pvc --all-namespaces -o json prints"
 
 
 class _Metadata(Part):
@@ -200,6 +197,7 @@ class _Affinity(Part):
 
 class _Spec(Part):
     volumeName: str | None = None
+    accessModes: Many[str] | None = None
     nodeAffinity: _Affinity | None = None
 
 
@@ -219,11 +217,27 @@ class Volumes:
 
     objects: tuple[_Object, ...]
 
+    @classmethod
+    def of_list(cls, data: Any, source: str) -> Volumes:
+        """Return the volumes and claims of a list of objects."""
+        return cls(validated(_List, data, source).items)
+
     @cached_property
     def _claims(self) -> dict[tuple[str, str], str]:
         """Namespace and name of a claim → the volume that it is bound to; empty if it is not bound yet."""
         claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
         return {(c.metadata.namespace, c.metadata.name): c.spec.volumeName or "" for c in claims}
+
+    @cached_property
+    def _exclusive(self) -> frozenset[tuple[str, str]]:
+        """Namespace and name of the claims that only one pod at a time may use."""
+        claims = (each for each in self.objects if "ReadWriteOncePod" in (each.spec.accessModes or ()))
+        return frozenset((c.metadata.namespace, c.metadata.name) for c in claims)
+
+    def exclusive(self, pod: Pod) -> list[tuple[str, str]]:
+        """Return those claims of a pod that only one pod at a time may use."""
+        mounted = ((pod.metadata.namespace, claim) for claim in claims_of(pod))
+        return [claim for claim in mounted if claim in self._exclusive]
 
     @cached_property
     def _volumes(self) -> dict[str, _Object]:
@@ -265,30 +279,6 @@ def _reaches(volume: _Object, node: Node) -> bool:
     node_zones = {node.labels[label] for label in ZONES if label in node.labels}
     # Zones do not exclude nodes without a zone.
     return not (zones and node_zones) or bool(zones & node_zones)
-
-
-def read_volumes(path: Path | None) -> Volumes | None:
-    """Return the volumes and claims of a file; None without one.
-
-    Raises
-    ------
-    InstanceError
-        If the file is missing, or lists none.
-    """
-    if path is None:
-        return None
-    source = str(path)
-    data: Any = parse_document(read_text(path), source, ".json")
-    items = data.get("items") if isinstance(data, dict) else None
-    if not isinstance(items, list):
-        raise fail(source, f"has no list of items; {WANTED}")
-    volumes = Volumes(validated(_List, data, source).items)
-    kinds = {each.kind for each in volumes.objects}
-    for kind in ("PersistentVolumeClaim", "PersistentVolume"):
-        if volumes.objects and kind not in kinds:
-            have = ", ".join(sorted(kinds)[:3])
-            raise fail(source, f"lists {have}, and no {kind}; {WANTED}")
-    return volumes
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +21,30 @@ from .job_values import worths
 from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, constraint_of, describe
 from .kubernetes_devices import ClusterDevices, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
+    GANG_SIZE,
     PodGroup,
     PodJob,
+    gang_of,
     in_parts,
     is_unplanned,
     jobs_of,
     key_of,
+    keys_with_gangs,
     why_it_stays,
     workload_of,
 )
-from .kubernetes_objects import GPU, KubernetesOptions, Node, Pod, Requests, is_bytes, total
-from .kubernetes_pod_rules import PodRules
+from .kubernetes_objects import (
+    GPU,
+    DisruptionBudget,
+    KubernetesOptions,
+    Node,
+    Pod,
+    PodGang,
+    Requests,
+    is_bytes,
+    total,
+)
+from .kubernetes_pod_rules import PodRules, is_selected
 
 CLAIMS = "have resource claims, whose devices are not planned"
 """Why running jobs stay, or waiting ones are left out."""
@@ -46,6 +60,8 @@ class Cluster:
     options: KubernetesOptions
     unread: frozenset[str] = frozenset()
     volumes: Volumes | None = None
+    gangs: tuple[PodGang, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
 
     @cached_property
     def devices(self) -> ClusterDevices | None:
@@ -97,15 +113,26 @@ class Cluster:
         """The running jobs with pods on unschedulable nodes that may move, if the options let them."""
         if self.options.drained == "stay" or self.options.running == "stay":
             return []
-        keys = {key_of(pod) for pod in self._found if pod.node in self._unschedulable}
-        pods = [pod for pod in self._found if key_of(pod) in keys]
-        jobs = jobs_of(pods, self.models.label, self.models.of_node, lambda *_: frozenset(), {})
+        keys = {self._key(pod) for pod in self._found if pod.node in self._unschedulable}
+        pods = [pod for pod in self._found if self._key(pod) in keys]
+        models = self.models
+        jobs = jobs_of(pods, models.label, models.of_node, lambda *_: frozenset(), {}, gangs=self._joined)
         ready = {node.name for node in self.listed if node.ready}
         return [
             job
             for job in jobs
             if all(pod.node in ready for pod in job.pods) and why_it_stays(job, workload_of(job)) is None
         ]
+
+    @cached_property
+    def _joined(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        """Key of a job → key of the gang in which it is with other jobs."""
+        return keys_with_gangs(self._alive)
+
+    def _key(self, pod: Pod) -> tuple[str, ...]:
+        """Return a key that the pods of one job, or of the jobs of one gang, share."""
+        key = key_of(pod)
+        return self._joined.get(key, key)
 
     @cached_property
     def short(self) -> frozenset[str]:
@@ -218,12 +245,12 @@ class Cluster:
         cordoned = {
             n.name for n in self.listed if n.ready and (self.is_cordoned(n) or n.name in self.emptied)
         }
-        unclear = {key_of(pod) for pod in self._found if id(pod) in self._asks[1]}
-        leaving = {key_of(pod) for job in self._leaving for pod in job.pods}
-        tied = {key_of(pod) for pod in self._found if pod.node in cordoned} - leaving
+        unclear = {self._key(pod) for pod in self._found if id(pod) in self._asks[1]}
+        leaving = {self._key(pod) for job in self._leaving for pod in job.pods}
+        tied = {self._key(pod) for pod in self._found if pod.node in cordoned} - leaving
         both: tuple[list[Pod], list[Pod]] = ([], [])
         for pod in self._found:
-            key = key_of(pod)
+            key = self._key(pod)
             stays = key in tied and pod.node in cordoned | self.names
             if key not in unclear:
                 both[stays].append(pod)
@@ -237,10 +264,11 @@ class Cluster:
     @cached_property
     def rules(self) -> PodRules | None:
         """What rules of pods on other pods mean for the jobs, if there are any; else None."""
-        if not PodRules.needed(self._alive):
+        if not PodRules.needed(self._alive, self.volumes):
             return None
         jobs = self._without_rules
-        return PodRules(self.listed, self.names, self._alive, jobs, self._staying_of(jobs))
+        kept = self._staying_of(jobs)
+        return PodRules(self.listed, self.names, self._alive, jobs, kept, self.volumes)
 
     @cached_property
     def unmodelled(self) -> dict[int, str]:
@@ -248,7 +276,45 @@ class Cluster:
         rules = {} if self.rules is None else self.rules.left_out
         claiming = (job for job in self._without_rules if any(pod.spec.resourceClaims for pod in job.pods))
         claims = {id(pod): CLAIMS for job in claiming if not self.all_run(job) for pod in job.pods}
-        return rules | claims
+        return rules | claims | self._too_few
+
+    @cached_property
+    def _too_few(self) -> dict[int, str]:
+        """Identity of each waiting pod whose gang has fewer pods than it starts with → a few words on it."""
+        least = {(g.metadata.namespace, g.metadata.name): g.spec.minMember or 0 for g in self.gangs}
+        there: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in self._alive:
+            gang = gang_of(pod)
+            if gang is not None and not pod.is_gated and pod.metadata.deletionTimestamp is None:
+                there[gang].append(pod)
+                size = (pod.metadata.annotations or {}).get(GANG_SIZE, "")
+                least[gang] = max(least.get(gang, 0), int(size) if re.fullmatch("[0-9]{1,6}", size) else 0)
+        few = {gang: pods for gang, pods in there.items() if len(pods) < least.get(gang, 0)}
+        waiting = {id(pod): gang for gang, pods in few.items() for pod in pods if pod.node is None}
+        return {
+            id(pod): f"are {len(few[gang])} of the {least[gang]} with which their gang starts"
+            for job in self._without_rules
+            for gang in [next((waiting[id(pod)] for pod in job.pods if id(pod) in waiting), None)]
+            if gang is not None
+            for pod in job.pods
+        }
+
+    @cached_property
+    def budgeted(self) -> dict[str, list[str]]:
+        """Name of a disruption budget that allows no eviction → the running jobs that it concerns."""
+        strict = [budget for budget in self.budgets if budget.status.disruptionsAllowed < 1]
+        running = (
+            [job for job in self.jobs if self.all_run(job) and job.name not in self.kept] if strict else []
+        )
+        named = {
+            f"{budget.metadata.namespace}/{budget.metadata.name}": [
+                job.name
+                for job in running
+                if any(is_selected(pod, budget.spec.selector, budget.metadata.namespace) for pod in job.pods)
+            ]
+            for budget in strict
+        }
+        return {name: jobs for name, jobs in named.items() if jobs}
 
     @cached_property
     def left_out(self) -> dict[str, str]:
@@ -278,7 +344,7 @@ class Cluster:
     def _jobs_of(self, pods: Sequence[Pod], rules: PodRules | None = None) -> list[PodJob]:
         label, models, asks = self.models.label, self.models.of_node, self._asks[0]
         if rules is None:
-            jobs = jobs_of(pods, label, models, self._allowed, asks)
+            jobs = jobs_of(pods, label, models, self._allowed, asks, gangs=self._joined)
         else:
             jobs = jobs_of(
                 pods,
@@ -287,6 +353,7 @@ class Cluster:
                 lambda pod, without: self._allowed(pod, without) & rules.allowed(pod),
                 asks,
                 rules.demand,
+                self._joined,
             )
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -39,9 +40,20 @@ ROLE_LABELS = (
     "replica-type",
 )
 """Labels that name the role of a pod in its job."""
+GANG_LABELS = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "kueue.x-k8s.io/pod-group-name",
+)
+"""Labels that name the gang of a pod."""
+GANG_NOTES = ("scheduling.k8s.io/group-name", "pod-group-name")
+"""Annotations that do."""
+GANG_SIZE = "kueue.x-k8s.io/pod-group-total-count"
+"""Annotation with the number of pods of a gang."""
 INDEPENDENT = ("ReplicaSet", "ReplicationController")
 """Kinds of owner whose pods need not run at the same time."""
 LONGEST_NAME = 150
+NO_GANGS: Mapping[tuple[str, ...], tuple[str, ...]] = MappingProxyType({})
 
 
 @dataclass
@@ -130,6 +142,7 @@ def jobs_of(
     allowed: Callable[[Pod, str | None], frozenset[str]],
     asks: Mapping[int, DeviceDemand | None],
     rules: Callable[[Pod], tuple[tuple[str, int], ...]] = lambda _: (),
+    gangs: Mapping[tuple[str, ...], tuple[str, ...]] = NO_GANGS,
 ) -> list[PodJob]:
     """Return the jobs that pods belong to.
 
@@ -147,10 +160,13 @@ def jobs_of(
         Identity of a pod → its demand for single devices.
     rules
         Function of a pod that returns its demand for resources that stand for rules on other pods.
+    gangs
+        Key of a job → key of the gang in which it is with other jobs.
     """
     members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
     for pod in pods:
-        members[key_of(pod)].append(pod)
+        key = key_of(pod)
+        members[gangs.get(key, key)].append(pod)
     jobs = []
     names = numbered((_shortened(f"{key[0]}/{key[-1]}") for key in members), "{} ({})")
     for name, own in zip(names, members.values(), strict=True):
@@ -197,6 +213,31 @@ def key_of(pod: Pod) -> tuple[str, ...]:
     if owner is not None and owner.kind not in INDEPENDENT:
         return namespace, owner.kind, owner.name
     return namespace, "Pod", pod.metadata.name
+
+
+def gang_of(pod: Pod) -> tuple[str, str] | None:
+    """Return namespace and name of the gang of a pod, None without one."""
+    notes = pod.metadata.annotations or {}
+    named = [*(pod.labels.get(label) for label in GANG_LABELS), *(notes.get(name) for name in GANG_NOTES)]
+    return next(((pod.metadata.namespace, name) for name in named if name), None)
+
+
+def keys_with_gangs(pods: Iterable[Pod]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return key of a job → key of the gang, for jobs that start together as they share a gang."""
+    members: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    for pod in pods:
+        gang = gang_of(pod)
+        if gang is not None:
+            members[gang].add(key_of(pod))
+    joined: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for (namespace, name), keys in members.items():
+        if len(keys) > 1:
+            key = next(
+                (joined[known] for known in sorted(keys) if known in joined), (namespace, "gang", name)
+            )
+            old = {joined[known] for known in keys if known in joined}
+            joined |= {known: key for known, of in joined.items() if of in old} | dict.fromkeys(keys, key)
+    return joined
 
 
 def _shortened(name: str) -> str:
@@ -248,8 +289,10 @@ KEPT = {
 
 
 def workload_of(job: PodJob) -> Workload | None:
-    """Return the Kubernetes object that the pods of a job belong to; None if its name is no plain name."""
+    """Return the object that the pods of a job belong to; None if its name is not plain, or of several."""
     pod = job.pods[0]
+    if len(set(map(key_of, job.pods))) > 1:
+        return None
     labels, parts = pod.labels, {}
     if any(label.startswith("trainer.kubeflow.org/") for label in labels):
         resource, name = "trainjobs.trainer.kubeflow.org", labels.get(JOB_SET, pod.name)

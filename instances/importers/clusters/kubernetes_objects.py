@@ -373,15 +373,39 @@ class Pod(Part):
 class NodeList(Part):
     """What ``kubectl get nodes -o json`` prints."""
 
-    kind: Literal["List", "NodeList"]
     items: Many[Node]
 
 
-class PodList(Part):
-    """What ``kubectl get pods -o json`` prints; each item is a `Pod`, if it is valid."""
+class _ObjectMetadata(Part):
+    name: str
+    namespace: str = "default"
 
-    kind: Literal["List", "PodList"]
-    items: tuple[Any, ...]
+
+class _GangSpec(Part):
+    minMember: int | None = None
+
+
+class PodGang(Part):
+    """A PodGroup of a gang scheduler: so many of its pods start together, or none."""
+
+    metadata: _ObjectMetadata
+    spec: _GangSpec = _GangSpec()
+
+
+class _BudgetSpec(Part):
+    selector: LabelSelector | None = None
+
+
+class _BudgetStatus(Part):
+    disruptionsAllowed: int = 0
+
+
+class DisruptionBudget(Part):
+    """A PodDisruptionBudget: how many of some pods may be evicted."""
+
+    metadata: _ObjectMetadata
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
 
 
 def is_bytes(resource: str) -> bool:
@@ -426,8 +450,18 @@ GPU = re.compile(
 class KubernetesOptions(ImportOptions):
     """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
 
-    nodes: Annotated[Path, Option("What 'kubectl get nodes -o json' prints.", argument="nodes")]
-    pods: Annotated[Path, Option("What 'kubectl get pods --all-namespaces -o json' prints.", argument="pods")]
+    nodes: Annotated[
+        Path,
+        Option(
+            "What 'kubectl get nodes,pods --all-namespaces -o json' prints; or nodes alone.", argument="nodes"
+        ),
+    ]
+    pods: Annotated[
+        Path | None,
+        Option(
+            "Where these are not in one file: 'kubectl get pods --all-namespaces -o json'.", argument="pods"
+        ),
+    ] = None
     choice: Annotated[
         Literal["gpu", "all"],
         Option("gpu: jobs that ask for a GPU; all: every job outside namespaces kube-….", option="--pods"),

@@ -20,12 +20,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from .kubernetes_affinity import in_affinity, meets
+from .kubernetes_affinity import Volumes, in_affinity, meets
 from .kubernetes_jobs import PodJob
 from .kubernetes_objects import LabelSelector, Node, Pod, PodAffinityTerm, Requirement, SpreadConstraint
 
 HOST = "kubernetes.io/hostname"
 """Label whose values are the nodes themselves."""
+CLUSTER = ""
+"""In place of a label: all nodes are one domain."""
 MAX_RESOURCES = 50
 """Limit of the resources that stand for rules; each is one more for every server."""
 NEAR = "have to be near, or apart from, other pods in a way that is not planned"
@@ -88,6 +90,8 @@ class PodRules:
         The jobs that would be planned without rules.
     kept
         The names of those that stay, for other reasons.
+    volumes
+        The volumes of the cluster, if they are known.
 
     Attributes
     ----------
@@ -106,7 +110,9 @@ class PodRules:
         present: Sequence[Pod],
         jobs: Sequence[PodJob],
         kept: Iterable[str],
+        volumes: Volumes | None = None,
     ) -> None:
+        self._volumes = volumes
         self._nodes, self._usable = {node.name: node for node in nodes}, usable
         self._job_of = {id(pod): job for job in jobs for pod in job.pods}
         self._pods = [pod for pod in present if pod.node is not None or id(pod) in self._job_of]
@@ -122,9 +128,12 @@ class PodRules:
         self._settle()
 
     @staticmethod
-    def needed(pods: Iterable[Pod]) -> bool:
+    def needed(pods: Iterable[Pod], volumes: Volumes | None) -> bool:
         """Return whether any pod has a rule on other pods."""
-        return any(pod.near or pod.apart or pod.spread or pod.host_ports for pod in pods)
+        return any(
+            pod.near or pod.apart or pod.spread or pod.host_ports or (volumes and volumes.exclusive(pod))
+            for pod in pods
+        )
 
     def allowed(self, pod: Pod) -> frozenset[str]:
         """Return the names of the nodes that the rules leave to a planned pod."""
@@ -185,8 +194,8 @@ class PodRules:
         """Return the domain of a node; None if it is in none."""
         if topology not in self._domains:
             labels = {name: each.labels.get(topology) for name, each in self._nodes.items()}
-            if topology == HOST:
-                labels = {name: label or name for name, label in labels.items()}
+            if topology in (HOST, CLUSTER):
+                labels = {name: label or name * (topology == HOST) for name, label in labels.items()}
             self._domains[topology] = {name: label for name, label in labels.items() if label is not None}
         return None if node is None else self._domains[topology].get(node)
 
@@ -237,7 +246,7 @@ class PodRules:
 
     @cached_property
     def _exclusions(self) -> list[Exclusion]:
-        """The rules that keep pods apart: anti-affinity, and ports of nodes, of which each is there once."""
+        """The rules that keep pods apart: anti-affinity, and ports and volumes that one pod at a time has."""
         found: dict[tuple[object, ...], Exclusion] = {}
         for pod in self._pods:
             for term in pod.apart:
@@ -246,8 +255,9 @@ class PodRules:
                 if key not in found:
                     found[key] = Exclusion(term.topologyKey, [], self._matching(selection))
                 found[key].holders.append(pod)
-            for port in pod.host_ports:
-                exclusion = found.setdefault((port,), Exclusion(HOST))
+            claims = () if self._volumes is None else self._volumes.exclusive(pod)
+            for topology, once in (*((HOST, p) for p in pod.host_ports), *((CLUSTER, c) for c in claims)):
+                exclusion = found.setdefault((topology, once), Exclusion(topology))
                 exclusion.holders.append(pod)
                 exclusion.matching.append(pod)
         return list(found.values())
@@ -402,6 +412,16 @@ def spread_selection(pod: Pod, rule: SpreadConstraint) -> Selection | None:
     """Return the pods, all of the pod's namespace, that a spread constraint counts; None for none."""
     conditions = _conditions(pod, rule.labelSelector, rule.matchLabelKeys, None)
     return None if conditions is None else Selection(frozenset([pod.metadata.namespace]), conditions)
+
+
+def is_selected(pod: Pod, selector: LabelSelector | None, namespace: str) -> bool:
+    """Return whether a selector of a namespace selects a pod."""
+    conditions = _conditions(pod, selector, None, None)
+    return (
+        conditions is not None
+        and pod.metadata.namespace == namespace
+        and all(meets(each, pod.labels.get(each.key)) for each in conditions)
+    )
 
 
 def _conditions(

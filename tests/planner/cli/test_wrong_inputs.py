@@ -269,7 +269,7 @@ CASES: list[Case] = [
     ("import yarn", ("yarn", "slurm")),
     ("import slurm nodes.json pods.json", ("nodes.json", "scontrol show nodes --json")),
     ("import slurm nowhere.json pods.json", ("nowhere.json", "no such file")),
-    ("import kubernetes nodes.json pods.json", ("nodes.json", "kubectl get nodes -o json")),
+    ("import kubernetes nodes.json pods.json", ("nodes.json", "kubectl get nodes,pods")),
     ("import kubernetes nodes.json pods.json --running go", ("go", "move", "stay")),
     ("import tiresias --jobs pages.csv --cluster pages.csv", ("pages.csv", "job_id", "needed")),
     ("import philly pages.csv --at noon --servers 3", ("noon", "2017-11-01 12:00")),
@@ -283,7 +283,7 @@ CASES: list[Case] = [
     # Clusters.
     ("import kubernetes cores.json k-pods.json", ("cores.json", "'8 cores'", "3920m or 16Gi")),
     ("import kubernetes k-nodes.json k-many.json", ("nvidia.com/gpu", "'many'", "3920m or 16Gi")),
-    ("import kubernetes k-nodes.json k-nodes.json", ("second file lists nodes", "pods")),
+    ("import kubernetes k-nodes.json k-nodes.json", ("k-nodes.json", "no pods are listed")),
     ("import kubernetes k-nodes.json k-pods.json --value money", ("'money'", "gpus", "priority")),
     ("import kubernetes k-nodes.json k-pods.json --gpu-label gpus", ("k-nodes.json", "'gpus'", "none")),
     ("import kubernetes k-nodes.json k-pods.json --volumes k-pods.json", ("Pod", "kubectl get pv,pvc")),

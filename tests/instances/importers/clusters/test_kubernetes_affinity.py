@@ -19,8 +19,8 @@ from clusterplan.instances.importers.clusters.kubernetes_affinity import (
     constraint_of,
     describe,
     names_label,
-    read_volumes,
 )
+from clusterplan.instances.importers.clusters.kubernetes_files import ObjectLists
 from clusterplan.instances.importers.clusters.kubernetes_jobs import PodGroup, PodJob
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
 from clusterplan.planner.api import solve
@@ -173,7 +173,7 @@ def test_claims_of_a_pod() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("{}", "has no list of items; give what kubectl get pv,pvc"),
+        ("{}", "has no list of items; give what kubectl get"),
         (
             '{"items": [{"kind": "Pod", "metadata": {"name": "p"}}]}',
             "lists Pod, and no PersistentVolumeClaim",
@@ -185,7 +185,7 @@ def test_claims_of_a_pod() -> None:
 def test_other_files_are_refused(tmp_path: Path, text: str, wanted: str) -> None:
     (tmp_path / "v.json").write_text(text)
     with pytest.raises(InstanceError) as caught:
-        read_volumes(tmp_path / "v.json")
+        ObjectLists((), tmp_path / "v.json").read_volumes()
     assert wanted in str(caught.value)
 
 

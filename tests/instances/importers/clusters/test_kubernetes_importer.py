@@ -606,14 +606,14 @@ def test_the_nodes_of_invalid_pods_take_no_others(tmp_path: Path) -> None:
     ("options", "expected"),
     [
         ({"nodes": "{"}, "nodes.json: line 1, column 2: is not valid JSON"),
-        ({"nodes": "[]"}, "nodes.json: has no list of items; give what kubectl get nodes -o json prints"),
-        ({"nodes": {"items": []}}, "nodes.json: kind: is missing"),
+        ({"nodes": "[]"}, "nodes.json: has no list of items; give what kubectl get nodes,pods"),
+        ({"nodes": {"items": []}}, "nodes.json: has no node that takes pods; 0 are cordoned or not ready"),
         ({"nodes": {"kind": "List"}}, "nodes.json: has no list of items"),
-        ({"nodes": {"kind": "Status", "items": []}}, "nodes.json: kind: is 'Status'; allowed: 'List'"),
+        ({"nodes": {"kind": "Status", "items": []}}, "nodes.json: kind: is 'Status', not a List"),
         ({"nodes": ()}, "nodes.json: has no node that takes pods; 0 are cordoned or not ready"),
-        ({"nodes": (pod("a"),)}, "nodes.json: the first file lists pods; nodes are wanted"),
-        ({"pods": NODES}, "pods.json: the second file lists nodes; pods are wanted"),
-        ({"nodes": (node("n1"), pod("a"))}, "nodes.json: items[1].kind: is 'Pod'; allowed: 'Node'"),
+        ({"nodes": (pod("a"),)}, "pods.json: no nodes are listed; give what kubectl get nodes,pods"),
+        ({"pods": NODES[:1], "nodes": NODES[1:]}, "pods.json: no pods are listed; give what kubectl"),
+        ({"nodes": (3,)}, "nodes.json: items[0]: is 3, not an object"),
         ({"nodes": (node("n1"), node("n1"))}, "items[1].metadata.name: 'n1' is already used by items[0]"),
         ({"nodes": (node("N 1"),)}, "items[0].metadata.name: "),
         (
@@ -641,12 +641,20 @@ def test_bad_documents_and_options(tmp_path: Path, options: dict[str, Any], expe
 
 
 def test_many_faults_are_not_a_flood(tmp_path: Path) -> None:
-    """Of many faults a hundred are named; swapped files are one."""
+    """Of many faults a hundred are named."""
     found = faults(lambda: imported(tmp_path, tuple(pod(f"p{k}", cpu="x") for k in range(130))))
     assert len(found) == 101
     assert found[-1] == "… and 30 more faults"
-    swapped = faults(lambda: imported(tmp_path, NODES * 20, tuple(pod(f"p{k}") for k in range(30))))
-    assert len(swapped) == 1
+
+
+def test_nodes_and_pods_may_be_in_one_file_or_in_any_order(tmp_path: Path) -> None:
+    """Every object says its kind."""
+    apart = imported(tmp_path, (pod("a"),))
+    (tmp_path / "all.json").write_text(json.dumps({"kind": "List", "items": [*NODES, pod("a")]}))
+    as_one = import_kubernetes(tmp_path / "all.json")
+    swapped = import_kubernetes(tmp_path / "pods.json", tmp_path / "nodes.json")
+    for each in (as_one, swapped):
+        assert (each.servers, each.jobs) == (apart.servers, apart.jobs)
 
 
 POD = pod(

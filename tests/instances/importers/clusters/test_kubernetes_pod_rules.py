@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from clusterplan.instances.importers.clusters.kubernetes_affinity import Volumes
 from clusterplan.instances.importers.clusters.kubernetes_cluster import CLAIMS, Cluster, ClusterDocument
-from clusterplan.instances.importers.clusters.kubernetes_objects import Pod
+from clusterplan.instances.importers.clusters.kubernetes_jobs import keys_with_gangs, workload_of
+from clusterplan.instances.importers.clusters.kubernetes_objects import DisruptionBudget, Pod, PodGang
 from clusterplan.instances.importers.clusters.kubernetes_pod_rules import ALONE, HOST, NEAR
 from clusterplan.tests.kubernetes_cluster import cluster, node, pod
 
@@ -142,3 +145,63 @@ def test_a_running_job_with_resource_claims_stays() -> None:
     """Which devices it has is not in the files."""
     runs = labelled(pod("r", 1, "a1", resourceClaims=[{"name": "gpu"}]), "r")
     assert cluster(runs, nodes=NODES).kept == {"t/r": CLAIMS}
+
+
+def ganged(made: Pod, gang: str) -> Pod:
+    """Return a pod in the gang of a PodGroup."""
+    data = made.model_dump(mode="json")
+    data["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": gang}
+    return Pod.model_validate(data)
+
+
+def test_jobs_of_one_gang_start_together() -> None:
+    """Two Jobs share a PodGroup; a script leaves them to the scheduler, as they are two objects."""
+    pods = [ganged(labelled(pod(f"{job}-0", 1), job), "g") for job in ("x", "y")]
+    (job,) = cluster(*pods, pod("z", 1), nodes=NODES).jobs[:1]
+    assert (job.name, len(job.pods), workload_of(job)) == ("t/g", 2, None)
+
+
+def test_gangs_that_share_a_job_are_one() -> None:
+    """A job that is in two gangs joins them."""
+    gangs = {"x": ["g"], "y": ["g", "h"], "z": ["h"]}
+    pods = [ganged(labelled(pod(f"{job}-{g}", 1), job), g) for job, its in gangs.items() for g in its]
+    assert set(keys_with_gangs(pods).values()) == {("t", "gang", "g")}
+
+
+def test_a_gang_with_too_few_pods_is_left_out() -> None:
+    """Its PodGroup needs three, and two are there."""
+    pods = [ganged(labelled(pod(f"x-{i}", 1), "x"), "g") for i in range(2)]
+    for least, names in ((3, ["t/z"]), (2, ["t/x", "t/z"])):
+        gang = PodGang.model_validate(
+            {"metadata": {"name": "g", "namespace": "t"}, "spec": {"minMember": least}}
+        )
+        made = replace(cluster(*pods, pod("z", 1), nodes=NODES), gangs=(gang,))
+        assert [job.name for job in made.jobs] == names
+    assert replace(made, gangs=()).left_out == {}
+
+
+def test_a_disruption_budget_is_named_with_the_jobs_that_it_concerns() -> None:
+    """Only one that allows no eviction, and only for jobs that may be stopped."""
+    runs = labelled(pod("r", 1, "a1"), "r", app="x")
+    budgets = [
+        DisruptionBudget.model_validate(
+            {
+                "metadata": {"name": name, "namespace": "t"},
+                "spec": {"selector": {"matchLabels": {"app": app}}},
+                "status": {"disruptionsAllowed": allowed},
+            }
+        )
+        for name, app, allowed in (("strict", "x", 0), ("loose", "x", 1), ("other", "y", 0))
+    ]
+    assert replace(cluster(runs, nodes=NODES), budgets=tuple(budgets)).budgeted == {"t/strict": ["t/r"]}
+
+
+def test_a_volume_for_one_pod_alone_is_for_one_pod() -> None:
+    """Of two that wait for it one is planned; none, where one runs that has it."""
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "t"}}
+    volumes = Volumes.of_list({"items": [{**claim, "spec": {"accessModes": ["ReadWriteOncePod"]}}]}, "file")
+    mounted = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    two = [pod(name, 1, **mounted) for name in ("p", "q")]
+    assert list(rows(replace(cluster(*two, nodes=NODES), volumes=volumes))) == ["p"]
+    made = replace(cluster(two[0], pod("r", 1, "a1", **mounted), nodes=NODES), volumes=volumes)
+    assert reachable(made, "p") == set()
