@@ -119,6 +119,11 @@ class Restrictions:
             resource.tasks.update(choice.tasks)
             resource.jobs[choice.job] = None
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the artificial resources."""
+        return [resource.name for resource in self._found.values()]
+
     def demand(self, choice: Choice) -> dict[str, float]:
         """Return the demand of one task for the artificial resource of its allowed servers."""
         return {} if choice.servers == self._servers else {self._found[choice.key].name: 1.0}

@@ -28,6 +28,7 @@ from clusterplan.instances.documents import (
     save,
     to_text,
 )
+from clusterplan.instances.files import reading
 from clusterplan.instances.files.reading import parse_document
 
 EXAMPLES = sorted(path.stem for path in Path(examples.__path__[0]).glob("*.yaml"))
@@ -449,6 +450,21 @@ def test_a_document_is_a_mapping(data: Any) -> None:
 def test_a_catalogue_is_no_instance(tmp_path: Path) -> None:
     """A document of another kind names the kinds that are allowed."""
     assert "kind" in file_faults(tmp_path, "c.yaml", CATALOGUE)[0]
+
+
+RESULT = {"instance": "a", "kind": "allocation", "instance_sha256": "0", "status": "optimal"}
+
+
+def test_results_and_frontiers_are_no_instances(tmp_path: Path) -> None:
+    """The commands that take them are named; several results stand a line each."""
+    line = json.dumps(RESULT)
+    for content in (line, f"{line}\n{line}\n"):
+        (found,) = file_faults(tmp_path, "r.json", content)
+        assert found.endswith("r.json: " + reading.RESULT)
+    (found,) = file_faults(tmp_path, "f.yaml", RESULT | {"points": []})
+    assert "is a frontier of clusterplan, not an instance; verify and report take it" in found
+    (found,) = file_faults(tmp_path, "other.json", "{}\n{}")
+    assert found.endswith("line 2, column 1: is not valid JSON: Extra data")
 
 
 # Files

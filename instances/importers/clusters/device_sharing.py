@@ -34,8 +34,8 @@ NAMED = 3
 Mig = Annotated[
     Literal["new", "keep"],
     Option(
-        "Partitions of GPUs (MIG). new: a plan may partition devices anew; keep: those that nodes have now "
-        "are resources."
+        "Partitions of GPUs (MIG). keep: those that nodes have now are resources; new: a plan may partition "
+        "devices anew, which somebody has to do before its jobs start."
     ),
 ]
 

@@ -18,7 +18,7 @@ from ..importer import Importer
 from ..node_restrictions import counted, gpu_model_note
 from .device_sharing import unknown_geometry_note
 from .job_values import job_value_note, move_cost, move_cost_note
-from .kubernetes_affinity import HARD, claims_of, is_near_by_preference, is_preferred
+from .kubernetes_affinity import HARD, is_near_by_preference, is_preferred
 from .kubernetes_cluster import Cluster, ClusterDocument
 from .kubernetes_devices import is_time_sliced, parts_as_amounts
 from .kubernetes_files import ObjectLists, node_of
@@ -195,11 +195,7 @@ def _rule_notes(cluster: Cluster) -> Iterator[str]:
 def _volume_note(cluster: Cluster) -> Iterator[str]:
     """Yield a note on the jobs with volumes that may be bound to an unknown zone."""
     volumes = cluster.volumes
-    jobs = [
-        job.name
-        for job in cluster.jobs
-        if any(any(claims_of(pod)) and not (volumes and volumes.all_known(pod)) for pod in job.pods)
-    ]
+    jobs = [job.name for job in cluster.jobs if any(map(cluster.has_unknown_volumes, job.pods))]
     if jobs:
         have = counted(len(jobs), "planned job has", "planned jobs have")
         how = "the file of volumes does not list them" if volumes else "--volumes has them read"
@@ -230,6 +226,25 @@ def _priority_notes(cluster: Cluster) -> Iterator[str]:
             f"For {may} the scheduler may stop pods of lower priority (preemption), which the plan does not "
             f"look at: {some(stop, NAMED)}."
         )
+
+
+def job_notes(cluster: Cluster) -> dict[str, list[str]]:
+    """Return name of a planned job → what is assumed about it, one sentence each."""
+    notes: dict[str, list[str]] = {}
+    for job in cluster.jobs:
+        pods = job.pods
+        own = [f"It is not moved, for its pods {cluster.kept[job.name]}."] if job.name in cluster.kept else []
+        if any(group.models for group in job.groups):
+            own.append("It stays on its GPU model, for its pods name none.")
+        if any(group.rules for group in job.groups):
+            own.append("It is kept apart from other pods, perhaps more strictly than Kubernetes does.")
+        if any(map(cluster.has_unknown_volumes, pods)):
+            own.append("Its volumes may be in one zone, which the plan does not look at.")
+        ignored = [what for what, concerns in IGNORED.items() if any(map(concerns, pods))]
+        own += [f"The plan does not look at its {some(ignored, len(IGNORED))}."] if ignored else []
+        if own:
+            notes[job.name] = own
+    return notes
 
 
 def _text(value: object) -> str:
@@ -278,7 +293,7 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     if not cluster.jobs:
         what = "has no pod to plan: no " + _requested_pods(options)
         raise fail(str(source), "; ".join([what, *_unplanned_counts(cluster), *left_out]))
-    written = ClusterDocument(cluster)
+    written, notes = ClusterDocument(cluster), job_notes(cluster)
     document = {
         "name": f"kubernetes-{source.stem}",
         "source": f"{' and '.join(path.name for path in lists.paths)}, as kubectl prints them",
@@ -286,7 +301,8 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
         "objectives": ["value", *(ON_TIES if cluster.moving else ()), "spread", "servers"],
         **move_cost(bool(cluster.moving)),
         "servers": [written.server(node) for node in cluster.nodes],
-        "jobs": [written.job(job) for job in cluster.jobs],
+        "restrictions": written.made_up or None,
+        "jobs": [{**written.job(job), "assumed": notes.get(job.name)} for job in cluster.jobs],
     }
     return validated(ConsolidationInstance, document, str(source))
 

@@ -18,7 +18,7 @@ from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .device_sharing import UnclearDemandError, fields_of
 from .job_values import worths
-from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, constraint_of, describe
+from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, claims_of, constraint_of, describe
 from .kubernetes_devices import ClusterDevices, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
     GANG_SIZE,
@@ -133,6 +133,10 @@ class Cluster:
         """Return a key that the pods of one job, or of the jobs of one gang, share."""
         key = key_of(pod)
         return self._joined.get(key, key)
+
+    def has_unknown_volumes(self, pod: Pod) -> bool:
+        """Return whether a pod has claims of volumes about which the files do not say where they are."""
+        return any(claims_of(pod)) and not (self.volumes and self.volumes.all_known(pod))
 
     @cached_property
     def short(self) -> frozenset[str]:
@@ -509,6 +513,12 @@ class ClusterDocument:
         """The artificial resources that restrict pods to the nodes they may use."""
         groups = ((job, group) for job in self.cluster.jobs for group in job.groups)
         return Restrictions(self.cluster.names, (self._choice(job, group) for job, group in groups))
+
+    @property
+    def made_up(self) -> list[str]:
+        """The resources that stand for restrictions and rules of pods."""
+        rules = self.cluster.rules
+        return [*self.restrictions.names, *(() if rules is None else (limit.name for limit in rules.limits))]
 
     def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
         now = Counter(pod.node for pod in group.pods)

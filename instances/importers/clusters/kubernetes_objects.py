@@ -481,7 +481,7 @@ class KubernetesOptions(ImportOptions):
         tuple[Name, ...],
         Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
     ] = ()
-    mig: Mig = "new"
+    mig: Mig = "keep"
     volumes: Annotated[
         Path | None,
         Option("What 'kubectl get pv,pvc --all-namespaces -o json' prints: pods stay near their volumes."),

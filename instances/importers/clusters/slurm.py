@@ -184,7 +184,10 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     ]
     if mixed:
         have = counted(len(mixed), "node that has", "nodes that have")
-        yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."
+        what = (
+            "A job that names no type of GPU is not planned" if cluster.types else "Types are not told apart"
+        )
+        yield f"{what} on {have} several: {some(mixed)}."
 
 
 def _qos_notes(jobs: Sequence[SlurmJob]) -> Iterator[str]:
@@ -241,6 +244,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
         "objectives": ["value", *(ON_TIES if moving else ()), "spread", "servers"],
         **move_cost(moving),
         "servers": [cluster.server(node) for node in cluster.nodes],
+        "restrictions": cluster.made_up or None,
         "jobs": [cluster.document_of(job) for job in cluster.jobs],
     }
     return validated(ConsolidationInstance, document, str(queue))

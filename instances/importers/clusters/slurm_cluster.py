@@ -58,7 +58,7 @@ class SlurmOptions(ImportOptions):
         tuple[Name, ...], Option("Only nodes and jobs of this partition; repeatable.", option="--partition")
     ] = ()
     spread: Spread = "preferred"
-    mig: Mig = "new"
+    mig: Mig = "keep"
     value: Value = "gpus"
 
 
@@ -215,9 +215,25 @@ class Cluster:
         devices = self.devices
         return {node.name: devices.model(node) if devices else node.gpu_model for node in self.nodes}
 
+    @cached_property
+    def _mixed(self) -> frozenset[str]:
+        """The names of the nodes with several types of GPU, such as partitions (MIG) beside whole ones."""
+        several = (node for node in self.listed if sum(count > 0 for count in node.gpus.values()) > 1)
+        return frozenset(node.name for node in several) if self.devices is None else frozenset()
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The types of GPU that are resources, for jobs ask for them and a node has others, too."""
+        there = {kind for node in self.listed if node.name in self._mixed for kind in node.gpus}
+        return frozenset(job.gpu_model for job in self._ready if job.gpu_model in there and job.gpu_model)
+
     def allowed(self, job: SlurmJob) -> frozenset[str]:
-        """Return the names of the nodes of a job's partitions that it may use: named and not excluded."""
+        """Return the names of the nodes of a job's partitions that it may use: named and not excluded.
+
+        Which of several types of GPU a job gets that names none, only Slurm knows; it goes to other nodes.
+        """
         partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
+        excluded |= self._mixed if self.types and job.gpus and job.gpu_model is None else set()
         needed, features = needed_nodes(job.record), bool(job.record.features)
         return frozenset(
             node.name
@@ -237,7 +253,15 @@ class Cluster:
         """Return the names of the nodes that a job may use and whose GPUs can satisfy its demand."""
         record = job.record
         part = (job.shards > 0, job.profile != "")
-        key = (record.partition, record.excluded_nodes, needed_nodes(record), str(record.features), part)
+        untyped = job.gpus > 0 and job.gpu_model is None
+        key = (
+            record.partition,
+            record.excluded_nodes,
+            needed_nodes(record),
+            str(record.features),
+            part,
+            untyped,
+        )
         if key not in self._allowances:
             nodes = self.allowed(job)
             self._allowances[key] = nodes if self.devices is None else self.devices.offering(job, nodes)
@@ -308,6 +332,12 @@ class Cluster:
         """The artificial resources that restrict jobs to the nodes they may use."""
         return Restrictions(self.names, self._choices.values())
 
+    @property
+    def made_up(self) -> list[str]:
+        """The resources that stand for restrictions, and for nodes of a job's own."""
+        apart = dict.fromkeys(name for demand in self._apart.values() for name in demand)
+        return [*self.restrictions.names, *apart, *([WHOLE_NODE] if self._alone else [])]
+
     def _described(self, job: SlurmJob) -> str:
         """Return a few words on the nodes that a job may use."""
         record = job.record
@@ -347,6 +377,7 @@ class Cluster:
             "cpu": node.used_cpus,
             "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
             "gpu": node.used_gpus,
+            **{f"gpu:{kind}": node.used_by_type.get(kind, 0.0) for kind in self.types},
         }
         permits = self.restrictions.permits(node.name) | ({WHOLE_NODE: SHARES} if self._alone else {})
         for apart in self._apart.values():
@@ -387,8 +418,17 @@ class Cluster:
             "spread": self.options.spread if job.tasks > 1 else "free",
             "gpu_model": self._models_of(job),
             "current": job.current,
+            "assumed": self._notes(job) or None,
             **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
         }
+
+    def _notes(self, job: SlurmJob) -> list[str]:
+        """Return what is assumed about a planned job, one sentence each."""
+        why = why_it_stays(job.record) if job.current else None
+        notes = [f"It is not moved ({why})."] if why else []
+        if needed_nodes(job.record):
+            notes.append("It uses no other nodes than it asks for, though perhaps not each of them.")
+        return notes
 
     @cached_property
     def _worths(self) -> dict[int, float]:
@@ -411,10 +451,11 @@ class Cluster:
     def _model_of(self, job: SlurmJob) -> str | None:
         """Return the GPU model that a job requests; None for any, or if it runs on other GPUs, too."""
         fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
-        return job.gpu_model if fits else None
+        return job.gpu_model if fits and job.gpu_model not in self.types else None
 
     def _has(self, node: SlurmNode) -> dict[str, float]:
-        return self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+        amounts = self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+        return amounts | {f"gpu:{kind}": node.gpus.get(kind, 0.0) for kind in sorted(self.types)}
 
     def _amounts(self, cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
         amounts = {"cpu": cpus, "memory_gib": memory_gib}
@@ -422,4 +463,5 @@ class Cluster:
 
     def _demand(self, job: SlurmJob) -> dict[str, float]:
         amounts = self._amounts(job.cpus, job.memory_gib, job.gpus)
+        amounts |= {f"gpu:{job.gpu_model}": job.gpus} if job.gpu_model in self.types else {}
         return {name: amount for name, amount in amounts.items() if amount}

@@ -61,7 +61,7 @@ def imported(folder: Path, nodes: list[Any], pods: list[Any], **options: Any) ->
     """Return what these dumps become."""
     for name, items in (("nodes", nodes), ("pods", pods)):
         (folder / f"{name}.json").write_text(json.dumps({"kind": "List", "items": items}))
-    return import_kubernetes(folder / "nodes.json", folder / "pods.json", **options)
+    return import_kubernetes(folder / "nodes.json", folder / "pods.json", **{"mig": "new", **options})
 
 
 def asks(instance: ConsolidationInstance) -> dict[str, Any]:

@@ -501,7 +501,7 @@ def test_partitions_and_excluded_nodes(tmp_path: Path) -> None:
 
 def test_types_that_are_not_told_apart_are_named(tmp_path: Path) -> None:
     text = said(imported(tmp_path, (job(1),), (node("n1", gres="gpu:a100:2,gpu:t4:2"),)))
-    assert "Types of GPU are not told apart on 1 node that has several: n1." in text
+    assert "Types are not told apart on 1 node that has several: n1." in text
 
 
 def test_a_job_that_needs_nodes_of_its_own_shares_none(tmp_path: Path) -> None:

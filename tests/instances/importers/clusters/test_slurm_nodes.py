@@ -16,6 +16,7 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.instances.importers.clusters.slurm_nodes import SlurmNode, partition_of, read_nodes
+from clusterplan.planner.api import solve
 
 NODE = {
     "name": "n1",
@@ -93,7 +94,7 @@ def job(identity: int, asks: str, on: str = "", **over: Any) -> dict[str, Any]:
 def imported(folder: Path, nodes: list[Any], jobs: list[Any], **options: Any) -> ConsolidationInstance:
     (folder / "nodes.json").write_text(json.dumps({"nodes": nodes}))
     (folder / "queue.json").write_text(json.dumps({"jobs": jobs}))
-    return import_slurm(folder / "nodes.json", folder / "queue.json", **options)
+    return import_slurm(folder / "nodes.json", folder / "queue.json", **{"mig": "new", **options})
 
 
 def asks(instance: ConsolidationInstance) -> list[Any]:
@@ -195,6 +196,31 @@ def test_nodes_that_are_not_clear(tmp_path: Path) -> None:
     assert devices(instance) == {"n1": (4, None, []), "new": (7, None, [])}
     assert "odd (has 10 shards, which are not the same on each of 4 GPUs)" in said(instance)
     assert "for the geometry of some is not known: new (has 1g.18gb)" in said(instance)
+
+
+def test_partitions_that_are_kept_are_a_resource_of_their_type(tmp_path: Path) -> None:
+    """A job that names no type goes where there is one type only, for Slurm might give it any."""
+    nodes = [
+        node("n1", "gpu:a100:1,gpu:a100_3g.20gb:2", "gpu:a100_3g.20gb:1"),
+        node("n2", "gpu:a100:2"),
+    ]
+    jobs = [
+        job(1, "gres/gpu:a100_3g.20gb=1", "n1"),
+        job(2, "gres/gpu:a100_3g.20gb=1"),
+        job(3, "gres/gpu:a100_3g.20gb=1"),
+        job(4, "gres/gpu=1"),
+        job(5, "gres/gpu:a100=2"),
+    ]
+    instance = imported(tmp_path, nodes, jobs, mig="keep")
+    assert not instance.has_devices
+    assert [server.available["gpu:a100_3g.20gb"] for server in instance.servers] == [2, 0]
+    result = solve(instance)
+    assert result.plan is not None
+    where = {entry.job.split()[0]: set(entry.servers) for entry in result.plan if entry.placed}
+    assert where["1"] == {"n1"}
+    assert len({"2", "3"} & where.keys()) == 1
+    assert (where["4"], where["5"]) == ({"n2"}, {"n1", "n2"})
+    assert "A job that names no type of GPU is not planned on 1 node that has several: n1." in said(instance)
 
 
 def test_partitions(tmp_path: Path) -> None:
