@@ -19,8 +19,11 @@ from .files.columns import frame_rows, is_frame
 from .files.csv_tables import TableFile, by_lines
 from .files.reading import (
     DOCUMENT_SUFFIXES,
+    HASH,
+    IS_NO_INSTANCE,
     MAX_ENTRIES,
     MAX_YAML,
+    RESULT,
     TABLE_SUFFIXES,
     add_resolvers,
     fail,
@@ -82,6 +85,9 @@ def parse_instance(
     """
     if not isinstance(data, Mapping):
         raise fail(source, "is not a mapping; an instance starts with 'schema_version: 1' and 'kind: …'")
+    if HASH in data:
+        frontier = IS_NO_INSTANCE.format("frontier", "verify and report")
+        raise fail(source, frontier if "points" in data else RESULT)
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         given = f"is {shown(kind)}" if "kind" in data else "is missing"

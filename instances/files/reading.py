@@ -57,6 +57,13 @@ MAX_TABLE_BYTES = 2**29
 """Memory limit of a Parquet table in bytes."""
 
 
+IS_NO_INSTANCE = "is a {} of clusterplan, not an instance; {} take it after its instance"
+RESULT = IS_NO_INSTANCE.format("result", "verify, diff, report and export-plan")
+"""What is said of a file of results where an instance is wanted."""
+HASH = "instance_sha256"
+"""Field of results and frontiers that instances do not have."""
+
+
 class PackingError(ValueError):
     """Compressed bytes that cannot be unpacked; the message says why."""
 
@@ -491,6 +498,8 @@ def parse_document(
     except RecursionError:
         raise fail(source, "is nested too deeply") from None
     except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and f'"{HASH}"' in text[: error.pos]:  # a result a line
+            raise fail(source, RESULT) from None
         where = f"line {error.lineno}, column {error.colno}"
         raise fail(source, f"is not valid JSON: {error.msg}", where) from None
     except yaml.YAMLError as error:

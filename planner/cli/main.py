@@ -30,7 +30,7 @@ USAGE_ERROR: Any = typer.BadParameter.__base__
 WAS_INTERRUPTED = "interrupted; what was printed before is complete"
 GROUPS = {
     "Make an instance": ("import", "predict", "generate", "fit", "validate", "schema"),
-    "Plan": ("solve", "compare", "pareto"),
+    "Plan": ("solve", "what-if", "compare", "pareto", "frontier"),
     "Look at a plan and carry it out": ("report", "diff", "verify", "export-plan"),
     "Solvers": ("solvers", "doctor", "export-model"),
 }
@@ -43,8 +43,10 @@ VERBS = {
     "validate": "Check instance files without solving them; one line for each fault.",
     "schema": "Print the JSON Schema of a document.",
     "solve": "Solve instances; every plan is verified before it is shown.",
+    "what-if": "Compare an instance as it is with scenarios, such as a drained server or two more.",
     "compare": "Compare solvers: every one on every instance, with hard limits on time and memory.",
     "pareto": "Find what no other plan beats in two aims at once, and prove that none is missing.",
+    "frontier": "The same as pareto.",
     "report": "Write a stored result or frontier as one HTML page that opens without a network.",
     "diff": "Show what a plan changes, against what runs now or against another plan.",
     "verify": "Check stored results: constraints, objective, bounds and everything else that can be derived "
@@ -71,10 +73,14 @@ EXAMPLES = {
     "solve": (
         "clusterplan solve example:tiresias-testbed",
         "clusterplan solve cluster.yaml --format json > plan.json",
-        "clusterplan solve cluster.yaml --what-if drain=gpu-003 --what-if add=2xh100",
+    ),
+    "what-if": (
+        "clusterplan what-if cluster.yaml drain=gpu-003 add=2xh100",
+        "clusterplan what-if cluster.yaml drain=gpu-003 --apply drain=gpu-003 --output plan.json",
     ),
     "compare": ("clusterplan compare example:heterps-ctr --solvers exact,greedy --output compared",),
     "pareto": ("clusterplan pareto example:opt-350-three-gpus --output frontier",),
+    "frontier": ("clusterplan frontier example:opt-350-three-gpus --output frontier",),
     "report": ("clusterplan report cluster.yaml plan.json --output plan.html",),
     "diff": ("clusterplan diff cluster.yaml plan.json",),
     "verify": ("clusterplan verify cluster.yaml plan.json",),
@@ -85,7 +91,9 @@ EXAMPLES = {
 }
 """Examples below the options in the help of a command."""
 OTHER_MODULES = {
+    "what-if": ("solve", "what_if"),
     "compare": ("solve", "compare"),
+    "frontier": ("pareto", "pareto"),
     "diff": ("stored_results", "diff"),
     "doctor": ("solvers", "doctor"),
     "export-model": ("solvers", "export_model"),
@@ -120,7 +128,8 @@ class _LazyCommands(UserDict[str, Any]):
             group.name, group.help, group.epilog = name, VERBS[name], _examples(name)
             return group
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        alone.command(name, epilog=_examples(name))(command)
+        line = VERBS[name] if name == "frontier" else None  # what its function says is long
+        alone.command(name, help=line, epilog=_examples(name))(command)
         return typer.main.get_command(alone)
 
 

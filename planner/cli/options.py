@@ -39,7 +39,10 @@ class MoveOptions:
 
     running: Annotated[
         Literal["stay", "move"] | None,
-        typer.Option(help="Whether running jobs may move. [default: move]", rich_help_panel=PANEL),
+        typer.Option(
+            help="stay: running jobs keep what they have; move: they may move. [default: move]",
+            rich_help_panel=PANEL,
+        ),
     ] = None
     pin: Annotated[
         list[str] | None,
@@ -149,6 +152,13 @@ InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The insta
 ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
 Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random. [default: 0]")]
+SCENARIO_CHANGES = (
+    "A comma joins changes. Consolidation: drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, "
+    "must-place=JOB; allocation: RESOURCE=+8, budget=X, add=NxJOB, remove=JOB, weight=JOB:X; staging: "
+    "limit=TYPE:+8, price=TYPE:-20%, floor=X, cost=X, budget=X; scheduling: RESOURCE=+10, add=NxSERVER, "
+    "drain=SERVER, remove=JOB."
+)
+"""What a scenario may say, for help texts."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
 HowToPrint = Annotated[Format, typer.Option(help="How to print.")]
 AllowOutside = Annotated[
@@ -190,10 +200,14 @@ class RunOptions(MoveOptions):
         typer.Option(
             "--what-if",
             metavar="KEY=VALUE,…",
-            help="Compare with a scenario; may be repeated, and a comma joins changes. Consolidation: "
-            "drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, must-place=JOB; allocation: RESOURCE=+8, "
-            "budget=X, add=NxJOB, remove=JOB, weight=JOB:X; staging: limit=TYPE:+8, price=TYPE:-20%, "
-            "floor=X, cost=X, budget=X; scheduling: RESOURCE=+10, add=NxSERVER, drain=SERVER, remove=JOB.",
+            help=f"Compare with a scenario, as 'what-if' does; may be repeated. {SCENARIO_CHANGES}",
+        ),
+    ] = None
+    apply: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="Write the plan of this scenario, by its name or number, to --output PLAN.json.",
         ),
     ] = None
     robust: Annotated[
@@ -207,6 +221,9 @@ class RunOptions(MoveOptions):
     jobs: Annotated[
         int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)
     ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the files, as 'validate' does, and solve nothing.")
+    ] = False
     resume: Annotated[bool, typer.Option(help="Continue the batch in the folder --output.")] = False
     kill_after: Annotated[
         float | None,

@@ -1,19 +1,20 @@
-"""The commands `solve` and `compare`: their options, which are read before anything heavy is loaded.
+"""The commands `solve`, `what-if` and `compare`: their options, read before anything heavy is loaded.
 
-`solve` takes one instance after the other in this process, or many in worker processes; `compare` runs
-every solver on every instance.
+`solve` takes one instance after the other in this process, or many in worker processes; `what-if` solves
+one with the changes of scenarios; `compare` runs every solver on every instance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ...instances.common.errors import OptionError
 from ..batch.local import start_early
-from .options import RunOptions, start_logging, taking
+from .options import SCENARIO_CHANGES, RunOptions, start_logging, taking
 
 
 @taking(RunOptions)
@@ -23,7 +24,17 @@ def solve(run: RunOptions) -> None:
     With --jobs, --resume or --engine it is a batch: solves have processes of their own, and --output DIR
     holds a journal and summary.csv.
     """
+    _solve(run)
+
+
+def _solve(run: RunOptions) -> None:
     start_logging(run.verbose, run.quiet)
+    if run.apply is not None and not run.what_if:
+        raise OptionError(f"--apply {run.apply!r} names a scenario; give it with --what-if")
+    if run.dry_run:
+        from .instances.generate import check_files
+
+        raise typer.Exit(check_files(run.files, run.allow_outside, run))
     processes = run.jobs is not None or run.kill_after is not None or run.scheduler is not None
     as_batch = processes or run.resume or run.engine != "local"
     if as_batch and run.engine == "local":
@@ -31,6 +42,38 @@ def solve(run: RunOptions) -> None:
     from . import solving
 
     raise typer.Exit(solving.solve_files(run, as_batch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioOptions(RunOptions):
+    """The options of `what-if`: those of `solve`, with the scenarios as arguments."""
+
+    files: list[str] = field(default_factory=list)
+    file: Annotated[
+        str,
+        typer.Argument(metavar="INSTANCE", help="An instance file, or example:NAME.", show_default=False),
+    ]
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY=VALUE,…", help=f"Scenarios. {SCENARIO_CHANGES}", show_default=False),
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write a page (.html) or everything (.json); with --apply, the plan (.json)."),
+    ] = None
+
+
+BATCH = ("jobs", "resume", "kill_after", "engine", "scheduler")
+"""Options of batches."""
+
+
+@taking(ScenarioOptions, leave_out=("files", "what_if", "robust", "dry_run", *BATCH))
+def what_if(run: ScenarioOptions) -> None:
+    """Compare an instance as it is with scenarios, such as a drained server or two more.
+
+    Each scenario is solved and verified like an instance of its own; --apply keeps the plan of one.
+    """
+    _solve(replace(run, files=[run.file], what_if=run.scenarios))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +98,7 @@ class CompareOptions(RunOptions):
     ] = None
 
 
-@taking(CompareOptions, leave_out=("provisioning", "what_if", "robust"))
+@taking(CompareOptions, leave_out=("provisioning", "what_if", "apply", "robust", "dry_run"))
 def compare(run: CompareOptions) -> None:
     """Compare solvers: every one on every instance, with hard limits on time and memory.
 

@@ -24,7 +24,7 @@ from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
 from ...registry import FRONTIER_KINDS
-from ..options import AllowOutside, Files
+from ..options import AllowOutside, Files, MoveOptions
 from .output import Output, emit
 
 generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -166,10 +166,17 @@ def validate(
     allow_outside: AllowOutside = False,
 ) -> None:
     """Check instance files without solving them; one line for each fault."""
+    raise typer.Exit(check_files(files, allow_outside, MoveOptions()))
+
+
+def check_files(files: list[str], allow_outside: bool, moves: MoveOptions) -> int:
+    """Print what is wrong with instance files under these options, or their sizes; return the exit code."""
     codes = []
     for file in files:
         try:
-            instance = load(file, allow_outside)
+            instance = load(file, allow_outside, moves.changes())
+            if len(files) == 1:
+                moves.check_patterns(instance)
         except ClusterplanError as error:
             say(str(error))
             codes.append(code_of_error(error))
@@ -178,7 +185,7 @@ def validate(
         typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
         for note in (*instance.figure_notes(), *instance.scale_notes()):
             typer.echo(f"  note: {note}")
-    raise typer.Exit(worst(codes))
+    return worst(codes)
 
 
 def document_names() -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import yaml
@@ -12,10 +14,12 @@ from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
 import clusterplan
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli.options import SCENARIO_CHANGES
 from clusterplan.planner.cli.pareto import _baseline_names, pareto, read_prices
 from clusterplan.planner.cli.sensitivity import plan_at_ends
-from clusterplan.planner.cli.solve import solve
+from clusterplan.planner.cli.solve import solve, what_if
 from clusterplan.planner.cli.solving import RunOptions
+from clusterplan.planner.cli.stored_results import diff, verify
 from clusterplan.planner.registry import KINDS
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -56,8 +60,12 @@ def test_what_is_written_is_not_printed(file: Path, tmp_path: Path) -> None:
     [
         (("--jobs", 2), "without the options of a batch"),
         (("c.yaml",), "of one file"),
-        (("--output", "w.md"), "w.md: with --what-if a page"),
+        (("--output", "w.md"), "w.md: with scenarios a page"),
         (("--what-if", "burn=n-0"), "'burn=n-0' is no change; there are: drain=SERVER"),
+        (("--pin", "nobody"), "--pin 'nobody' matches no job"),
+        (("--apply", "add=n"), "--apply 'add=n' writes a plan; give --output PLAN.json"),
+        (("--apply", "add=n", "--output", "w.html"), "give --output PLAN.json"),
+        (("--apply", 2, "--output", "w.json"), "'2' is no scenario; there are 0: as it is, 1: add=n"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(file: Path, words: tuple[object, ...], wanted: str) -> None:
@@ -65,12 +73,86 @@ def test_what_does_not_belong_together_is_refused(file: Path, words: tuple[objec
 
 
 def test_the_help_shows_the_changes_of_every_kind() -> None:
-    told = RunOptions.__annotations__["what_if"]
+    told = SCENARIO_CHANGES
+    assert told in str(get_type_hints(RunOptions, include_extras=True)["what_if"].__metadata__[0].help)
     for name, kind in KINDS.items():
         instance = clusterplan.parse_instance(DOCUMENT[name])
         resources = getattr(instance, "resources", ())
         for change in kind.what_if(instance):
             assert change in resources or f"{change}=" in told, (name, change)
+
+
+def test_the_command_says_what_the_option_says(file: Path) -> None:
+    """With scenarios as arguments, and the options of one solve."""
+    words = (file, SCENARIOS[1], SCENARIOS[3], "--threads", 1)
+    assert invoke(what_if, *words).stdout == invoke(solve, file, *SCENARIOS, "--threads", 1).stdout
+    assert invoke(what_if, file).exit_code == invoke(what_if, *words, "--jobs", 2).exit_code == 2
+
+
+def test_what_belongs_to_scenarios_needs_one(file: Path) -> None:
+    said = invoke(solve, file, "--apply", "add=n", "--output", "w.json", fails=OptionError)
+    assert said == "--apply 'add=n' names a scenario; give it with --what-if"
+
+
+RUNNING = [{"name": "j", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 2}}]
+
+
+def test_the_plan_of_a_drained_server_is_of_the_instance_itself(tmp_path: Path) -> None:
+    """Its result says which servers are drained, and that the objectives are those of the instance."""
+    path, plan = tmp_path / "c.yaml", tmp_path / "p.json"
+    path.write_text(yaml.safe_dump({**CONSOLIDATION, "jobs": RUNNING}))
+    answer = invoke(what_if, path, "drain=n-0", "--apply", "drain=n-0", "--output", plan)
+    assert answer.stdout.startswith("drain=n-0: value ")
+    assert answer.stderr.endswith(f"{plan}; verify, diff, report and export-plan take it after {path}\n")
+    stored = json.loads(plan.read_text())
+    assert (stored["instance_options"]["drain"], stored["objectives"][0]["name"]) == (["n-0"], "value")
+    assert sorted(tmp_path.iterdir()) == [path, plan]
+    assert invoke(verify, path, plan).exit_code == 0
+    assert "1 job moves" in invoke(diff, path, plan).stdout
+    assert "2×n-1" in invoke(diff, path, plan).stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "scenario"),
+    [
+        ("consolidation", "drain=n-0,add=2xn"),
+        ("allocation", "gpu=+1"),
+        ("staging", "price=A:-20%"),
+        ("scheduling", "remove=second"),
+    ],
+)
+def test_the_plan_of_other_scenarios_has_its_instance_beside_it(
+    kind: str, scenario: str, tmp_path: Path
+) -> None:
+    path, plan, changed = (tmp_path / name for name in ("i.yaml", "p.json", "p.instance.json"))
+    path.write_text(yaml.safe_dump(DOCUMENT[kind]))
+    answer = invoke(what_if, path, scenario, "--apply", 1, "--output", plan)
+    assert answer.stderr.endswith(f"take it after {changed}\n")
+    assert invoke(verify, changed, plan, "--accept-claimed").exit_code == 0
+    assert invoke(verify, path, plan).exit_code == 7
+
+
+def test_the_plan_of_the_instance_as_it_is(file: Path, tmp_path: Path) -> None:
+    """Number 0, and nothing is said where nothing is to be said."""
+    words = ("--apply", 0, "--output", tmp_path / "p.json", "--quiet", "--format", "json")
+    answer = invoke(what_if, file, "remove=p", *words)
+    assert answer.stderr == ""
+    assert (
+        json.loads((tmp_path / "p.json").read_text()) == json.loads(answer.stdout)["scenarios"][0]["result"]
+    )
+    assert invoke(verify, file, tmp_path / "p.json").exit_code == 0
+
+
+def test_a_scenario_that_was_not_solved_has_no_plan(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Ctrl-C ends the comparison before."""
+    alone = replace(clusterplan.what_if(file, []), asked=1)
+    monkeypatch.setattr("clusterplan.planner.cli.sensitivity.what_if", lambda *_: alone)
+    answer = invoke(what_if, file, "add=n", "--apply", 1, "--output", tmp_path / "p.json")
+    assert answer.stderr == "add=n: was not solved, so that no plan is written\n"
+    assert "interrupted: 0 of 1" in answer.stdout
+    assert not (tmp_path / "p.json").exists()
 
 
 ENDS_DOCUMENT = {

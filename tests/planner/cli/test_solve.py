@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from command_line import invoke
-from sample_documents import ALLOCATION, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 from sample_pages import sample_comparison
 
 import clusterplan
@@ -27,6 +27,7 @@ from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.batch.task import Record
 from clusterplan.planner.cli import comparing, solving
 from clusterplan.planner.cli.comparing import failures, rows_table, summary_table
+from clusterplan.planner.cli.instances.generate import validate
 from clusterplan.planner.cli.progress import Progress, working
 from clusterplan.planner.cli.solve import CompareOptions, compare, solve
 from clusterplan.planner.cli.solving import (
@@ -85,6 +86,24 @@ def test_no_empty_file_is_left_where_nothing_was_solved(tmp_path: Path) -> None:
         assert invoke(solve, tmp_path / "none.yaml", "--output", output).exit_code == 3
     assert [path.name for path in tmp_path.iterdir()] == ["there.json"]
     assert there.read_text() == "before"
+
+
+def test_a_dry_run_says_what_validate_says(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the instance as the options make it; nothing is solved, not even as a batch."""
+    monkeypatch.setattr(solving, "solve_files", None)
+    for given in (files, [*files, files[0].parent / "none.yaml"]):
+        wanted = invoke(validate, *given)
+        for more in ((), ("--jobs", 2)):
+            answer = invoke(solve, *given, "--dry-run", *more)
+            assert (answer.output, answer.exit_code) == (wanted.output, wanted.exit_code)
+
+
+def test_a_dry_run_knows_the_options(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(yaml.safe_dump(CONSOLIDATION))
+    assert "matches no server" in invoke(solve, file, "--drain", "x", "--dry-run").stderr
+    assert invoke(solve, file, "--drain", "x", "--dry-run").exit_code == 2
+    assert invoke(solve, file, "--drain", "n-0", "--dry-run").exit_code == 0
 
 
 def test_a_folder_is_for_a_batch(files: list[Path], tmp_path: Path) -> None:

@@ -295,6 +295,9 @@ CASES: list[Case] = [
     # What if, and jobs that run.
     ("solve consolidation.yaml --what-if drain", ("'drain'", "drain=SERVER", "add=NxSERVER")),
     ("solve consolidation.yaml --what-if drain=no", ("'no'", "n-0, n-1")),
+    ("what-if consolidation.yaml drain=no", ("scenario 'drain=no'", "no server or rack", "n-0, n-1")),
+    ("what-if consolidation.yaml add=n --apply 3", ("--apply '3' writes a plan", "--output PLAN.json")),
+    ("what-if consolidation.yaml", ("Missing argument", "KEY=VALUE")),
     ("solve consolidation.yaml --what-if add=0xn", ("'0xn'", "above 0", "2xn")),
     ("solve consolidation.yaml --what-if add=2xh100", ("'h100'", "there are")),
     ("solve consolidation.yaml --what-if drain=n-0 --output x.pdf", ("x.pdf", ".html", ".json")),
