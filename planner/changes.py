@@ -170,12 +170,21 @@ class Change:
 
 @dataclass(frozen=True)
 class Amount:
-    """An amount in use before and after a change, such as GPUs or USD per hour; `total` is the capacity."""
+    """An amount in use before and after a change, such as GPUs or USD per hour.
+
+    Attributes
+    ----------
+    total
+        The capacity.
+    note
+        What is to become of the server, in a few words.
+    """
 
     name: str
     before: float
     after: float
     total: float | None = None
+    note: str = ""
 
     @property
     def differs(self) -> bool:
@@ -201,6 +210,8 @@ class Changes:
         Servers whose use of the leading resource changes.
     place
         Title of these amounts, such as `gpu on server`.
+    notes
+        Remarks on the changes, such as what is assumed about these jobs.
     """
 
     unit: str
@@ -210,6 +221,7 @@ class Changes:
     amounts: Sequence[Amount]
     places: Sequence[Amount] = ()
     place: str = ""
+    notes: Sequence[str] = ()
 
     def headline(self) -> str:
         """Return a sentence with the number of jobs or stages by action, such as start or move."""
@@ -234,16 +246,11 @@ class Changes:
         return asdict(self)
 
 
-def is_choice(resource: str) -> bool:
-    """Return whether a resource only encodes allowed servers, which importers name in several words."""
-    return " " in resource
-
-
 def leading_resource(resources: Iterable[str]) -> str:
     """Return the name of the resource shown first: GPUs under any of their names, else the first one."""
 
-    def rank(name: str) -> tuple[bool, bool, bool]:
-        return is_choice(name), "gpu" not in name.lower(), "mig" not in name.lower()
+    def rank(name: str) -> tuple[bool, bool]:
+        return "gpu" not in name.lower(), "mig" not in name.lower()
 
     return min(resources, key=rank)
 
@@ -261,7 +268,7 @@ CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
 def place_columns(what: str) -> list[TextColumn[Amount]]:
     """Return the columns of the text table of amounts in use on each server, before and after."""
     return [
-        (what, False, lambda amount: amount.name),
+        (what, False, lambda amount: ", ".join(filter(None, (amount.name, amount.note)))),
         ("before", True, lambda amount: figure(amount.before)),
         ("after", True, lambda amount: figure(amount.after)),
         ("of", True, lambda amount: figure(amount.total)),

@@ -122,6 +122,8 @@ class PlannerKind:
         Function that returns the context of the page, and its template.
     notes
         Returns remarks on a plan as lines, given a result and the number of rows shown.
+    remarks
+        Returns lines on what a plan assumes and leaves open, given an instance and the plan.
     left_out
         Returns the jobs that a plan leaves out, with the reasons.
     formats, to_carry_out, actions
@@ -151,6 +153,7 @@ class PlannerKind:
     rows_of_plan: str
     entries_of_row: int = 1
     notes: Callable[[Any, int], Iterator[str]] = _nothing
+    remarks: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
     left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
     to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)

@@ -32,10 +32,11 @@ def unplaceable_text(data: ClusterData, job: PlacementJob) -> str | None:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
         models_text = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
         return f"never fits: no server has the GPU model {_models_text(job.gpu_model)}; {models_text}"
+    choices = data.instance.restrictions or ()
     of_model = "" if job.gpu_model is None else f" with GPU model {_models_text(job.gpu_model)}"
     for group in job.task_groups:
         if not tasks_on_shapes(capacity, group):
-            return f"never fits: {_shortage_by_shape_text(group, capacity, of_model)}"
+            return f"never fits: {_shortage_by_shape_text(group, capacity, of_model, choices)}"
     for group in job.task_groups:
         holds = tasks_on_shapes(capacity, group)
         if holds < group.tasks:
@@ -49,7 +50,7 @@ def unplaceable_text(data: ClusterData, job: PlacementJob) -> str | None:
     for group in job.task_groups:
         now = tasks_on_shapes(free, group)
         if not now:
-            return f"waits: {shortage_text(group, free)}"
+            return f"waits: {shortage_text(group, free, choices)}"
         if now < group.tasks:
             return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
     needed = fewest_servers(job.task_groups, free)
@@ -77,18 +78,20 @@ def tasks_on_shapes(shapes: Shapes, group: Group) -> int:
     return int(holds @ count)
 
 
-def shortage_text(group: Group, left: Shapes, beside: bool = False) -> str:
+def shortage_text(group: Group, left: Shapes, choices: Sequence[str] = (), beside: bool = False) -> str:
     """Return a sentence on the resource, or the combination, that is short for a task on every server.
 
     Parameters
     ----------
     left
         Residual capacities of the servers; a task fits on none of them.
+    choices
+        Resources that stand for a choice of servers; they are named last.
     beside
         Whether `left` is the residual capacity of the plan, instead of the current one.
     """
     what = "it needs" if group.tasks == 1 else f"each of its {group.tasks} {group.name} needs"
-    demand = [(resource, need) for resource, need in shape_of(group.demand) if need]
+    demand = [(resource, need) for resource, need in _ordered_demand(group, choices) if need]
     for resource, need in demand:
         most = max(dict(shape).get(resource, 0.0) for shape in left)
         if need > most:
@@ -100,15 +103,20 @@ def shortage_text(group: Group, left: Shapes, beside: bool = False) -> str:
     return f"{what} {demand_text} on one server; {whose}"
 
 
-def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str) -> str:
+def _ordered_demand(group: Group, choices: Sequence[str]) -> list[tuple[str, float]]:
+    return sorted(shape_of(group.demand), key=lambda item: item[0] in choices)
+
+
+def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str, choices: Sequence[str]) -> str:
     """Return a sentence on the resources that are short for a task, by capacity of the servers."""
-    what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
+    what, demand = f"a task of {group.name!r} needs", _ordered_demand(group, choices)
     for resource, need in demand:
         largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
         if need > largest:
             if not largest:
                 return f"{what} {need:g} {resource}; no server{of_model} has any"
-            most = f"{largest:g} ({_amounts_text(of)})"
+            whole = ", ".join(f"{amount:g} {name}" for name, amount in of if name not in choices)
+            most = f"{largest:g} ({whole})"
             return f"{what} {need:g} {resource}; the largest server{of_model} has {most}"
     lacks = Counter[str]()
     for shape, count in shapes.items():
@@ -126,10 +134,6 @@ def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str) -> str:
 
 def _server_count_text(servers: int) -> str:
     return "1 server" if servers == 1 else f"{servers} servers"
-
-
-def _amounts_text(shape: tuple[tuple[str, float], ...]) -> str:
-    return ", ".join(f"{amount:g} {name}" for name, amount in shape)
 
 
 class Reasons:
@@ -169,7 +173,8 @@ class Reasons:
         for group in job.task_groups:
             now = tasks_on_shapes(left, group)
             if not now:
-                return f"waits: {shortage_text(group, left, beside=True)}"
+                choices = self.data.instance.restrictions or ()
+                return f"waits: {shortage_text(group, left, choices, beside=True)}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
         needed, fewest = fewest_servers(job.task_groups, left), self.data.fewest(job)

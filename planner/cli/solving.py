@@ -377,23 +377,26 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         if not run.quiet:
             say(f"{run.output}: {result.instance}: {result.status_text}")
     if form == "table" and results:
-        show_results(results, alone=len(run.files) == 1)
+        show_results(results, instance if len(run.files) == 1 else None)
     if run.output is not None and made and not results:
         run.output.unlink()
     return worst(codes)
 
 
-def show_results(results: list[Result], alone: bool) -> None:
-    """Print the text tables of results; with `alone`, also the plan of the only result."""
+def show_results(results: list[Result], only: Instance | None = None) -> None:
+    """Print the text tables of results; of an only instance also the plan, and remarks on it."""
     out = console()
     for part in summary(results, out.width):
         out.print(part, markup=False)
-    plan = plan_table(results[0]) if alone else None
+    plan = plan_table(results[0]) if only else None
     if plan is not None:
         out.print(plan)
     for result in results:
         for line in notes(result):
-            out.print(line if alone else f"{result.instance}: {line}", markup=False)
+            out.print(line if only else f"{result.instance}: {line}", markup=False)
+    if only and results[0].plan is not None:
+        for line in KINDS[only.kind].remarks(only, results[0].plan):
+            out.print(line, markup=False)
 
 
 def solve_imported(
@@ -420,5 +423,5 @@ def solve_imported(
             write_file(report, plan_page(instance, result))
         if not steps.quiet:
             say(f"written: {report}")
-    show_results([result], alone=report is None)
+    show_results([result], instance if report is None else None)
     return code_of_result(result)

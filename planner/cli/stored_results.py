@@ -208,6 +208,8 @@ def _print(changes: Changes, format: Format) -> None:
         if changes.places:
             out.print("")
             out.print(first_rows(place_columns(changes.place), changes.places))
+        for line in changes.notes:
+            out.print(line, markup=False)
 
 
 def export_plan(

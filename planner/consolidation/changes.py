@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,14 +19,15 @@ from ..changes import (
     changed,
     count_and_name,
     fresh_names,
-    is_choice,
     matching,
     named_amount,
     rows_of,
 )
-from ..reports.text import listed
+from ..output import some_lines
+from ..reports.text import counted, listed
+from .kubernetes import scheduler_notes
 from .page import ClusterUsage
-from .plan import placement_text
+from .plan import placement_text, to_carry_out
 
 Rows = list[dict[str, Any]]
 MAX_NAMED = 100
@@ -53,7 +54,7 @@ def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Any]:
     rows = (row for row in instance.servers for _ in range(row.count or 1))
     singles = zip(instance.expanded_servers, rows, strict=True)
     names = {server.name: (server.name, row.name, row.rack or row.name) for server, row in singles}
-    chosen = matching(pattern, chain(names, *names.values()), "server or rack")
+    chosen = matching(pattern, chain.from_iterable(names.values()), "server or rack")
     # By name, since servers that a later change adds may match the pattern as well.
     drained = [name for name, known in names.items() if not chosen.isdisjoint(known)]
     few = drained if len(drained) <= MAX_NAMED else chosen
@@ -148,13 +149,19 @@ def changes(
     drawn = [ClusterUsage(instance, plan) for plan in plans]
     resource, rows = drawn[0].resource, drawn[1].rows
     places = [
-        Amount(name, row.used, rows[name].used, row.capacity - row.taken)
+        Amount(
+            name,
+            row.used,
+            rows[name].used,
+            row.capacity - row.taken,
+            "to be empty" if row.drained else "",
+        )
         for name, row in drawn[0].rows.items()
     ]
     totals = [
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
-        if capacity and not is_choice(name)
+        if capacity
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.allocations) for row in each.rows.values()) for each in drawn)
@@ -168,7 +175,30 @@ def changes(
         totals,
         [place for place in places if place.differs],
         f"{resource} on server",
+        tuple(remarks(instance, after, {change.name for change in changed_jobs if change.after})),
     )
+
+
+def remarks(
+    instance: ConsolidationInstance, entries: Sequence[JobPlacement], names: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield what is assumed about jobs, which starts a script leaves to the scheduler, and where the rest is.
+
+    Parameters
+    ----------
+    names
+        The jobs; by default those that the plan starts or moves.
+    """
+    chosen = {entry.job for entry in to_carry_out(entries, every=False)} if names is None else names
+    jobs_by_sentence: dict[str, list[str]] = {}
+    for job in instance.jobs:
+        for sentence in job.assumed or () if job.name in chosen else ():
+            jobs_by_sentence.setdefault(sentence, []).append(job.name)
+    lines = [f"assumed of {listed(jobs)}: {sentence}" for sentence, jobs in jobs_by_sentence.items()]
+    yield from some_lines(lines, "assumed: {:,} more sentences, under `assumed` of the jobs in the instance")
+    yield from scheduler_notes(instance, entries)
+    if instance.assumptions:
+        yield f"{counted(len(instance.assumptions), 'assumption')}: see `assumptions` in the instance"
 
 
 def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:

@@ -2,10 +2,10 @@
 
 from ...solvers.consolidation.frontier import MovesFrontier, find_frontier
 from ..kind import FrontierKind, PlanFormat, PlannerKind
-from .changes import changes, what_if
+from .changes import changes, remarks, what_if
 from .frontier import MovesFrontierCheck, MovesFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
-from .kubernetes import kubernetes_lines, kubernetes_plan
+from .kubernetes import kubernetes_lines, kubernetes_plan, scheduler_notes
 from .page import consolidation_parts
 from .plan import actions, as_data, columns, left_out, notes, to_carry_out
 from .slurm import script_lines, slurm_lines, slurm_notes
@@ -18,11 +18,12 @@ CONSOLIDATION = PlannerKind(
     template="plan_consolidation.html.j2",
     rows_of_plan="jobs",
     notes=notes,
+    remarks=remarks,
     left_out=left_out,
     formats={
         "slurm": PlanFormat(script_lines, comment="# ", whole=True),
         "slurm-options": PlanFormat(slurm_lines, slurm_notes),
-        "kubernetes": PlanFormat(kubernetes_plan, comment="# ", whole=True),
+        "kubernetes": PlanFormat(kubernetes_plan, scheduler_notes, comment="# ", whole=True),
         "kubernetes-affinity": PlanFormat(kubernetes_lines, comment="# "),
     },
     to_carry_out=to_carry_out,

@@ -12,13 +12,15 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ...formulations.consolidation.plan import JobPlacement
-from ...instances.common.errors import one_line
+from ...instances.common.errors import InstanceError, one_line
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob, Workload
 from ...instances.files.reading import fail
+from ..reports.text import counted, listed
 from .migration_steps import Step, action_in, drain_lines, reopen_lines, shell_functions, steps
 from .plan import KUBERNETES_NODE, check_nodes, devices_text, running_tasks, to_carry_out, total
 
@@ -153,6 +155,21 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield from _function("steps", forward)
     yield from _function("back", [*reopen_lines(instance), *_back(instance, units.values())])
     yield from MAIN.splitlines()
+
+
+def scheduler_notes(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+    """Yield a note on the planned starts that the script leaves to the scheduler, if there are any.
+
+    Nothing where no script can be written.
+    """
+    jobs = {job.name: job for job in instance.jobs}
+    if all(job.workload is None for job in instance.jobs):
+        return
+    with suppress(InstanceError):
+        left = _units(instance, [_without_restart(jobs[entry.job], entry) for entry in entries])[1]
+        starts = [entry.job for entry in entries if entry.placed and entry.job in left]
+        if starts:
+            yield f"{counted(len(starts), 'start is', 'starts are')} left to the scheduler: {listed(starts)}"
 
 
 def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:

@@ -38,11 +38,14 @@ class ServerUsage:
     ----------
     allocations
         Job, amount and tasks, in the order of the plan.
+    drained
+        Whether the server is to be empty, so that no task may use what is free.
     """
 
     server: Server
     capacity: float
     taken: float
+    drained: bool = False
     allocations: list[tuple[str, float, int]] = field(default_factory=list)
 
     @property
@@ -83,17 +86,19 @@ class ClusterUsage:
 
     def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
         names = dict.fromkeys(name for server in instance.servers for name in capacity_of(server))
+        counted = [name for name in names if name not in instance.choices]
         groups = [group for job in instance.jobs for group in job.task_groups]
         demanded = {name for group in groups for name, amount in group.demand.items() if amount}
         demanded |= {name for group in groups for name in group.asks}
         # GPUs that nobody asks for are not what the plan is about.
-        self.resource = leading_resource([name for name in names if name in demanded] or names)
+        self.resource = leading_resource([name for name in counted if name in demanded] or counted or names)
         self.rows: dict[str, ServerUsage] = {}
-        for server in instance.expanded_servers:
+        # A server that is to be empty has what it had before: others hold none of that.
+        for server in instance.model_copy(update={"drain": None}).expanded_servers:
             capacity = capacity_of(server).get(self.resource, 0.0)
-            available = available_of(server).get(self.resource, 0.0)
-            self.rows[server.name] = ServerUsage(server, capacity, capacity - available)
-        self.total: dict[str, list[float]] = self._total(instance, names)
+            taken = capacity - available_of(server).get(self.resource, 0.0)
+            self.rows[server.name] = ServerUsage(server, capacity, taken, server.name in instance.drained)
+        self.total: dict[str, list[float]] = self._total(instance, counted)
         self._place(instance, plan)
         order = (job for row in self.rows.values() for job, _, _ in row.allocations)
         self.colours = {job: index for index, job in enumerate(dict.fromkeys(order))}
@@ -104,9 +109,10 @@ class ClusterUsage:
         total = {name: [0.0, 0.0, 0.0] for name in names}
         for server in instance.servers:
             count, available = server.count or 1, available_of(server)
-            for name, amount in capacity_of(server).items():
-                total[name][0] += count * amount
-                total[name][1] += count * (amount - available.get(name, 0.0))
+            amounts = capacity_of(server)
+            for name in total.keys() & amounts.keys():
+                total[name][0] += count * amounts[name]
+                total[name][1] += count * (amounts[name] - available.get(name, 0.0))
         return total
 
     def _place(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
@@ -118,8 +124,8 @@ class ClusterUsage:
                     demand = demand_of(group, self.rows[server].server)
                     here[server][0] += count * demand.get(self.resource, 0.0)
                     here[server][1] += count
-                    for name, amount in demand.items():
-                        self.total[name][2] += count * amount
+                    for name in self.total.keys() & demand.keys():
+                        self.total[name][2] += count * demand[name]
             for server, (amount, tasks) in here.items():
                 self.rows[server].allocations.append((entry.job, amount, int(tasks)))
 
@@ -157,7 +163,9 @@ class ClusterUsage:
             words = f"{job}: {counted(tasks, 'task')}, {short(amount)} {self.resource}"
             parts.append(BarSegment(amount / row.capacity, words, job, self.colours[job]))
         if row.free:
-            parts.append(BarSegment(row.free / row.capacity, f"free: {short(row.free)} {self.resource}"))
+            state = "to be empty" if row.drained else "free"
+            words = f"{state}: {short(row.free)} {self.resource}"
+            parts.append(BarSegment(row.free / row.capacity, words, state if row.drained else ""))
         if row.taken > ROUNDING_SHARE * row.capacity:
             what = f"taken by others: {short(row.taken)} {self.resource}"
             parts.append(BarSegment(row.taken / row.capacity, what, taken=True))
@@ -229,7 +237,8 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     on_devices = instance.has_devices
     if on_devices:
         # Bars show devices as amounts; the table of jobs says which ones.
-        instance = pooled_relaxation(instance)
+        plain = {"restrictions": tuple(instance.choices)}  # partitions become resources in several words
+        instance = pooled_relaxation(instance.model_copy(update=plain))
     servers = ClusterUsage(instance, plan)
     racks = servers.racks()
     detailed = {row.server.name for rows in racks.values() for row in rows}
@@ -369,7 +378,9 @@ def _jobs_table(
 
     def place(entry: JobPlacement) -> Cell:
         few = partial(listed, most=12)
-        return Cell(placement_text(entry, few) if entry.placed else entry.reason or "no reason is given")
+        if not entry.placed:
+            return Cell(entry.reason or "no reason is given")
+        return Cell(placement_text(entry, few), note=" ".join(jobs[entry.job].assumed or ()))
 
     columns: list[CellColumn[JobPlacement]] = [
         (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),

@@ -61,6 +61,8 @@ class Cell:
         Number of the colour that stands before the text.
     share
         Length of a bar behind the text, at most 1.
+    note
+        Sentences below the text.
     """
 
     text: str
@@ -68,6 +70,7 @@ class Cell:
     mark: str = ""
     swatch: int | None = None
     share: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

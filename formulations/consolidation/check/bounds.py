@@ -547,6 +547,7 @@ def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dic
     # its level is the multiple of the step that it stands for, so that rounding down loses none.
     step, gap = value_step(classes, "value"), objective_level(classes, "value", value) - least
     prices: dict[str, float] = {}
+    choices = checked.cluster.instance.restrictions or ()  # nobody buys them
     servers = list(checked.cluster.servers.values())
     most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}
     for server in checked.cluster.classes.servers:
@@ -556,7 +557,8 @@ def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dic
             rounded = math.floor(worth / step) * step if step is not None else worth
             shape = servers[empty]
             model = "" if shape.gpu_model is None else f" ({shape.gpu_model})"
-            amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(shape.capacity.items()))
+            bought = sorted((name, amount) for name, amount in shape.capacity.items() if name not in choices)
+            amounts = ", ".join(f"{amount:g} {name}" for name, amount in bought)
             name = f"empty server of {amounts}{model}"
             prices[name] = max(float(rounded), prices.get(name, 0.0))
     return prices

@@ -281,7 +281,7 @@ def _instance(prediction: Prediction, run: PredictOptions) -> int:
     if run.format == "json":
         typer.echo(result.to_json())
     else:
-        show_results([result], alone=True)
+        show_results([result], made)
     return code_of_result(result)
 
 

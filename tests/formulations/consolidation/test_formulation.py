@@ -397,3 +397,24 @@ def test_servers_that_lack_different_things_are_counted() -> None:
         "never fits: no server has all that a task of 'tasks' needs; on 2 servers: no toleration for taint t "
         "(1 needed); on 1 server: too little gpu (4 needed)"
     )
+
+
+def test_choices_of_servers_are_named_last_and_are_no_size_of_a_server() -> None:
+    capacity = {"cpu": 8, "gpu": 8, "any node": 3}
+    instance = ConsolidationInstance.model_validate(
+        {
+            "name": "x",
+            "servers": [
+                {"name": "s", "capacity": capacity, "free": {"cpu": 8, "any node": 3}},
+                {"name": "t", "capacity": capacity, "free": {"gpu": 8, "any node": 3}},
+            ],
+            "jobs": [
+                {"name": "a", "tasks": 1, "task_demand": {"gpu": 9, "any node": 1}},
+                {"name": "b", "tasks": 1, "task_demand": {"cpu": 1, "gpu": 1, "any node": 1}},
+            ],
+            "restrictions": ["any node"],
+        }
+    )
+    reasons = Reasons(ConsolidationFormulation(instance), [entry_of(job, {}) for job in instance.jobs])
+    assert reasons.why(0).endswith("needs 9 gpu; the largest server has 8 (8 cpu, 8 gpu)")
+    assert reasons.why(1).startswith("waits: it needs 1 cpu and 1 gpu and 1 any node on one server")

@@ -14,8 +14,9 @@ import clusterplan
 from clusterplan.formulations.consolidation.plan import entry_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.consolidation.changes import MAX_NAMED, changes, current_plan, what_if
+from clusterplan.planner.changes import Amount, Change, place_columns
+from clusterplan.planner.consolidation.changes import MAX_NAMED, changes, current_plan, remarks, what_if
+from clusterplan.planner.reports.text import cells_of
 
 
 def cluster(**changed: Any) -> ConsolidationInstance:
@@ -48,6 +49,36 @@ def test_against_what_runs_now() -> None:
     assert (found.stay, found.wait) == (1, 0)
     assert found.amounts == [Amount("gpu in use", 3, 7, 8), Amount("servers in use", 2, 2, 2)]
     assert found.places == [Amount("s-0", 2, 3, 4), Amount("s-1", 1, 4, 4)]
+
+
+def test_a_server_that_is_to_be_empty_has_what_it_had() -> None:
+    instance = cluster(drain=["s-0"])
+    split = entry_of(instance.jobs[0], {"tasks": {"s-1": 2}}).model_copy(update={"action": "move"})
+    found = changes(instance, None, [split])
+    assert found.places == [Amount("s-0", 2, 0, 4, "to be empty"), Amount("s-1", 1, 2, 4)]
+    (shown, *_), _ = cells_of(place_columns("gpu on server"), found.places)
+    assert shown == "s-0, to be empty"
+
+
+def test_what_is_assumed_about_jobs_that_start_or_move_is_said() -> None:
+    """Each sentence once, with the jobs; of the other assumptions their number."""
+    jobs = [{**job, "assumed": ["Alike.", job["name"]]} for job in cluster().document()["jobs"]]
+    instance = cluster(jobs=jobs, assumptions=["One.", "Two."])
+    split, still, new = instance.jobs
+    plan = [
+        entry_of(split, {"tasks": {"s-0": 2}}).model_copy(update={"action": "move"}),
+        entry_of(still, {"tasks": {"s-0": 1}}).model_copy(update={"action": "keep"}),
+        entry_of(new, {"tasks": {"s-1": 1}}).model_copy(update={"action": "start"}),
+    ]
+    said = [
+        "assumed of split, new: Alike.",
+        "assumed of split: split",
+        "assumed of new: new",
+        "2 assumptions: see `assumptions` in the instance",
+    ]
+    assert list(remarks(instance, plan)) == said
+    assert list(changes(instance, None, plan).notes) == said
+    assert list(changes(instance, plan, plan).notes) == said[-1:]
 
 
 def test_money_of_servers_in_use() -> None:

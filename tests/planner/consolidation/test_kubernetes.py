@@ -25,6 +25,7 @@ from clusterplan.planner.consolidation.kubernetes import (
     REPLICAS,
     kubernetes_lines,
     kubernetes_plan,
+    scheduler_notes,
     script_lines,
 )
 
@@ -347,6 +348,9 @@ def test_replicas_are_placed_as_a_whole_or_left_to_the_scheduler(tmp_path: Path)
         "so it starts where there is room." in text
     )
     assert "scale deployments.apps" not in text.partition("steps()")[2]
+    both = plan(runs_on, {"web-1": {"a": 1}, "web-2": {"b": 1}})
+    assert list(scheduler_notes(runs_on, both)) == ["1 start is left to the scheduler: web-2"]
+    assert not list(scheduler_notes(instance, entries))
 
 
 def test_what_runs_in_part_is_not_restarted(tmp_path: Path) -> None:
@@ -373,6 +377,11 @@ def test_what_no_script_can_move_is_refused() -> None:
     text = script(waits, plan(waits, {"x": {"b": 2}, "y": {"a": 2}}))
     assert "# LEFT TO THE SCHEDULER: x: nothing is known" in text
     assert "# LEFT TO THE SCHEDULER: z: it does not say which object it is" in text
+    # Who waits is no start; without a script, and without objects, nothing is left to anybody.
+    started = plan(waits, {"x": {"b": 2}, "y": {"a": 2}, "z": {"c": 1}})
+    assert list(scheduler_notes(waits, started)) == ["2 starts are left to the scheduler: x, z"]
+    assert not list(scheduler_notes(other, plan(other, {"x": {"b": 2}})))
+    assert not list(scheduler_notes(cluster_of(job("z")), started[2:]))
 
 
 def test_text_of_documents_stays_text(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from clusterplan.planner.consolidation.plan import (
 )
 from clusterplan.planner.consolidation.slurm import slurm_lines, slurm_notes
 from clusterplan.planner.registry import KINDS
+from clusterplan.planner.reports.result_page import plan_page
 from clusterplan.planner.reports.text import cells_of
 
 INSTANCE = placement(
@@ -253,7 +254,13 @@ def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
     assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
     # GPUs that no job asks for do not lead.
     assert ClusterUsage(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
-    assert leading_resource(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
+    # A resource that the document calls a restriction counts for nothing, and others in words do.
+    capacity |= {"gpu licence": 2, "gpu disk": 2}
+    servers = [{"name": "n", "capacity": capacity}]
+    known = placement(["value"], servers, [job("a", 1, capacity)])
+    known = known.model_copy(update={"restrictions": tuple([*capacity][1:3])})
+    drawn = ClusterUsage(known, [JobPlacement(job="a", servers={"n": 1})])
+    assert (drawn.resource, [*drawn.total]) == ("gpu disk", ["cpu", "gpu disk"])
     assert leading_resource(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
 
 
@@ -311,6 +318,30 @@ def test_the_parts_of_a_bar_are_the_whole_bar() -> None:
     assert [part.label for part in parts] == ["a", "", ""]
     assert sum(part.share for part in parts) == pytest.approx(1)
     assert parts[-1].taken
+
+
+def test_a_server_that_is_to_be_empty_is_not_taken_by_others() -> None:
+    """What it has free is said to be none for tasks, and counts as free."""
+    drained = SERVERS_INSTANCE.model_copy(update={"drain": ("n",)})
+    servers = ClusterUsage(drained, [])
+    row = servers.rows["n"]
+    assert (row.capacity, row.taken, row.free, row.drained) == (4, 1, 3, True)
+    assert [part.words for part in servers.segments(row)] == ["to be empty: 3 gpu", "taken by others: 1 gpu"]
+    assert not servers.rows["m"].drained
+
+
+def test_what_is_assumed_stands_at_the_job_that_is_placed() -> None:
+    """On the page; instance-wide assumptions are folded."""
+    said = {"assumed": ["Its licence is not planned.", "It is alone."]}
+    instance = placement(["value"], [server(gpu=2)], [{**job("a", 2), **said}, {**job("b", 2), **said}])
+    instance = instance.model_copy(update={"assumptions": ("One <b>.", "Two.")})
+    result = clusterplan.solve(instance)
+    found = [row[-1].note for row in consolidation_parts(instance, result)["jobs"].rows]
+    assert sorted(found) == ["", "Its licence is not planned. It is alone."]
+    page = plan_page(instance, result)
+    assert "<small>Its licence is not planned. It is alone.</small>" in page
+    assert "<details><summary>2 assumptions</summary>" in page
+    assert "<li>One &lt;b&gt;.</li>" in page
 
 
 def test_racks_and_the_servers_that_are_only_counted() -> None:

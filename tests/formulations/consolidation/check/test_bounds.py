@@ -88,10 +88,16 @@ def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
     """Three jobs of a GPU each on one server of two: another is worth at most one job of value 1."""
     instance = placement(["value"], [server(gpu=2)], [job(f"j{k}", value=1) for k in range(3)])
     formulation = ConsolidationFormulation(instance)
-    worth = server_value_bounds(
-        CheckedCluster(formulation), {"goals": [goal("value", uniform(formulation, 1))]}, 2
-    )
-    assert worth == {"empty server of 2 gpu": 2.0}
+    data = {"goals": [goal("value", uniform(formulation, 1))]}
+    assert server_value_bounds(CheckedCluster(formulation), data, 2) == {"empty server of 2 gpu": 2.0}
+
+
+def test_a_choice_of_servers_is_nothing_that_is_bought() -> None:
+    jobs = [job(f"j{k}", 1, {"gpu": 1, "any node": 1}, value=1) for k in range(3)]
+    instance = placement(["value"], [server(**{"gpu": 2, "any node": 9})], jobs)
+    formulation = ConsolidationFormulation(instance.model_copy(update={"restrictions": ("any node",)}))
+    data = {"goals": [goal("value", uniform(formulation, 1))]}
+    assert server_value_bounds(CheckedCluster(formulation), data, 2) == {"empty server of 2 gpu": 2.0}
 
 
 def test_what_a_server_is_worth_is_rounded_down_to_a_multiple_of_the_values() -> None:
