@@ -14,7 +14,7 @@ from ..importer import Option
 
 Running = Annotated[
     Literal["move", "stay"],
-    Option("move: jobs that run are planned too and stay placed; stay: they keep what they have."),
+    Option("stay: running jobs keep what they have; move: they may move."),
 ]
 Drained = Annotated[
     Literal["empty", "stay"],

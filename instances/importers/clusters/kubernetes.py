@@ -316,7 +316,7 @@ def _requested_pods(options: KubernetesOptions) -> str:
     which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
     gpu = " and whose job asks for a GPU" if options.choice == "gpu" else ""
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
-    hint = " (--pods all plans the others)" if options.choice == "gpu" else ""
+    hint = " (--plan all plans the others)" if options.choice == "gpu" else ""
     return which + gpu + where + hint
 
 

@@ -464,7 +464,7 @@ class KubernetesOptions(ImportOptions):
     ] = None
     choice: Annotated[
         Literal["gpu", "all"],
-        Option("gpu: jobs that ask for a GPU; all: every job outside namespaces kube-….", option="--pods"),
+        Option("gpu: jobs that ask for a GPU; all: every job outside namespaces kube-….", option="--plan"),
     ] = "gpu"
     running: Running = "move"
     drained: Drained = "empty"

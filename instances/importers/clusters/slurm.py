@@ -49,6 +49,13 @@ def partitions_phrase(partitions: Sequence[str]) -> str:
     return f" in partition {', '.join(partitions)}" if partitions else ""
 
 
+def _partitions_there(options: SlurmOptions, used: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield the partitions that nodes or jobs have, where only some are selected."""
+    names = sorted(set(chain.from_iterable(used)))
+    if options.partitions and names:
+        yield f"there are the partitions {some(names)}"
+
+
 def _names(jobs: Iterable[SlurmJob]) -> str:
     return some((job.name for job in jobs), NAMED)
 
@@ -223,14 +230,16 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
     if not cluster.nodes:
         out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
         what = f"has no node that takes jobs{partitions_phrase(options.partitions)}; {out}"
-        raise fail(str(nodes), "; ".join([what, *without]))
+        there = _partitions_there(options, (node.partitions for node in listed))
+        raise fail(str(nodes), "; ".join([what, *there, *without]))
     if not cluster.jobs:
         gpu = " and asks for a GPU" if options.choice == "gpu" else ""
         state = "waits for resources" + (" or runs" if options.running == "move" else "")
         what = f"has no job that {state}{gpu}{partitions_phrase(options.partitions)}"
         if options.choice == "gpu" and cluster.asking_for_none:
-            what += " (--jobs all plans the others)"
-        raise fail(str(queue), "; ".join([what, reasons_for_no_jobs(cluster), *without]))
+            what += " (--plan all plans the others)"
+        there = _partitions_there(options, (record.partition for record in records))
+        raise fail(str(queue), "; ".join([what, reasons_for_no_jobs(cluster), *there, *without]))
     moving = any(job.current for job in cluster.jobs)
     document = {
         "name": f"slurm-{queue.stem}",

@@ -50,7 +50,7 @@ class SlurmOptions(ImportOptions):
     ]
     queue: Annotated[Path, Option("What 'squeue --json' prints.", argument="queue")]
     choice: Annotated[
-        Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--jobs")
+        Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--plan")
     ] = "gpu"
     running: Running = "move"
     drained: Drained = "empty"

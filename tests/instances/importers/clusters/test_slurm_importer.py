@@ -579,13 +579,22 @@ def test_names_of_jobs(tmp_path: Path) -> None:
         ),
         (
             {"jobs": (job(1, "cpu=8"),)},
-            "and asks for a GPU (--jobs all plans the others); of 1 job: asking for no GPU 1",
+            "and asks for a GPU (--plan all plans the others); of 1 job: asking for no GPU 1",
         ),
         ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),
         ({"jobs": (job(1, nodes="n[1"),)}, "jobs[0].nodes: is not a list of nodes"),
         ({"jobs": (job(1, job_state=5),)}, "jobs[0].job_state: is 5, which is not a list"),
         ({"choice": "some"}, "options: choice: is 'some'; allowed: 'gpu' or 'all'"),
-        ({"partitions": ["no"]}, "has no node that takes jobs in partition no"),
+        (
+            {"partitions": ["no"], "nodes": (node("n1"), node("n2", partitions=["long", "gpu"]))},
+            "has no node that takes jobs in partition no; 0 are left out for their state; there are the "
+            "partitions gpu, long",
+        ),
+        (
+            {"partitions": ["long"], "nodes": (node("n1", partitions=["long"]),)},
+            "runs and asks for a GPU in partition long; of 1 job: in another partition 1; there are the "
+            "partitions gpu",
+        ),
     ],
 )
 def test_bad_documents_and_options(tmp_path: Path, options: dict[str, Any], expected: str) -> None:

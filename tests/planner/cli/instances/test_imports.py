@@ -51,8 +51,8 @@ def test_every_importer_has_a_command_with_its_options() -> None:
         ("pipedream", {"graph", "--types", "--input-time", "--no-input-time", "--batch"}),
         ("pipedream", {"--objective", "--stage-rule"}),
         ("dnn-partitioning", {"--objective", "--stage-rule"}),
-        ("kubernetes", {"nodes", "pods", "--pods", "--namespace", "--gpu-resource", "--running"}),
-        ("slurm", {"nodes", "queue", "--jobs", "--partition", "--spread", "--value"}),
+        ("kubernetes", {"nodes", "pods", "--plan", "--namespace", "--gpu-resource", "--running"}),
+        ("slurm", {"nodes", "queue", "--plan", "--partition", "--spread", "--value"}),
         ("pollux", {"--app", "--gpus", "--samples", "--steps"}),
     ],
 )
