@@ -117,7 +117,7 @@ class Model(BaseModel):
         if update and any(type(value) is dict for value in update.values()):
             update = {name: frozen(value) for name, value in update.items()}
         copied = super().model_copy(update=update, deep=deep)
-        for name in _derived(type(self)) if update else ():
+        for name in cached_names(type(self)) if update else ():
             copied.__dict__.pop(name, None)
         return copied
 
@@ -129,7 +129,7 @@ class Part(Model):
 
 
 @cache
-def _derived(model: type[Model]) -> frozenset[str]:
+def cached_names(model: type[Model]) -> frozenset[str]:
     """Return the names of a model's cached properties."""
     return frozenset(
         name

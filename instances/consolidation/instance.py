@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
@@ -29,6 +29,7 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
     Share,
+    cached_names,
     frozen,
     only_true,
     repeated,
@@ -298,7 +299,36 @@ class ConsolidationInstance(Instance):
                 for job in self.jobs
             )
             object.__setattr__(self, "jobs", tuple(jobs))
+        limited = [job for job in self.jobs if job.max_per_server is not None and not job.is_limited]
+        if limited:
+            self._limit(limited)
         return self
+
+    def _limit(self, limited: Sequence[PlacementJob]) -> None:
+        """Add the resource of each job with a limit of tasks per server, of which each server has so much.
+
+        Where more of its tasks run now, there is room for these.
+        """
+        most = {job.limit_name: float(job.max_per_server or 0) for job in limited}
+        now: dict[str, Counter[str]] = {}
+        for job in limited:
+            for group in job.task_groups:
+                for name, tasks in group.current.items():
+                    now.setdefault(name, Counter())[job.limit_name] += tasks
+        servers = []
+        for server in self.servers:
+            running = now.get(server.name, Counter())
+            amounts = {name: max(amount, running[name]) for name, amount in most.items()}
+            free = None if server.free is None else {**server.free, **amounts}
+            update = {"capacity": {**server.capacity, **amounts}, "free": free}
+            servers.append(server.model_copy(update=update))
+        by_name = {job.name: job.limited() for job in limited}
+        object.__setattr__(self, "servers", tuple(servers))
+        object.__setattr__(self, "jobs", tuple(by_name.get(job.name, job) for job in self.jobs))
+        if self.restrictions is not None:
+            object.__setattr__(self, "restrictions", (*self.restrictions, *most))
+        for name in cached_names(type(self)):
+            self.__dict__.pop(name, None)
 
     def _may_stop(self, job: PlacementJob) -> bool:
         """Return whether a job runs and its name matches a pattern of those that may be stopped."""

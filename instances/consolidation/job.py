@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
@@ -69,6 +69,8 @@ _SeveralNames = Annotated[tuple[Name, ...], Field(min_length=1, max_length=100),
 Placed = Annotated[dict[Name, PositiveCount], validated_in_batches(100_000)]
 """Server name → number of tasks."""
 
+MAX_NAME = 200
+"""Limit of the characters of a name."""
 ONLY_GROUP = "tasks"
 """Name of the single group of a job that gives `tasks` and `task_demand` instead of `groups`."""
 
@@ -167,6 +169,9 @@ class PlacementJob(Checked):
     speed_by_servers
         Speed relative to the consolidated job, by number of servers used; a number between two listed
         ones has the speed of the lower, one below the first has the speed of the first.
+    max_per_server
+        Most tasks of the job on one server. The instance says so by a resource, `limit_name`, of which each
+        server has as much; more tasks that run on one now may stay there.
     workload
         The object of Kubernetes that the job is.
     assumed
@@ -192,6 +197,7 @@ class PlacementJob(Checked):
     skew: Share | None = None
     gpu_model: _OneOrSeveral | None = None
     speed_by_servers: ByCount = NONE_NAMED
+    max_per_server: PositiveCount | None = None
     workload: Workload | None = None
     assumed: Annotated[tuple[Sentence, ...], Field(min_length=1, max_length=20)] | None = None
 
@@ -233,6 +239,24 @@ class PlacementJob(Checked):
             return (Group(tasks=self.tasks, **plain, **asked),)
         asks = tuple((key, tuple(getattr(self, key).items())) for key in _OF_DEVICES if getattr(self, key))
         return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()), asks)
+
+    @property
+    def limit_name(self) -> str:
+        """Name of the resource that stands for `max_per_server`."""
+        return f"at most {self.max_per_server} a server: {self.name}"[:MAX_NAME]
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its tasks demand that resource already."""
+        return all(self.limit_name in group.demand for group in self.task_groups)
+
+    def limited(self) -> Self:
+        """Return the job with tasks that demand the resource of `max_per_server`."""
+        one = {self.limit_name: 1.0}
+        if self.groups is None:
+            return self.model_copy(update={"task_demand": {**(self.task_demand or {}), **one}})
+        groups = (group.model_copy(update={"demand": {**group.demand, **one}}) for group in self.groups)
+        return self.model_copy(update={"groups": tuple(groups)})
 
     @property
     def is_running(self) -> bool:

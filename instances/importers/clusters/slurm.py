@@ -81,10 +81,12 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )
-    beyond = cluster.need_apart[MAX_SEPARATED:]
-    if beyond:
-        may = counted(len(beyond), "job asks for GPUs by node and may", "jobs ask for GPUs by node and may")
-        yield f"{may} yet have several shares on one node: {_names(beyond)}."
+    if cluster.crowd:
+        are = counted(len(cluster.crowd), "job asks", "jobs ask")
+        yield (
+            f"{are} for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart: what waits is "
+            f"left out, what runs stays: {_names(cluster.crowd)}."
+        )
     names = [job.name for job in cluster.jobs]
     yield job_value_note(options.value, names, [job.record.priority for job in cluster.jobs])
     yield f"Spread is not in the source: {options.spread} for every job of several shares."

@@ -40,6 +40,8 @@ WHOLE_NODE, SHARES = "whole node", 1000.0
 """Resource of which a job that needs nodes of its own takes all, others 1 a share; and what nodes have."""
 MAX_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
+CROWDED = f"needs several nodes, as do more than {MAX_SEPARATED} jobs"
+"""Why further ones stay, or are left out."""
 
 
 class SlurmOptions(ImportOptions):
@@ -199,10 +201,16 @@ class Cluster:
         return self._asks[1]
 
     @cached_property
-    def jobs(self) -> list[SlurmJob]:
-        """The jobs that are planned."""
+    def _clear(self) -> list[SlurmJob]:
+        """The jobs whose demand for GPUs is clear."""
         asks = self._asks[0]
         return self._ready if self.devices is None else [job for job in self._ready if id(job) in asks]
+
+    @cached_property
+    def jobs(self) -> list[SlurmJob]:
+        """The jobs that are planned."""
+        crowd = {id(job) for job in self.crowd if not job.current}
+        return [job for job in self._clear if id(job) not in crowd] if crowd else self._clear
 
     @property
     def asks(self) -> list[DeviceDemand]:
@@ -303,6 +311,11 @@ class Cluster:
             choices[id(job)] = NodeChoice(name, nodes, now, partial(self._described, job))
         return choices
 
+    @property
+    def crowd(self) -> list[SlurmJob]:
+        """Those of them beyond the limit: what waits is left out, what runs stays."""
+        return self.need_apart[MAX_SEPARATED:]
+
     @cached_property
     def need_apart(self) -> list[SlurmJob]:
         """The jobs with GPUs requested per node of which one node could hold several tasks."""
@@ -310,17 +323,16 @@ class Cluster:
         largest = {name: max(amounts[name] for amounts in has) for name in (has[0] if has else ())}
         return [
             job
-            for job in self.jobs
+            for job in self._clear
             if is_by_node(job.record)
             and job.tasks == nodes_of(job.record)
             and all(2 * amount <= largest[name] for name, amount in self._demand(job).items())
         ]
 
     @cached_property
-    def _apart(self) -> dict[int, dict[str, float]]:
-        """Identity of a job → demand for a resource that each node has once: one task on each node."""
-        jobs = self.need_apart[:MAX_SEPARATED]
-        return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
+    def _apart(self) -> set[int]:
+        """The identities of the jobs with at most one task on a node."""
+        return {id(job) for job in self.need_apart[:MAX_SEPARATED]}
 
     @cached_property
     def _alone(self) -> bool:
@@ -335,8 +347,7 @@ class Cluster:
     @property
     def made_up(self) -> list[str]:
         """The resources that stand for restrictions, and for nodes of a job's own."""
-        apart = dict.fromkeys(name for demand in self._apart.values() for name in demand)
-        return [*self.restrictions.names, *apart, *([WHOLE_NODE] if self._alone else [])]
+        return [*self.restrictions.names, *([WHOLE_NODE] if self._alone else [])]
 
     def _described(self, job: SlurmJob) -> str:
         """Return a few words on the nodes that a job may use."""
@@ -380,8 +391,6 @@ class Cluster:
             **{f"gpu:{kind}": node.used_by_type.get(kind, 0.0) for kind in self.types},
         }
         permits = self.restrictions.permits(node.name) | ({WHOLE_NODE: SHARES} if self._alone else {})
-        for apart in self._apart.values():
-            permits |= apart
         free = {}
         for name, amount in capacity.items():
             taken = used[name]
@@ -405,7 +414,7 @@ class Cluster:
     def document_of(self, job: SlurmJob) -> dict[str, Any]:
         """Return a job as the document has it."""
         choice, ask = self._choices[id(job)], self._asks[0].get(id(job))
-        demand = self._demand(job) | self.restrictions.demand(choice) | self._apart.get(id(job), {})
+        demand = self._demand(job) | self.restrictions.demand(choice)
         if self._alone:
             demand[WHOLE_NODE] = SHARES if is_exclusive(job.record) else 1.0
         return {
@@ -414,18 +423,23 @@ class Cluster:
             "task_demand": demand,
             "value": self._worths[id(job)],
             "must_place": bool(job.current),
-            **({"movable": False} if job.current and why_it_stays(job.record) else {}),
+            **({"movable": False} if job.current and self._stays(job) else {}),
             "spread": self.options.spread if job.tasks > 1 else "free",
             "gpu_model": self._models_of(job),
             "current": job.current,
+            "max_per_server": 1 if id(job) in self._apart else None,
             "assumed": self._notes(job) or None,
             **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
         }
 
+    def _stays(self, job: SlurmJob) -> str:
+        """Return why a running job is not moved; empty if it may be."""
+        crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
+        return why_it_stays(job.record) or CROWDED * crowded
+
     def _notes(self, job: SlurmJob) -> list[str]:
         """Return what is assumed about a planned job, one sentence each."""
-        why = why_it_stays(job.record) if job.current else None
-        notes = [f"It is not moved ({why})."] if why else []
+        notes = [f"It is not moved ({self._stays(job)})."] if job.current and self._stays(job) else []
         if needed_nodes(job.record):
             notes.append("It uses no other nodes than it asks for, though perhaps not each of them.")
         return notes

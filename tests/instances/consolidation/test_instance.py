@@ -12,6 +12,7 @@ from pydantic import ValidationError
 import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
+from clusterplan.instances.consolidation.builder import Consolidation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import PlacementJob, Workload, allows, models_of
@@ -19,6 +20,7 @@ from clusterplan.instances.consolidation.kind import CONSOLIDATION
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.files.tables import read_table
 from clusterplan.instances.references import Folder
+from clusterplan.planner.api import solve
 
 EIGHT = {"gpu": {"count": 8}}
 
@@ -119,6 +121,39 @@ def test_a_job_may_say_which_object_it_is() -> None:
     job = PlacementJob.model_validate({**plain, "workload": {**FIELDS, "parts": {"tasks": "Worker"}}})
     assert job.workload == Workload(**FIELDS, parts={"tasks": "Worker"})
     assert "workload" not in PlacementJob.model_validate(plain).model_dump(exclude_none=True)
+
+
+def _limited(current: dict[str, int], most: int = 1) -> ConsolidationInstance:
+    """Return two servers of four GPUs, and a job of three tasks with a limit per server."""
+    return (
+        Consolidation("limited")
+        .add_server("a", {"gpu": 4})
+        .add_server("b", {"gpu": 4})
+        .add_job("j", 3, {"gpu": 1}, max_per_server=most, current=current)
+        .add_job("k", 1, {"gpu": 1})
+        .build()
+    )
+
+
+def test_a_job_has_no_more_tasks_on_a_server_than_it_may() -> None:
+    """Three tasks do not start on two servers with one on each, and do with two."""
+    for most, placed in ((1, {"k"}), (2, {"j", "k"})):
+        result = solve(_limited({}, most))
+        assert result.plan is not None
+        assert {entry.job for entry in result.plan if entry.placed} == placed
+        assert result.status == "optimal"
+
+
+def test_more_tasks_that_run_on_a_server_than_the_job_may_have_stay() -> None:
+    """What runs is right; and an instance that is read again says the same."""
+    instance = _limited({"a": 2, "b": 1})
+    assert instance.choices == {"at most 1 a server: j"}
+    assert [server.capacity["at most 1 a server: j"] for server in instance.servers] == [2, 1]
+    again = parse_instance(instance.model_dump(mode="json"), "again")
+    assert again == instance
+    result = solve(instance)
+    assert result.plan is not None
+    assert [entry.action for entry in result.plan] == ["keep", "start"]
 
 
 def test_what_is_assumed_about_a_job_is_said_once_and_counts_for_nothing() -> None:

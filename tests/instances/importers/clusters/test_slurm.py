@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clusterplan.instances.importers.clusters import slurm_cluster
 from clusterplan.instances.importers.clusters.slurm import (
     assumptions,
     ignored_feature_notes,
@@ -297,9 +298,22 @@ def test_shares_by_node_are_on_nodes_of_their_own() -> None:
     made = listed_cluster(*records)
     first, *others = (made.document_of(job) for job in made.jobs)
     assert first["tasks"] == 2
-    assert first["task_demand"]["node of its own: 1 j"] == 1
-    assert not [name for job in others for name in job["task_demand"] if "of its own" in name]
-    assert made.server(NODES[1])["free"]["node of its own: 1 j"] == 1
+    assert first["max_per_server"] == 1
+    assert [job["max_per_server"] for job in others] == [None, None]
+
+
+def test_beyond_the_limit_of_jobs_that_are_kept_apart_they_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slurm would refuse two shares on one node; what runs of them stays."""
+    monkeypatch.setattr(slurm_cluster, "MAX_SEPARATED", 1)
+    by_node = {"tres_per_node": "gres:gpu:1", "node_count": 2, "tres_req_str": "cpu=2,node=2"}
+    running = {**by_node, "job_state": ["RUNNING"], "nodes": "a,b"}
+    made = listed_cluster(record(1, **by_node), record(2, **by_node), record(3, **running))
+    rows = {job.name.split()[0]: made.document_of(job) for job in made.jobs}
+    assert list(rows) == ["1", "3"]
+    assert (rows["1"]["max_per_server"], rows["3"]["max_per_server"]) == (1, None)
+    assert rows["3"]["movable"] is False
 
 
 def test_worth_follows_priority() -> None:

@@ -130,7 +130,7 @@ def test_shards(tmp_path: Path) -> None:
     instance = imported(tmp_path, [node("n1", SHARDS), node("n2", SHARDS), node("cpus", "")], jobs)
     assert asks(instance) == [(1, 200), (2, 1), (1, 1), (2, 300)]
     assert devices(instance) == {"n1": (4, None, []), "n2": (4, None, []), "cpus": None}
-    apart = {"node of its own: 4 j": 1}
+    apart = {"at most 1 a server: 4 j": 1}
     assert instance.servers[0].capacity == {"cpu": 32, "memory_gib": 128} | apart
     assert instance.jobs[0].task_demand == {"cpu": 4, "memory_gib": 8}
     assert instance.jobs[3].task_demand == {"cpu": 4, "memory_gib": 8} | apart
