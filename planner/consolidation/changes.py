@@ -54,7 +54,7 @@ def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Any]:
     rows = (row for row in instance.servers for _ in range(row.count or 1))
     singles = zip(instance.expanded_servers, rows, strict=True)
     names = {server.name: (server.name, row.name, row.rack or row.name) for server, row in singles}
-    chosen = matching(pattern, chain.from_iterable(names.values()), "server or rack")
+    chosen = matching(pattern, chain(names, *names.values()), "server or rack")
     # By name, since servers that a later change adds may match the pattern as well.
     drained = [name for name, known in names.items() if not chosen.isdisjoint(known)]
     few = drained if len(drained) <= MAX_NAMED else chosen
