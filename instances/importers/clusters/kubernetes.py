@@ -111,6 +111,13 @@ def _gpu_model_notes(cluster: Cluster) -> Iterator[str]:
             f"{what}, as pods name none by {cluster.models.label}: {some(stay, NAMED)}. "
             "To let a job move to others, list them in its gpu_model."
         )
+    chosen = [job.name for job in cluster.jobs if job.model_chosen]
+    if chosen:
+        wait = counted(len(chosen), "waiting job of several pods names", "waiting jobs of several pods name")
+        yield (
+            f"{wait} no single GPU model, and all their pods get the one of which most are free (else "
+            f"--gpu-models any): {some(chosen, NAMED)}."
+        )
     models = set(filter(None, map(cluster.models.of, cluster.nodes)))
     mixed = [job.name for job in cluster.jobs if job.gpu_model is None and len(job.pods) > 1]
     mixed = [name for name in mixed if name not in stay]
@@ -236,6 +243,8 @@ def job_notes(cluster: Cluster) -> dict[str, list[str]]:
         own = [f"It is not moved, for its pods {cluster.kept[job.name]}."] if job.name in cluster.kept else []
         if any(group.models for group in job.groups):
             own.append("It stays on its GPU model, for its pods name none.")
+        if job.model_chosen:
+            own.append(f"Of several GPU models all its pods get {job.gpu_model}, of which most are free.")
         if any(group.rules for group in job.groups):
             own.append("It is kept apart from other pods, perhaps more strictly than Kubernetes does.")
         if any(map(cluster.has_unknown_volumes, pods)):

@@ -48,6 +48,8 @@ from .kubernetes_pod_rules import PodRules, is_selected
 
 CLAIMS = "have resource claims, whose devices are not planned"
 """Why running jobs stay, or waiting ones are left out."""
+OUTSIDE = "could not start again where they run"
+"""Why running jobs stay."""
 NONE: Mapping[int, str] = MappingProxyType({})
 
 
@@ -329,10 +331,36 @@ class Cluster:
     @cached_property
     def jobs(self) -> list[PodJob]:
         """The jobs that are planned."""
-        if self.rules is None and not self.unmodelled:
-            return self._without_rules
-        pods = [pod for pod in self._candidates[0] if id(pod) not in self.unmodelled]
-        return in_parts(self._jobs_of(pods, self.rules), self.names)
+        jobs = self._without_rules
+        if self.rules is not None or self.unmodelled:
+            pods = [pod for pod in self._candidates[0] if id(pod) not in self.unmodelled]
+            jobs = in_parts(self._jobs_of(pods, self.rules), self.names)
+        if self.options.gpu_models == "one":
+            self._choose_models(jobs)
+        return jobs
+
+    def _choose_models(self, jobs: Sequence[PodJob]) -> None:
+        """Give each waiting job of several pods, without a GPU model of its own, that with most free GPUs."""
+        if len(set(self.models.of_node.values()) - {""}) < 2:
+            return
+        held: dict[str | None, Fraction] = defaultdict(Fraction)
+        for pod in self._alive:
+            held[pod.node] += sum((a for name, a in pod.requests.items() if self.is_gpu(name)), Fraction())
+        free: dict[str, Fraction] = defaultdict(Fraction)
+        for node in self.nodes:
+            amounts = (a for name, a in node.status.allocatable.items() if self.is_gpu(name))
+            free[self.models.of(node) or ""] += sum(map(Fraction, amounts), -held[node.name])
+        for job in jobs:
+            groups = [group for group in job.groups if self._gpus_of(group)]
+            nodes = frozenset.intersection(*(group.nodes for group in groups)) if groups else frozenset()
+            models = {self.models.of_node.get(name, "") for name in nodes} - {""}
+            if isinstance(job.gpu_model, list):
+                models &= set(job.gpu_model)
+            waits = not any(pod.node in self.names for pod in job.pods)
+            if waits and not isinstance(job.gpu_model, str) and len(models) > 1 and len(job.pods) > 1:
+                job.gpu_model = max(sorted(models), key=free.__getitem__)
+                job.model_chosen = True
+                free[job.gpu_model] -= self.gpus(job)
 
     @property
     def claiming(self) -> list[Pod]:
@@ -428,7 +456,13 @@ class Cluster:
         for job in jobs:
             if any(pod.node in self.names for pod in job.pods):
                 claims = CLAIMS if any(pod.spec.resourceClaims for pod in job.pods) else None
-                why = why_it_stays(job, workload_of(job)) or ruled.get(id(job.pods[0])) or claims
+                outside = any(
+                    pod.node in self.names - self.emptied and pod.node not in group.nodes
+                    for group in job.groups
+                    for pod in group.pods
+                )
+                ruled_or_claims = ruled.get(id(job.pods[0])) or claims or (OUTSIDE if outside else None)
+                why = why_it_stays(job, workload_of(job)) or ruled_or_claims
                 if why is not None:
                     reasons[job.name] = why
         return reasons

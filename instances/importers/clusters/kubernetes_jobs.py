@@ -106,12 +106,15 @@ class PodJob:
         Its groups of pods, with unique names.
     part
         `runs` or `waits` for the running or waiting part of a job that runs in part; else empty.
+    model_chosen
+        Whether the model was chosen here, for all pods of a waiting job that names none.
     """
 
     name: str
     gpu_model: str | list[str] | None
     groups: list[PodGroup]
     part: str = ""
+    model_chosen: bool = False
 
     @property
     def pods(self) -> list[Pod]:

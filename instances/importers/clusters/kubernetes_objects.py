@@ -481,6 +481,13 @@ class KubernetesOptions(ImportOptions):
         tuple[Name, ...],
         Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
     ] = ()
+    gpu_models: Annotated[
+        Literal["one", "any"],
+        Option(
+            "Of a waiting job of several pods that names no single GPU model. one: all its pods get that of "
+            "which most are free; any: each pod may get another."
+        ),
+    ] = "one"
     mig: Mig = "keep"
     volumes: Annotated[
         Path | None,

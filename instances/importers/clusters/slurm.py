@@ -36,9 +36,8 @@ from .slurm_jobs import (
     needed_nodes,
     unmodelled,
     waits_for_resources,
-    why_it_stays,
 )
-from .slurm_nodes import read_nodes
+from .slurm_nodes import read_nodes, read_reservations
 
 NAMED = 5
 """Number of jobs that a note names."""
@@ -106,7 +105,7 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
 
 def _unmovable_note(cluster: Cluster) -> Iterator[str]:
     """Yield a note on the running jobs that cannot be moved."""
-    stay = {job.name: why for job in cluster.jobs if job.current and (why := why_it_stays(job.record))}
+    stay = {job.name: why for job in cluster.jobs if job.current and (why := cluster.why_it_stays(job))}
     if stay:
         jobs = counted(len(stay), "running job stays where it is", "running jobs stay where they are")
         yield f"{jobs}: {some((f'{name} ({why})' for name, why in stay.items()), NAMED)}."
@@ -185,6 +184,12 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
             f"{ask} for certain nodes and may use no others, though the plan need not use each of them: "
             f"{_names(named)}."
         )
+    if cluster.options.reservations is None:
+        yield "Whether nodes are reserved for later is not in the source; --reservations has it read."
+    reserved = sorted(cluster.reserved & cluster.names)
+    if reserved:
+        are = counted(len(reserved), "node is", "nodes are")
+        yield f"{are} reserved, now or later: no job starts there or moves there ({some(reserved, NAMED)})."
     yield from _qos_notes(jobs)
     mixed = [
         node.name
@@ -222,7 +227,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
     listed = read_nodes(nodes)
     records, invalid = _read_queue(queue)
     unread = frozenset(chain.from_iterable(map(_nodes_of, invalid.data)))
-    cluster = Cluster(tuple(listed), records, options, unread)
+    cluster = Cluster(tuple(listed), records, options, unread, read_reservations(options.reservations))
     without = list(invalid.sentences())
     if cluster.unknown:
         names = some(sorted(cluster.unknown))

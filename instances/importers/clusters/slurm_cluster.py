@@ -42,6 +42,8 @@ MAX_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 CROWDED = f"needs several nodes, as do more than {MAX_SEPARATED} jobs"
 """Why further ones stay, or are left out."""
+OUTSIDE = "could not start again where it runs"
+"""Why running jobs stay."""
 
 
 class SlurmOptions(ImportOptions):
@@ -61,6 +63,10 @@ class SlurmOptions(ImportOptions):
     ] = ()
     spread: Spread = "preferred"
     mig: Mig = "keep"
+    reservations: Annotated[
+        Path | None,
+        Option("What 'scontrol show reservation' prints: no job starts on, or moves to, these nodes."),
+    ] = None
     value: Value = "gpus"
 
 
@@ -72,6 +78,7 @@ class Cluster:
     records: tuple[JobRecord, ...]
     options: SlurmOptions
     unread: frozenset[str] = frozenset()
+    reserved: frozenset[str] = frozenset()
 
     @cached_property
     def devices(self) -> SlurmDevices | None:
@@ -240,7 +247,7 @@ class Cluster:
 
         Which of several types of GPU a job gets that names none, only Slurm knows; it goes to other nodes.
         """
-        partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
+        partitions, excluded = set(job.record.partition), {*job.record.excluded_nodes, *self.reserved}
         excluded |= self._mixed if self.types and job.gpus and job.gpu_model is None else set()
         needed, features = needed_nodes(job.record), bool(job.record.features)
         return frozenset(
@@ -353,7 +360,8 @@ class Cluster:
         """Return a few words on the nodes that a job may use."""
         record = job.record
         partitions, parts = set(record.partition), ["node"]
-        needed, excluded = needed_nodes(record), self.names.intersection(record.excluded_nodes)
+        needed = needed_nodes(record)
+        excluded = self.names.intersection((*record.excluded_nodes, *self.reserved))
         if needed:
             return f"node {compress_hostlist(needed)}"
         if (
@@ -423,7 +431,7 @@ class Cluster:
             "task_demand": demand,
             "value": self._worths[id(job)],
             "must_place": bool(job.current),
-            **({"movable": False} if job.current and self._stays(job) else {}),
+            **({"movable": False} if job.current and self.why_it_stays(job) else {}),
             "spread": self.options.spread if job.tasks > 1 else "free",
             "gpu_model": self._models_of(job),
             "current": job.current,
@@ -432,14 +440,19 @@ class Cluster:
             **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
         }
 
-    def _stays(self, job: SlurmJob) -> str:
+    def why_it_stays(self, job: SlurmJob) -> str:
         """Return why a running job is not moved; empty if it may be."""
         crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
-        return why_it_stays(job.record) or CROWDED * crowded
+        outside = not self.emptied.union(self._allowed(job)).issuperset(job.current)
+        return (
+            why_it_stays(job.record) or CROWDED * crowded or "could not start again where it runs" * outside
+        )
 
     def _notes(self, job: SlurmJob) -> list[str]:
         """Return what is assumed about a planned job, one sentence each."""
-        notes = [f"It is not moved ({self._stays(job)})."] if job.current and self._stays(job) else []
+        notes = (
+            [f"It is not moved ({self.why_it_stays(job)})."] if job.current and self.why_it_stays(job) else []
+        )
         if needed_nodes(job.record):
             notes.append("It uses no other nodes than it asks for, though perhaps not each of them.")
         return notes

@@ -175,6 +175,16 @@ class NodeRecords(Part):
     nodes: Many[NodeRecord]
 
 
+class _Reservation(Part):
+    nodes: Hosts = Field(default=(), validation_alias="node_list")
+
+
+class ReservationRecords(Part):
+    """The document that ``scontrol show reservation --json`` prints."""
+
+    reservations: Many[_Reservation]
+
+
 class _State(Part):
     state: States
 

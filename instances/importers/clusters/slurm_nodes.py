@@ -19,8 +19,9 @@ from typing import Any
 from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import repeated
+from ...common.hostlist import expand_hostlist
 from ...consolidation.devices import WHOLE, DeviceDemand
-from ...files.reading import fail, read_mapping
+from ...files.reading import fail, read_mapping, read_text
 from ..node_restrictions import counted
 from .device_sharing import (
     MORE_THAN_DEVICES_HOLD,
@@ -43,6 +44,7 @@ from .slurm_jobs import (
     JobRecord,
     NodeRecord,
     NodeRecords,
+    ReservationRecords,
     SinfoRow,
     SinfoRows,
     SlurmJob,
@@ -169,6 +171,33 @@ def read_nodes(path: Path) -> list[SlurmNode]:
         known = nodes.setdefault(node.name, node)
         known.partitions |= node.partitions
     return list(nodes.values())
+
+
+_RESERVED = re.compile(r"(?:^|\s)Nodes=(\S*)")
+
+
+def read_reservations(path: Path | None) -> frozenset[str]:
+    """Return the names of the nodes of all reservations, now or to come, of a file; none without one.
+
+    Raises
+    ------
+    InstanceError
+        If it is not what ``scontrol show reservation`` prints, as text or JSON.
+    """
+    if path is None:
+        return frozenset()
+    text = read_text(path)
+    if text.lstrip().startswith("{"):
+        listed = validated(ReservationRecords, read_mapping(path), str(path)).reservations
+        return frozenset(name for record in listed for name in record.nodes)
+    if "ReservationName=" not in text and "No reservations" not in text:
+        raise fail(str(path), "has no reservations; give what scontrol show reservation prints")
+    try:
+        lists = (match for match in _RESERVED.findall(text) if match not in ("", "(null)"))
+        names = frozenset(name for match in lists for name in expand_hostlist(match))
+    except ValueError as error:
+        raise fail(str(path), f"has Nodes= that {error}") from None
+    return names
 
 
 def _states(words: tuple[str, ...]) -> frozenset[str]:

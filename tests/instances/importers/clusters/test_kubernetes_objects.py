@@ -92,16 +92,21 @@ def test_resources_that_are_gpus(resource: str, is_gpu: bool) -> None:
 
 
 def test_a_running_job_stays_on_its_model() -> None:
-    """Unless its pods name models themselves; one that waits may use all."""
+    """Unless its pods name models themselves; one that waits gets one for all its pods, or any."""
     either = {"key": GKE, "operator": "In", "values": ["a100", "l4"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [either]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    made = cluster(
+    pods = (
         pod("r", "a1", job="runs"),
         pod("e", "a1", job="either", affinity=affinity),
         pod("w", job="waits"),
         pod("v", job="waits"),
     )
+    free = {job.name: job.gpu_model for job in cluster(*pods).jobs}
+    assert free["t/waits"] == "a100"
+    said = " ".join(assumptions(ClusterDocument(cluster(*pods))))
+    assert "of which most are free (else --gpu-models any): t/waits." in said
+    made = cluster(*pods, gpu_models="any")
     models = {job.name: job.gpu_model for job in made.jobs}
     assert models == {"t/runs": ["a100"], "t/either": ["a100", "l4"], "t/waits": None}
     said = " ".join(assumptions(ClusterDocument(made)))

@@ -101,6 +101,7 @@ def test_rules_that_are_not_in_the_files_are_named() -> None:
     """The QOS, with the jobs."""
     said = list(ignored_feature_notes(cluster(qos="high")))
     assert said == [
+        "Whether nodes are reserved for later is not in the source; --reservations has it read.",
         "Limits and preemption of a QOS are not in the source (high: 1 j).",
     ]
 

@@ -24,6 +24,7 @@ from clusterplan.instances.importers.clusters.slurm_jobs import (
     parse_shards,
     parse_tres,
 )
+from clusterplan.instances.importers.clusters.slurm_nodes import read_reservations
 from clusterplan.planner.api import solve
 
 # Lists of nodes
@@ -684,3 +685,43 @@ def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:
     shared = server(instance, "s").devices
     assert shared is not None
     assert [row.share for row in shared["gpu"].taken or ()] == [300]
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("No reservations in the system\n", set()),
+        ("ReservationName=a StartTime=2026-11-26T20:00:00\n   Nodes=n1 NodeCnt=1 Flags=SPEC_NODES\n", {"n1"}),
+        (
+            "ReservationName=a\n   Nodes=n[1-2] NodeCnt=2\n\nReservationName=b\n   Nodes=(null)\n",
+            {"n1", "n2"},
+        ),
+        ('{"reservations": [{"name": "a", "node_list": "n[2-3]"}]}', {"n2", "n3"}),
+    ],
+)
+def test_no_job_starts_on_a_reserved_node(tmp_path: Path, text: str, nodes: set[str]) -> None:
+    """What runs there may stay."""
+    (tmp_path / "reservations.txt").write_text(text)
+    assert read_reservations(tmp_path / "reservations.txt") == nodes
+    instance = imported(
+        tmp_path,
+        (job(1), job(2, job_state="RUNNING", nodes="n1", node_count=1)),
+        (node("n1"), node("n2"), node("n3")),
+        reservations=tmp_path / "reservations.txt",
+    )
+    waits, runs = instance.jobs
+    for place in instance.servers:
+        held = runs.task_groups[0].demand if place.name == "n1" else {}
+        demand = waits.task_groups[0].demand
+        fits = all(place.available[name] - 2 * held.get(name, 0) >= need for name, need in demand.items())
+        assert fits == (place.name not in nodes)
+    assert runs.current == {"n1": 2}
+    assert (runs.movable is False) == ("n1" in nodes)
+    assert solve(instance).status == "optimal"
+
+
+@pytest.mark.parametrize("text", ["", "Nodes=n1", "ReservationName=a Nodes=n[1-"])
+def test_other_reservations_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.txt").write_text(text)
+    with pytest.raises(InstanceError, match=r"reservations|Nodes="):
+        read_reservations(tmp_path / "r.txt")
