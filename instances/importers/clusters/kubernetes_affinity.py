@@ -177,8 +177,12 @@ def _above(value: str | None, limits: Sequence[str | None]) -> bool:
         return False
 
 
-ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-"""Labels of volumes and nodes with their zone."""
+TOPOLOGY = {
+    f"failure-domain.beta.kubernetes.io/{part}": f"topology.kubernetes.io/{part}"
+    for part in ("zone", "region")
+}
+"""Label of volumes and nodes with a zone or region → its name in newer versions."""
+LABELS = {*TOPOLOGY, *TOPOLOGY.values()}
 
 
 class _Metadata(Part):
@@ -274,11 +278,11 @@ def _reaches(volume: _Object, node: Node) -> bool:
     required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None
     if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms or ()):
         return False
-    labels = volume.metadata.labels or {}
-    zones = {zone for label in ZONES if label in labels for zone in labels[label].split("__")}
-    node_zones = {node.labels[label] for label in ZONES if label in node.labels}
-    # Zones do not exclude nodes without a zone.
-    return not (zones and node_zones) or bool(zones & node_zones)
+    places = {TOPOLOGY.get(label, label): value for label, value in node.labels.items() if label in LABELS}
+    labels = (volume.metadata.labels or {}).items()
+    wanted = {TOPOLOGY.get(label, label): value for label, value in labels if label in LABELS}
+    # A node of no zone and no region is in a cluster that has only one.
+    return not places or all(places.get(label) in value.split("__") for label, value in wanted.items())
 
 
 @dataclass(frozen=True)

@@ -369,6 +369,12 @@ class Cluster:
         return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in planned]
 
     @cached_property
+    def partial(self) -> set[tuple[str, ...]]:
+        """The keys of the jobs of which pods run that are not planned: to stop them would stop these, too."""
+        planned = {id(pod) for job in self.jobs for pod in job.pods}
+        return {key_of(pod) for pod in self._alive if pod.node is not None and id(pod) not in planned}
+
+    @cached_property
     def staying(self) -> list[PodJob]:
         """The jobs on cordoned nodes, which keep their place and are not planned."""
         return self._jobs_of(self._candidates[1])
@@ -625,7 +631,7 @@ class ClusterDocument:
             "name": job.name,
             "value": self.cluster.worth[job.name],
             "movable": False if job.name in self.cluster.kept else None,
-            "workload": workload_of(job),
+            "workload": None if key_of(job.pods[0]) in self.cluster.partial else workload_of(job),
             "must_place": self.cluster.all_run(job),
             "spread": spread,
             "gpu_model": job.gpu_model,
