@@ -376,6 +376,8 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         write_text(run.output, "\n".join([*head, line, ""]), append=len(results) > 1)
         if not run.quiet:
             say(f"{run.output}: {result.instance}: {result.status_text}")
+            for note in notes(result) if result.plan is None else ():
+                say(note)
     if form == "table" and results:
         show_results(results, instance if len(run.files) == 1 else None)
     if run.output is not None and made and not results:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -534,8 +535,11 @@ MAX_NAMED_JOBS = 8
 def diagnose(
     formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
 ) -> Diagnosis | None:
-    """Return the known diagnosis of infeasibility, or which required jobs the best plan leaves out."""
-    if known is not None:
+    """Return the known diagnosis of infeasibility, or which required jobs the best plan leaves out.
+
+    Where servers are freed or drained, or jobs are seated, that is asked for in any case: who is in the way?
+    """
+    if known is not None and not formulation.instance.has_aim:
         return known
     if isinstance(formulation, WithFixedJobs):
         formulation = formulation.rest
@@ -547,25 +551,28 @@ def diagnose(
     changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None, "stop": ("*",)}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))
     plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
-    if plan is None:
-        return None
-    left_out = [entry for entry in relaxed.finish(plan) if not entry.placed]
+    left_out = [entry for entry in relaxed.finish(plan) if not entry.placed] if plan is not None else []
     if not left_out:
-        return None
+        return known
     reasons = [
-        f"{len(must) - len(left_out)} of the {len(must)} jobs that must be placed were found to fit together"
+        *(() if known is None else known.reasons),
+        f"{len(must) - len(left_out)} of the {len(must)} jobs that must be placed were found to fit together",
     ]
     reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MAX_NAMED_JOBS]]
     # The jobs of the relaxed instance have another value.
     blocking = [formulation.jobs[entry.job] for entry in left_out]
     running = [job for job in blocking if instance.runs(job)]
     others = [job for job in blocking if not instance.runs(job)]
-    remedies = []
+    remedies = [] if known is None else [*known.remedies]
     if running:
         worth = math.fsum(job.worth for job in running)
-        remedies.append(f"--stop {_named(running)}: what is stopped then is worth {worth:g}")
+        few = (f"--stop {shlex.quote(job.name)}" for job in running[:MAX_NAMED_JOBS])
+        is_few = len(running) <= MAX_NAMED_JOBS
+        options = " ".join(few) if is_few else f"--stop allowed, or of {_named(running)}"
+        remedies.append(f"{options}: what is stopped then is worth {worth:g}")
     if others:
-        remedies.append(f"set must_place: false on {_named(others)}, or free room for them")
+        may_stop = ", or let running jobs be stopped for them (--stop allowed)" * instance.has_aim
+        remedies.append(f"set must_place: false on {_named(others)}, or free room for them{may_stop}")
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
 

@@ -179,7 +179,15 @@ def test_a_drained_server_is_empty_and_its_jobs_move_unless_they_may_be_stopped(
     none = clusterplan.solve(full, "exact", OPTIONS)
     assert none.status == "infeasible"
     assert none.diagnosis is not None
-    assert none.diagnosis.remedies[0].startswith("--stop '")
+    assert none.diagnosis.remedies[0].startswith("--stop ")
+    rows = full.model_dump(mode="json")["jobs"]
+    strict = full.replace(jobs=[{**row, "must_place": True} for row in rows])
+    counted = clusterplan.solve(strict, "exact", OPTIONS)
+    assert counted.diagnosis is not None
+    assert counted.message == "no plan exists; counting alone proves it"
+    assert counted.diagnosis.reasons[0] == "gpu: jobs that must be placed need 8; 4 are free"
+    assert counted.diagnosis.remedies[-1].startswith("--stop ")
+    assert verify(strict, counted).ok
     stopped = clusterplan.solve(full.replace(stop=["*"]), "exact", OPTIONS)
     assert [(r.name, r.value, r.certified_bound) for r in stopped.objectives[:2]] == [
         ("stops", 1, 1),
