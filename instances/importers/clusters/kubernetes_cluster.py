@@ -350,14 +350,16 @@ class Cluster:
         for node in self.nodes:
             amounts = (a for name, a in node.status.allocatable.items() if self.is_gpu(name))
             free[self.models.of(node) or ""] += sum(map(Fraction, amounts), -held[node.name])
-        for job in jobs:
+        several = (job for job in jobs if len(job.pods) > 1 and not isinstance(job.gpu_model, str))
+        for job in several:
+            if any(pod.node in self.names for pod in job.pods):
+                continue
             groups = [group for group in job.groups if self._gpus_of(group)]
             nodes = frozenset.intersection(*(group.nodes for group in groups)) if groups else frozenset()
             models = {self.models.of_node.get(name, "") for name in nodes} - {""}
             if isinstance(job.gpu_model, list):
                 models &= set(job.gpu_model)
-            waits = not any(pod.node in self.names for pod in job.pods)
-            if waits and not isinstance(job.gpu_model, str) and len(models) > 1 and len(job.pods) > 1:
+            if len(models) > 1:
                 job.gpu_model = max(sorted(models), key=free.__getitem__)
                 job.model_chosen = True
                 free[job.gpu_model] -= self.gpus(job)

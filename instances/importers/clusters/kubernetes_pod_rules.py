@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple
 
@@ -260,7 +261,10 @@ class PodRules:
                 exclusion = found.setdefault((topology, once), Exclusion(topology))
                 exclusion.holders.append(pod)
                 exclusion.matching.append(pod)
-        return list(found.values())
+        # Resources are few, and go to the rules for which something waits.
+        return sorted(
+            found.values(), key=lambda rule: all(pod.node for pod in (*rule.holders, *rule.matching))
+        )
 
     def _separate(self, rule: Exclusion) -> Iterator[Verdict]:
         holders, matching = self._planned(rule.holders), self._planned(rule.matching)
@@ -277,8 +281,26 @@ class PodRules:
         # One that holds the rule needs all of the resource, so that nothing that matches is beside it.
         own = {id(pod) for pod in holders}
         most = max(1, len(members) - len(own))
+        if most == 1 and self._fit_alone(members):
+            return
         demand = {id(pod): most if id(pod) in own else 1 for pod in members}
         yield from self._limited("apart", members, demand, dict.fromkeys(self._usable, most))
+
+    def _fit_alone(self, pods: Sequence[Pod]) -> bool:
+        """Return whether no node has room for two of some pods anyway."""
+        return any(
+            2 * min(pod.requests.get(name, 0) for pod in pods) > amount
+            for name, amount in self._largest.items()
+        )
+
+    @cached_property
+    def _largest(self) -> dict[str, Decimal]:
+        """Resource → the most that any node has of it."""
+        largest: dict[str, Decimal] = defaultdict(Decimal)
+        for node in self._nodes.values():
+            for name, amount in node.status.allocatable.items():
+                largest[name] = max(largest[name], amount)
+        return largest
 
     def _limited(
         self, words: str, members: Sequence[Pod], demand: Mapping[int, int], capacity: Mapping[str, int]
