@@ -7,7 +7,7 @@ Jobs that request single devices are explained by the pooled relaxation first, t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from ...instances.consolidation.devices import Device, states_after
@@ -32,7 +32,7 @@ def unplaceable_text(data: ClusterData, job: PlacementJob) -> str | None:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
         models_text = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
         return f"never fits: no server has the GPU model {_models_text(job.gpu_model)}; {models_text}"
-    choices = data.instance.restrictions or ()
+    choices = data.instance.listed_choices
     of_model = "" if job.gpu_model is None else f" with GPU model {_models_text(job.gpu_model)}"
     for group in job.task_groups:
         if not tasks_on_shapes(capacity, group):
@@ -78,7 +78,7 @@ def tasks_on_shapes(shapes: Shapes, group: Group) -> int:
     return int(holds @ count)
 
 
-def shortage_text(group: Group, left: Shapes, choices: Sequence[str] = (), beside: bool = False) -> str:
+def shortage_text(group: Group, left: Shapes, choices: Collection[str] = (), beside: bool = False) -> str:
     """Return a sentence on the resource, or the combination, that is short for a task on every server.
 
     Parameters
@@ -103,11 +103,11 @@ def shortage_text(group: Group, left: Shapes, choices: Sequence[str] = (), besid
     return f"{what} {demand_text} on one server; {whose}"
 
 
-def _ordered_demand(group: Group, choices: Sequence[str]) -> list[tuple[str, float]]:
+def _ordered_demand(group: Group, choices: Collection[str]) -> list[tuple[str, float]]:
     return sorted(shape_of(group.demand), key=lambda item: item[0] in choices)
 
 
-def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str, choices: Sequence[str]) -> str:
+def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str, choices: Collection[str]) -> str:
     """Return a sentence on the resources that are short for a task, by capacity of the servers."""
     what, demand = f"a task of {group.name!r} needs", _ordered_demand(group, choices)
     for resource, need in demand:
@@ -173,7 +173,7 @@ class Reasons:
         for group in job.task_groups:
             now = tasks_on_shapes(left, group)
             if not now:
-                choices = self.data.instance.restrictions or ()
+                choices = self.data.instance.listed_choices
                 return f"waits: {shortage_text(group, left, choices, beside=True)}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"

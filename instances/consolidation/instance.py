@@ -459,11 +459,19 @@ class ConsolidationInstance(Instance):
         return tuple(dict.fromkeys(name for server in self.servers for name in server.capacity))
 
     @cached_property
+    def listed_choices(self) -> frozenset[str]:
+        """The resources that are restrictions, and those that limit the tasks of a job on one server."""
+        limits = (job.limit_name for job in self.jobs if job.max_per_server is not None)
+        return frozenset((*(self.restrictions or ()), *limits))
+
+    @cached_property
     def choices(self) -> frozenset[str]:
-        """The resources that stand for a choice of servers; older importers named only these in words."""
-        if self.restrictions is None:
-            return frozenset(name for name in self.resource_names if " " in name)
-        return frozenset(self.restrictions)
+        """The resources that stand for a choice of servers; older importers listed none, but named them so.
+
+        Reasons and prices of stored results look at the listed ones alone, so that they stay what they were.
+        """
+        words = self.resource_names if self.restrictions is None else ()
+        return self.listed_choices.union(name for name in words if " " in name)
 
     def spread_of(self, job: PlacementJob) -> Literal["required", "preferred", "free"]:
         """Return the job's rule on spreading over servers, with `from_skew` resolved."""

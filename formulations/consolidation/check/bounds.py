@@ -547,7 +547,7 @@ def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dic
     # its level is the multiple of the step that it stands for, so that rounding down loses none.
     step, gap = value_step(classes, "value"), objective_level(classes, "value", value) - least
     prices: dict[str, float] = {}
-    choices = checked.cluster.instance.restrictions or ()  # nobody buys them
+    choices = checked.cluster.instance.listed_choices  # nobody buys them
     servers = list(checked.cluster.servers.values())
     most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}
     for server in checked.cluster.classes.servers:

@@ -183,15 +183,19 @@ def test_resources_that_stand_for_a_choice_of_servers_are_known() -> None:
     """By name only where the document does not say."""
     capacity = {"gpu": 1, "local disk": 1, "licence": 1}
 
-    def choices(**more: Any) -> frozenset[str]:
-        return ConsolidationInstance(
+    def choices(most: int | None = None, **more: Any) -> frozenset[str]:
+        instance = ConsolidationInstance(
             name="x",
             servers=(Server(name="s", capacity=capacity),),
-            jobs=(PlacementJob(name="a", tasks=1, task_demand={"gpu": 1}),),
+            jobs=(PlacementJob(name="a", tasks=1, task_demand={"gpu": 1}, max_per_server=most),),
             **more,
-        ).choices
+        )
+        assert instance.listed_choices == instance.choices - ({"local disk"} if not more else set())
+        return instance.choices
 
     assert choices() == {"local disk"}
+    assert choices(2) == {"local disk", "at most 2 a server: a"}
+    assert choices(2, restrictions=()) == {"at most 2 a server: a"}
     assert choices(restrictions=("licence",)) == {"licence"}
     assert choices(restrictions=()) == frozenset()
     with pytest.raises(ValidationError, match="unknown resource 'cpu'"):
