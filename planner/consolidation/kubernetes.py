@@ -221,7 +221,7 @@ def _units(
     left = {}
     for entry in entries:
         workload = jobs[entry.job].workload
-        if (entry.reason or "").startswith(NEVER_FITS):
+        if (entry.reason or "").startswith(NEVER_FITS) and not _may_start_in_part(instance, jobs[entry.job]):
             continue  # no place will be free for it, so it need not be held
         if workload is not None:
             key = f"{workload.resource} {workload.namespace} {workload.name}"
@@ -247,6 +247,15 @@ def _units(
             elif action_in(entry) != "keep":
                 left[entry.job] = _why_not(entry, why)
     return chosen, left
+
+
+def _may_start_in_part(instance: ConsolidationInstance, job: PlacementJob) -> bool:
+    """Return whether a single task of a job has room on an empty server, of whatever GPU model."""
+    return any(
+        all(server.capacity.get(name, 0.0) >= amount for name, amount in group.demand.items())
+        for group in job.task_groups
+        for server in instance.servers
+    )
 
 
 def _why_not(entry: JobPlacement, why: str) -> str:

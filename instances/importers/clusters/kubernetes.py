@@ -84,10 +84,9 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
         names = some(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in lost)
         are = counted(len(lost), "planned pod is", "planned pods are")
         yield f"{are} on nodes not ready or not listed, to be placed anew: {names}."
-    overcommitted = document.overcommitted()
-    if overcommitted:
-        over = counted(len(overcommitted), "node")
-        yield f"More is requested than there is on {over}: {some(overcommitted)}."
+    if cluster.overcommitted:
+        over, names = counted(len(cluster.overcommitted), "node"), some(cluster.overcommitted)
+        yield f"More is requested than there is on {over}, to which nothing is added: {names}."
     yield from document.restrictions.sentences("node selector, affinity, taints", "pod", "node")
     yield from _gpu_model_notes(cluster)
     chosen = (job for job in cluster.jobs if isinstance(job.gpu_model, list))

@@ -50,6 +50,7 @@ CLAIMS = "have resource claims, whose devices are not planned"
 """Why running jobs stay, or waiting ones are left out."""
 OUTSIDE = "could not start again where they run"
 """Why running jobs stay."""
+OVERCOMMITTED = "run where pods request more than there is"
 NONE: Mapping[int, str] = MappingProxyType({})
 
 
@@ -157,6 +158,21 @@ class Cluster:
             for name, amount in total(on.get(node.name, ())).items()
             if name in known and not self.is_device(name) and amount > node.status.allocatable.get(name, 0)
         )
+
+    @cached_property
+    def overcommitted(self) -> list[str]:
+        """The names of the nodes that take pods, on which pods request more than there is."""
+        held: dict[str | None, list[Requests]] = defaultdict(list)
+        for pod in self._alive:
+            held[pod.node].append({**pod.requests, "pods": Fraction(1)})
+        return [
+            node.name
+            for node in self.nodes
+            if any(
+                amount > node.status.allocatable.get(name, amount) and not self.is_device(name)
+                for name, amount in total(held[node.name]).items()
+            )
+        ]
 
     @cached_property
     def out(self) -> list[str]:
@@ -464,13 +480,13 @@ class Cluster:
         for job in jobs:
             if any(pod.node in self.names for pod in job.pods):
                 claims = CLAIMS if any(pod.spec.resourceClaims for pod in job.pods) else None
-                outside = any(
-                    pod.node in self.names - self.emptied and pod.node not in group.nodes
-                    for group in job.groups
-                    for pod in group.pods
-                )
-                ruled_or_claims = ruled.get(id(job.pods[0])) or claims or (OUTSIDE if outside else None)
-                why = why_it_stays(job, workload_of(job)) or ruled_or_claims
+                places = [(pod.node, group) for group in job.groups for pod in group.pods]
+                on = [(node, group) for node, group in places if node in self.names - self.emptied]
+                outside = any(node not in group.nodes for node, group in on)
+                over = any(node in self.overcommitted for node, _ in on)
+                here = (claims, OUTSIDE if outside else None, OVERCOMMITTED if over else None)
+                reasons_here = (why_it_stays(job, workload_of(job)), ruled.get(id(job.pods[0])), *here)
+                why = next(filter(None, reasons_here), None)
                 if why is not None:
                     reasons[job.name] = why
         return reasons
@@ -537,18 +553,6 @@ class ClusterDocument:
             for amounts, pods in zip(both, holders, strict=True):
                 amounts[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
         return both
-
-    def overcommitted(self) -> list[str]:
-        """Return the names of the nodes on which pods hold more than the capacity."""
-        return [
-            node.name
-            for node in self.cluster.nodes
-            if any(
-                amount > node.status.allocatable.get(name, 0)
-                for name, amount in total(amounts.get(node.name, {}) for amounts in self.usage).items()
-                if name in self.resources
-            )
-        ]
 
     @cached_property
     def restrictions(self) -> Restrictions:

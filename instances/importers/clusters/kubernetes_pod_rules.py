@@ -393,7 +393,8 @@ class PodRules:
         eligible = [n.name for n in nodes if rule.nodeAffinityPolicy == "Ignore" or in_affinity(pod, n)]
         domains = {self._domain(topology, name) for name in eligible} - {None}
         least = min((stay[domain] for domain in domains), default=0)
-        most = rule.maxSkew + least * (len(domains) >= (rule.minDomains or 1))
+        # With fewer domains than minDomains the fewest count as none, and a script's affinity leaves few.
+        most = rule.maxSkew + least * (rule.minDomains is None)
         members = self._planned(counted)
         of_nodes = self._is_of_nodes(topology)
         if not of_nodes and any(self._place(p) is not None for p in (*members, *holders)):

@@ -355,10 +355,11 @@ def test_replicas_are_placed_as_a_whole_or_left_to_the_scheduler(tmp_path: Path)
 
 def test_what_runs_in_part_is_not_restarted(tmp_path: Path) -> None:
     """Its other pods start by themselves; what never fits is not held, for no place is free for it."""
-    instance = cluster_of(owned("x", JOB, current={"a": 1}), owned("y", JOB), owned("huge", JOB, 9))
+    huge = owned("huge", JOB, 9) | {"task_demand": {"gpu": 99}}
+    instance = cluster_of(owned("x", JOB, current={"a": 1}), owned("y", JOB), huge)
     entries = plan(instance, {"x": {"a": 1, "c": 1}, "y": {"b": 2}})
-    huge = entries[2].model_copy(update={"reason": "never fits: too large"})
-    text = script(instance, [*entries[:2], huge])
+    never = entries[2].model_copy(update={"reason": "never fits: too large"})
+    text = script(instance, [*entries[:2], never])
     assert (
         "# LEFT TO THE SCHEDULER: x: it runs in part, and its other pods start where there is room." in text
     )
@@ -366,6 +367,16 @@ def test_what_runs_in_part_is_not_restarted(tmp_path: Path) -> None:
     assert cluster.bash(text, "run").returncode == 0
     assert {name for _, name in events(cluster.commands())} == {"y"}
     assert cluster.runs() == {"x": ["a"], "y": ["b", "b"]}
+
+
+def test_what_never_fits_as_a_whole_is_held_where_one_of_its_pods_may_start(tmp_path: Path) -> None:
+    """The scheduler starts pods one by one, and would give them a place that the plan has for others."""
+    instance = cluster_of(owned("y", JOB), owned("huge", JOB, 99))
+    entries = plan(instance, {"y": {"b": 2}})
+    never = entries[1].model_copy(update={"reason": "never fits: too large"})
+    cluster = fake(tmp_path, instance, entries)
+    assert cluster.bash(script(instance, [entries[0], never]), "run").returncode == 0
+    assert {name for _, name in events(cluster.commands())} == {"y", "huge"}
 
 
 def test_what_no_script_can_move_is_refused() -> None:

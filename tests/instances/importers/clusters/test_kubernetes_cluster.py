@@ -125,5 +125,7 @@ def test_more_than_there_is() -> None:
     """Requests of planned and other pods together."""
     other = pod("y", 2, "a")
     other.__dict__["metadata"] = other.metadata.model_copy(update={"namespace": "kube-system"})
-    assert ClusterDocument(cluster(pod("x", 3, "a"), other)).overcommitted() == ["a"]
-    assert ClusterDocument(cluster(pod("x", 4, "a"))).overcommitted() == []
+    made = cluster(pod("x", 3, "a"), other)
+    assert made.overcommitted == ["a"]
+    assert list(made.kept) == ["t/x"]
+    assert cluster(pod("x", 4, "a")).overcommitted == []

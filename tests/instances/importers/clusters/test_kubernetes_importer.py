@@ -525,9 +525,9 @@ def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:
 
 
 def test_overcommitted_nodes_are_named(tmp_path: Path) -> None:
-    """A node of which more is requested than it has is named, and its planned pods may stay."""
+    """A node of which more is requested than it has is named, its planned pods stay, and none is added."""
     instance = imported(tmp_path, (pod("a", 3, on="n1"), pod("agent", 2, on="n1", owner=("DaemonSet", "d"))))
-    assert "More is requested than there is on 1 node: n1." in said(instance)
+    assert "More is requested than there is on 1 node, to which nothing is added: n1." in said(instance)
     assert solve(instance).status == "optimal"
 
 

@@ -210,4 +210,9 @@ def test_a_volume_for_one_pod_alone_is_for_one_pod() -> None:
 def test_pods_of_which_a_node_has_room_for_one_need_no_resource() -> None:
     """Nodes have four GPUs, and each pod takes three."""
     pods = [labelled(pod(f"j-{i}", 3, **rule("apart", HOST, app="j")), "j", app="j") for i in range(3)]
-    assert rows(cluster(*pods, nodes=NODES))["j"]["task_demand"].keys() == {"cpu", "memory_gib", "gpu", "pods"}
+    assert rows(cluster(*pods, nodes=NODES))["j"]["task_demand"].keys() == {
+        "cpu",
+        "memory_gib",
+        "gpu",
+        "pods",
+    }
