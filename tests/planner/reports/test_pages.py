@@ -157,12 +157,14 @@ def test_every_page_is_drawn_on_any_medium(opened: Opener, name: str) -> None:
         until(page, printing)
         assert page.evaluate(PAPER) == [WHITE] * plots
         assert not any(control.is_visible() for control in page.locator(".controls").all())
+        assert all(item.is_visible() for item in page.locator("#about li").all())
         widths = page.evaluate(
             "[...document.querySelectorAll('.plot .main-svg')].map(svg => svg.clientWidth)"
         )
         assert max(widths, default=0) <= 700
         page.emulate_media(media="screen", color_scheme="dark")
         until(page, f"!{printing}")
+        assert not any(item.is_visible() for item in page.locator("#about details li").all())
         assert page.pdf(format="A4").startswith(b"%PDF")
 
         page.emulate_media(color_scheme="light")
