@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..common.errors import some
 
-LONGEST = 60
+LONGEST = 200
 """Limit of the length of the name of such a resource."""
 NAMED = 3
 MAX_MODELS = 100

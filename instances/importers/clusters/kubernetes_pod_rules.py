@@ -6,6 +6,7 @@ with one value of a label.
 * Near pods that stay, a rule forbids nodes to the pods that it concerns.
 * Among pods that move or start, a rule on single nodes becomes a resource: each node has as much of it as
   the rule permits there at any time, whatever the others do.
+* Among pods that start, a rule on larger domains is kept by choosing a domain for each, where there is room.
 * What neither expresses: jobs that run stay, and jobs that wait are left out.
 
 So a plan may be stricter than the scheduler, and is never one that it refuses. Source: Kubernetes, "Assigning
@@ -15,15 +16,25 @@ Pods to Nodes" and "Pod Topology Spread Constraints".
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from .kubernetes_affinity import Volumes, in_affinity, meets
+from .kubernetes_affinity import Volumes, allowed_nodes, in_affinity, meets
 from .kubernetes_jobs import PodJob
-from .kubernetes_objects import LabelSelector, Node, Pod, PodAffinityTerm, Requirement, SpreadConstraint
+from .kubernetes_objects import (
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    Requests,
+    Requirement,
+    SpreadConstraint,
+    total,
+)
 
 HOST = "kubernetes.io/hostname"
 """Label whose values are the nodes themselves."""
@@ -196,7 +207,9 @@ class PodRules:
         if topology not in self._domains:
             labels = {name: each.labels.get(topology) for name, each in self._nodes.items()}
             if topology in (HOST, CLUSTER):
-                labels = {name: label or name * (topology == HOST) for name, label in labels.items()}
+                labels = {
+                    name: label or (name if topology == HOST else "all") for name, label in labels.items()
+                }
             self._domains[topology] = {name: label for name, label in labels.items() if label is not None}
         return None if node is None else self._domains[topology].get(node)
 
@@ -276,7 +289,13 @@ class PodRules:
         if not holders or not matching or len(members) < 2:
             return
         if not self._is_of_nodes(rule.topology):
-            yield from self._not_expressed(holders, members)
+            running = [pod for pod in members if self._place(pod) is not None]
+            if running or len(members) > len(holders):
+                yield from self._not_expressed(holders, members, running)
+                return
+            there = {self._domain(rule.topology, name) for pod in members for name in self.allowed(pod)}
+            apart = dict.fromkeys(filter(None, there), 0)
+            yield from self._share_out(rule.topology, members, apart, lambda: 1)
             return
         # One that holds the rule needs all of the resource, so that nothing that matches is beside it.
         own = {id(pod) for pod in holders}
@@ -319,12 +338,13 @@ class PodRules:
             taken = sum(rule.name == name or rule.name.startswith(f"{name} (") for rule in self.limits)
             self.limits.append(Limit(name if not taken else f"{name} ({taken + 1})", demand, capacity))
 
-    def _not_expressed(self, holders: Sequence[Pod], members: Sequence[Pod]) -> Iterator[Verdict]:
+    def _not_expressed(
+        self, holders: Sequence[Pod], members: Sequence[Pod], running: Sequence[Pod]
+    ) -> Iterator[Verdict]:
         """Yield what stays or is left out for a rule on domains of several nodes.
 
         What runs stays. Of what waits at most one pod is planned, whose domains the others do not change.
         """
-        running = [pod for pod in members if self._place(pod) is not None]
         if running:
             yield Verdict(self._jobs(running), NEAR)
             return
@@ -333,6 +353,51 @@ class PodRules:
         others = any(id(self._job_of[id(pod)]) not in concerned for pod in members)
         first = [pod for pod in members if self._job_of[id(pod)] is jobs[0]]
         yield Verdict(jobs[not others and len(first) == 1 :], NEAR)
+
+    def _share_out(
+        self, topology: str, pods: Sequence[Pod], counts: dict[str, int], most: Callable[[], int]
+    ) -> Iterator[Verdict]:
+        """Choose a domain for each of some waiting pods: one with room, then with the fewest pods.
+
+        Parameters
+        ----------
+        counts
+            Domain → pods that count there, to which the chosen ones are added.
+        most
+            Returns how many there may be in a domain.
+        """
+        room = self._room(pods[0], topology)
+        for pod in pods:
+            near = {self._domain(topology, name) for name in self.allowed(pod)}
+            fit = [domain for domain in sorted(counts) if domain in near and counts[domain] < most()]
+            if not fit:
+                yield Verdict(self._jobs([pod]), NEAR)
+                return
+            chosen = min(fit, key=lambda domain: (room[domain] <= 0, counts[domain], -room[domain]))
+            counts[chosen] += 1
+            room[chosen] -= 1
+            self._restrict([pod], self._in_domains(topology, [chosen]))
+
+    def _room(self, pod: Pod, topology: str) -> dict[str, int]:
+        """Return domain → the number of pods like this one for which there is room now."""
+        nodes = [self._nodes[name] for name in self.allowed(pod)]
+        room: dict[str, int] = defaultdict(int)
+        for name in allowed_nodes(pod, nodes):
+            domain, held = self._domain(topology, name), self._held[name]
+            has = self._nodes[name].status.allocatable
+            asked = ((each, amount) for each, amount in pod.requests.items() if amount)
+            left = ((Fraction(has.get(each, 0)) - held.get(each, 0)) // amount for each, amount in asked)
+            if domain is not None:
+                room[domain] += max(0, min(left, default=0))
+        return room
+
+    @cached_property
+    def _held(self) -> dict[str | None, Requests]:
+        """Node → what all its pods request."""
+        held: dict[str | None, list[Requests]] = defaultdict(list)
+        for pod in self._pods:
+            held[pod.node].append(pod.requests)
+        return defaultdict(dict, {node: total(requests) for node, requests in held.items()})
 
     # Affinity
 
@@ -362,11 +427,14 @@ class PodRules:
         else:
             # The first of the pods that have to be near each other may start anywhere, the others near it.
             together = self._planned(hosts)
-            if len(together) > 1:
-                yield from self._not_expressed(together, together)
+            jobs = self._jobs(together)
+            if len(jobs) > 1:
+                yield Verdict(jobs[1:], NEAR)
+                return
             for topology, _ in terms:
-                self._domain(topology, None)
-                self._restrict([pod], self._in_domains(topology, self._domains[topology].values()))
+                room = self._room(together[0], topology)
+                nearest = max(sorted(room), key=room.__getitem__, default=None)
+                self._restrict(together, self._in_domains(topology, [nearest]))
 
     # Spread
 
@@ -397,13 +465,20 @@ class PodRules:
         most = rule.maxSkew + least * (rule.minDomains is None)
         members = self._planned(counted)
         of_nodes = self._is_of_nodes(topology)
-        if not of_nodes and any(self._place(p) is not None for p in (*members, *holders)):
-            yield from self._not_expressed(holders, [*members, *holders])
+        running = [p for p in (*members, *holders) if self._place(p) is not None]
+        if not of_nodes and running:
+            yield Verdict(self._jobs(running), NEAR)
             return
         matched = {id(p) for p in members}
-        for holder in holders:
-            more = (id(holder) in matched) if of_nodes else len(members)
-            fits = {domain for domain in domains if stay[domain] + more <= most}
+        if not of_nodes and members:
+            counts = {domain: stay[domain] for domain in domains if domain is not None}
+            # The pods of one job all start, or none: as they come, the fewest of a domain become more.
+            alone = len(self._jobs(members)) == 1 and rule.minDomains is None
+            now = (lambda: rule.maxSkew + min(counts.values(), default=0)) if alone else (lambda: most)
+            yield from self._share_out(topology, members, counts, now)
+            stay, most = Counter(counts), max([most, *counts.values()])
+        for holder in (holder for holder in holders if of_nodes or id(holder) not in matched):
+            fits = {domain for domain in domains if stay[domain] + (id(holder) in matched) <= most}
             self._restrict([holder], self._in_domains(topology, fits))
         if of_nodes:
             room = {name: len(members) for name in self._usable}
@@ -412,8 +487,6 @@ class PodRules:
             if members and min(room.values(), default=0) < len(members):
                 demand = dict.fromkeys(matched, 1)
                 yield from self._limited("spread", members, demand, room)
-        elif len(members) > 1 and not all(map(self.allowed, holders)):
-            yield from self._not_expressed(holders, [*members, *holders])
 
 
 def selected_by(pod: Pod, term: PodAffinityTerm, everywhere: bool) -> Selection | None:

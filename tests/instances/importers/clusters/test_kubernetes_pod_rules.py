@@ -76,12 +76,29 @@ def test_a_holder_excludes_all_that_match_on_its_node() -> None:
     assert names == {"h0": 3, "h1": 3, "m0": 1, "m1": 1, "m2": 1}
 
 
-def test_of_pods_apart_by_zone_one_is_planned_and_the_others_are_named() -> None:
-    """Domains of several nodes are no resource of a node."""
-    pods = [labelled(pod(name, 1, **rule("apart", ZONE, app="x")), app="x") for name in ("p", "q")]
-    made = cluster(*pods, nodes=NODES)
-    assert list(rows(made)) == ["p"]
-    assert made.left_out == {"t/q": NEAR}
+def test_pods_apart_by_zone_get_a_zone_each_and_those_beyond_are_named() -> None:
+    """Domains of several nodes are no resource of a node. In zone a less is free."""
+    pods = [labelled(pod(name, 1, **rule("apart", ZONE, app="x")), app="x") for name in ("p", "q", "r")]
+    made = cluster(pod("other", 4, "a1"), *pods, nodes=NODES)
+    assert reachable(made, "p") == {"b1", "b2"}
+    assert reachable(made, "q") == {"a1", "a2"}
+    assert made.left_out == {"t/r": NEAR}
+
+
+def test_a_job_that_holds_a_rule_against_others_that_wait_is_left_out() -> None:
+    """One may be planned, where the others would not be near it."""
+    holder = labelled(pod("h", 1, **rule("apart", ZONE, app="x")))
+    made = cluster(holder, labelled(pod("m", 1), app="x"), nodes=NODES)
+    assert made.left_out == {"t/h": NEAR}
+
+
+def test_pods_that_are_near_each_other_get_the_domain_with_most_room() -> None:
+    """Of two such jobs the second is left out, for it would have to be near the first."""
+    pods = [labelled(pod(f"j-{i}", 2, **rule("near", ZONE, app="j")), "j", app="j") for i in range(2)]
+    second = labelled(pod("k", 1, **rule("near", ZONE, app="j")), "k", app="j")
+    made = cluster(pod("other", 1, "a1"), *pods, second, nodes=NODES)
+    assert reachable(made, "j") == {"b1", "b2"}
+    assert made.left_out == {"t/k": NEAR}
 
 
 def test_jobs_that_run_and_are_apart_by_zone_stay() -> None:
@@ -121,12 +138,27 @@ def test_spread_on_nodes_is_a_limit_from_the_fewest_that_stay() -> None:
 
 
 def test_spread_over_zones_is_planned_where_any_place_will_do() -> None:
-    """One pod may go to the zone with fewer; several might all go there, and wait."""
+    """One pod goes to the zone with fewer; of several each gets a zone, so that the numbers stay close."""
     stays = labelled(pod("s", 1, "a1"), app="x")
     one = labelled(pod("j", 1, **spread(ZONE, app="x")), app="x")
     assert reachable(cluster(stays, one, nodes=NODES), "j") == {"b1", "b2"}
     three = [labelled(pod(f"j-{i}", 1, **spread(ZONE, app="x")), "j", app="x") for i in range(3)]
-    assert cluster(stays, *three, pod("k", 1), nodes=NODES).left_out == {"t/j": NEAR}
+    job = next(job for job in cluster(stays, *three, nodes=NODES).jobs if job.name == "t/j")
+    assert {tuple(sorted(group.nodes)): len(group.pods) for group in job.groups} == {
+        ("a1", "a2"): 1,
+        ("b1", "b2"): 2,
+    }
+
+
+def test_of_several_jobs_that_spread_each_has_a_place_whichever_start() -> None:
+    """A zone has at most the skew beyond what stays in the emptiest: the third job is left out."""
+    pods = [labelled(pod(name, 1, **spread(ZONE, app="x")), app="x") for name in ("p", "q", "r")]
+    made = cluster(*pods, nodes=NODES)
+    assert {frozenset(reachable(made, name)) for name in ("p", "q")} == {
+        frozenset({"a1", "a2"}),
+        frozenset({"b1", "b2"}),
+    }
+    assert made.left_out == {"t/r": NEAR}
 
 
 def test_a_port_of_the_node_is_there_once() -> None:
