@@ -62,6 +62,8 @@ class ObjectLists:
         for path, role in {**({self.volumes: ""} if self.volumes else {}), **dict(roles)}.items():
             empty = True
             for place, kind, item in _items(path):
+                if not (kind or role):
+                    raise fail(str(path), f"is {shown(item)}, which does not say its kind", place)
                 found[kind or role].append((path, place, item))
                 empty = False
             if empty:
@@ -94,7 +96,7 @@ class ObjectLists:
         InstanceError
             If there are none, or one is wrong.
         """
-        source = self._file("Node")
+        source, _ = self._file("Node"), self._file("Pod")
         nodes = validated(NodeList, self._data("Node"), source).items
         refuse_faults(source, repeated((node.name for node in nodes), "items", "metadata.name"))
         return nodes
@@ -153,9 +155,7 @@ def _items(path: Path) -> Iterator[tuple[str, str, Any]]:
     if not isinstance(of_list, str) or not of_list.endswith("List"):
         raise fail(str(path), f"is {shown(of_list)}, not a List; {WANTED}", "kind")
     for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise fail(str(path), f"is {shown(item)}, not an object", f"items[{index}]")
-        kind = item.get("kind")
+        kind = item.get("kind") if isinstance(item, dict) else None
         yield f"items[{index}]", kind if isinstance(kind, str) else of_list.removesuffix("List"), item
 
 

@@ -612,7 +612,7 @@ def test_the_nodes_of_invalid_pods_take_no_others(tmp_path: Path) -> None:
         ({"nodes": ()}, "nodes.json: has no node that takes pods; 0 are cordoned or not ready"),
         ({"nodes": (pod("a"),)}, "pods.json: no nodes are listed; give what kubectl get nodes,pods"),
         ({"pods": NODES[:1], "nodes": NODES[1:]}, "pods.json: no pods are listed; give what kubectl"),
-        ({"nodes": (3,)}, "nodes.json: items[0]: is 3, not an object"),
+        ({"nodes": (3,)}, "nodes.json: items[0]: is 3"),
         ({"nodes": (node("n1"), node("n1"))}, "items[1].metadata.name: 'n1' is already used by items[0]"),
         ({"nodes": (node("N 1"),)}, "items[0].metadata.name: "),
         (
