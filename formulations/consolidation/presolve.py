@@ -183,8 +183,16 @@ class WithFixedJobs(ConsolidationFormulation):
                 f"server {server!r} is to be empty, and jobs stay there: {some(jobs)}"
                 for server, jobs in on_drained.items()
             ]
-            remedy = "let these jobs move: without --running stay, --pin, or movable: false"
-            return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
+            given = [
+                *(["--running stay"] if self.instance.running else []),
+                *(f"--pin {pattern}" for pattern in self.instance.pinned or ()),
+            ]
+            remedies = [f"leave out {' and '.join(given)}"] if given else []
+            fixed = {job.name: job for job in self.instance.jobs if job.movable is False}
+            for name in dict.fromkeys(name for jobs in on_drained.values() for name in jobs if name in fixed):
+                why = (fixed[name].assumed or ("It says movable: false.",))[0]
+                remedies.append(f"let {name} end first, for --stop does not stop it: {why}")
+            return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
         for name, demand in _fixed_demand(self.instance, self.fixed).items():
             free = self.servers[name].available

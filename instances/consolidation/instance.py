@@ -58,6 +58,8 @@ class Server(Checked):
         What the server costs while it runs; plans do not depend on it, `diff` counts it. A catalogue has it.
     traffic_gbit_per_s
         Network load that is there already.
+    others
+        What else runs on the server, by name: it is not planned, and has to leave before the server is empty.
     in_use
         Something that is not listed runs on the server, so that it counts as used whatever the plan.
     devices
@@ -76,6 +78,7 @@ class Server(Checked):
     gpu_model: Name | None = None
     price_usd_per_hour: NonNegative | None = None
     traffic_gbit_per_s: NonNegative = 0.0
+    others: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100)] | None = None
     in_use: Annotated[Flag | None, AfterValidator(only_true)] = None
     devices: Annotated[dict[Name, Devices], Field(max_length=100), AfterValidator(frozen)] | None = None
 
@@ -218,7 +221,7 @@ class ConsolidationInstance(Instance):
     free
         What the objective `free` empties. Objectives without that are replaced by `free`, `migrations`.
     seat
-        Jobs whose names match one of these shell patterns have to start. Objectives as for `drain`.
+        Waiting jobs whose names match one of these shell patterns have to start. Objectives as for `drain`.
     drain
         Servers of which the name, or the rack, matches one of these shell patterns hold no task of a listed
         job. Where nothing is to be freed, `stops` and `migrations` become the first objectives.
@@ -340,6 +343,8 @@ class ConsolidationInstance(Instance):
         if "free" in self.objectives and (self.free is None or self.objectives[0] != "free"):
             what = "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied"
             yield "objectives", f"{what}; give both, as in objectives: [free, migrations]"
+        if self.free is not None and self.free.per == "rack" and not any(s.rack for s in self.servers):
+            yield "free.per", "is rack, and no server has a rack; count servers, or give each its rack"
         yield from repeated((server.name for server in self.servers), "servers")
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > 1_000_000:
@@ -500,7 +505,8 @@ class ConsolidationInstance(Instance):
 
     def requires(self, job: PlacementJob) -> bool:
         """Return whether every plan places a job: it says so, is seated, or runs and must not be stopped."""
-        if job.must_place or any(fnmatchcase(job.name, pattern) for pattern in self.seat or ()):
+        seated = any(fnmatchcase(job.name, pattern) for pattern in self.seat or ())
+        if job.must_place or (seated and not self.runs(job)):
             return True
         kept = self.has_aim or self.stop is not None
         return kept and self.runs(job) and not self._may_stop(job)

@@ -115,13 +115,16 @@ class MoveOptions:
         patterns = {"pin": self.pin, "seat": self.seat, "stop": self._stopped()}
         # A large table makes its jobs one by one, when somebody asks for them.
         names = [job.name for job in instance.jobs] if any(patterns.values()) else []
+        waiting = [job.name for job in instance.jobs if not instance.runs(job)] if self.seat else []
         servers = [server.name for server in instance.expanded_servers] if self.drain else []
         racks = [*dict.fromkeys(s.rack for s in instance.servers if s.rack)] if self.drain else []
-        choices = [("job", option, names) for option in patterns]
+        choices = [("job", "pin", names), ("job that waits", "seat", waiting), ("job", "stop", names)]
         for noun, option, known in [*choices, ("server and no rack", "drain", [*servers, *racks])]:
             for pattern in patterns.get(option, self.drain) or ():
                 if not any(fnmatchcase(name, pattern) for name in known):
-                    there = some(known, NAMED)
+                    # Somebody may have given a number, or a part of a name.
+                    near = [name for name in known if pattern.strip("*") in name]
+                    there = some(near or known, NAMED)
                     raise OptionError(f"--{option} {pattern!r} matches no {noun}; there are: {there}")
 
     def _stopped(self) -> list[str]:

@@ -72,7 +72,9 @@ def _write_plan(run: RunOptions, analysis: WhatIf, name: str, path: Path) -> Non
     if analysis.baseline.instance.replace(**changed.chosen()).sha256() != changed.sha256():
         file = str(path.with_suffix(".instance.json"))
         save(changed, file)
-    if not run.quiet:
+    if scenario.result.plan is None:
+        say(f"written: {path}: {name} has no plan; it says why")
+    elif not run.quiet:
         say(f"written: {path}; verify, diff, report and export-plan take it after {file}")
 
 

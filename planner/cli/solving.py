@@ -375,7 +375,9 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         line = result.to_json() if form == "json" else csv_line(csv_row(result))
         write_text(run.output, "\n".join([*head, line, ""]), append=len(results) > 1)
         if not run.quiet:
-            say(f"{run.output}: {result.instance}: {result.status_text}")
+            plan = result.plan
+            what = "" if plan is None else f": {KINDS[result.kind].answer_of(instance, plan)}"
+            say(f"{run.output}: {result.instance}: {result.status_text}{what}")
             for note in notes(result) if result.plan is None else ():
                 say(note)
     if form == "table" and results:

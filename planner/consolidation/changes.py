@@ -26,6 +26,7 @@ from ..changes import (
 from ..output import some_lines
 from ..reports.text import counted, listed
 from .kubernetes import scheduler_notes
+from .migration_steps import not_planned_notes
 from .page import ClusterUsage
 from .plan import placement_text, to_carry_out
 
@@ -196,6 +197,7 @@ def remarks(
             jobs_by_sentence.setdefault(sentence, []).append(job.name)
     lines = [f"assumed of {listed(jobs)}: {sentence}" for sentence, jobs in jobs_by_sentence.items()]
     yield from some_lines(lines, "assumed: {:,} more sentences, under `assumed` of the jobs in the instance")
+    yield from not_planned_notes(instance, entries)
     yield from scheduler_notes(instance, entries)
     if instance.assumptions:
         yield f"{counted(len(instance.assumptions), 'assumption')}: see `assumptions` in the instance"

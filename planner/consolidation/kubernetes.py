@@ -21,7 +21,16 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob, Workload
 from ...instances.files.reading import fail
 from ..reports.text import counted, listed
-from .migration_steps import Step, action_in, drain_lines, reopen_lines, shell_functions, steps
+from .migration_steps import (
+    Step,
+    action_in,
+    drain_lines,
+    emptied_servers,
+    not_planned_notes,
+    reopen_lines,
+    shell_functions,
+    steps,
+)
 from .plan import KUBERNETES_NODE, check_nodes, devices_text, running_tasks, to_carry_out, total
 
 TEMPLATE = "spec.template.spec"
@@ -45,11 +54,11 @@ RESTART_NOTES = {
 }
 """How pods of these objects are started elsewhere; all others are suspended, changed, and resumed."""
 USAGE = """
-#   bash {name} check   changes nothing: is all as the plan supposes, would the server take each change?
-#   bash {name} print   changes nothing: writes every command
-#   bash {name} run     checks, then takes the steps in their order, and stops at the first that fails
-#   bash {name} run 3   goes on with step 3
-#   bash {name} back    the way back: what ran returns to its servers, what waited waits as before
+#   bash plan.sh check   changes nothing: is all as the plan supposes, would the server take each change?
+#   bash plan.sh print   changes nothing: writes every command
+#   bash plan.sh run     checks, then takes the steps in their order, and stops at the first that fails
+#   bash plan.sh run 3   goes on with step 3
+#   bash plan.sh back    the way back: what ran returns to its servers, what waited waits as before
 #
 # TIMEOUT=600 is how many seconds pods have to end, or to start. run keeps each object as it was before in the
 # folder that 'saved' names below; back needs it. It takes kubectl 1.24 or later.
@@ -141,19 +150,21 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     units, left = _units(instance, entries)
     for entry in entries:
         check_nodes(entry.job, entry.used_servers, *KUBERNETES_NODE)
-    check_nodes("drain", instance.drained, *KUBERNETES_NODE)
-    forward = [*drain_lines(instance), *_forward(units, steps(instance, entries), len(instance.drained))]
+    emptied = emptied_servers(instance, entries)
+    check_nodes("drain", emptied, *KUBERNETES_NODE)
+    forward = [*drain_lines(emptied), *_forward(units, steps(instance, entries), len(emptied))]
     name = f"plan-{instance.sha256()[:12]}"
     yield "#!/usr/bin/env bash"
     yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(instance.name)}."
-    yield from (f"# {line}" for line in _summary(units, left))
-    yield from USAGE.format(name=f"{name}.sh").splitlines()[1:]
+    notes = map(one_line, not_planned_notes(instance, entries))
+    yield from (f"# {line}" for line in (*_summary(units, left), *notes))
+    yield from USAGE.splitlines()[1:]
     yield ""
     yield f"saved=${{SAVED:-{name}}}"
     yield from shell_functions("kubernetes")
     yield from _function("checks", _checks(instance, units.values()))
     yield from _function("steps", forward)
-    yield from _function("back", [*reopen_lines(instance), *_back(instance, units.values())])
+    yield from _function("back", [*reopen_lines(emptied), *_back(instance, units.values())])
     yield from MAIN.splitlines()
 
 

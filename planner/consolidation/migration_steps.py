@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Literal
 
 from ...formulations.common.objective import within
+from ...formulations.consolidation.cluster_data import ClusterData
+from ...formulations.consolidation.formulation import freed_units
 from ...formulations.consolidation.plan import Action, JobPlacement, Placement
-from ...instances.common.errors import TooLargeError
+from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices, pack, states_after
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
@@ -88,16 +90,36 @@ def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> l
     return ordered + [Step("release", entry.job) for entry in (*stopped, *waiting)]
 
 
-def drain_lines(instance: ConsolidationInstance) -> Iterator[str]:
-    """Yield the first steps of a script: the servers to be drained take no more tasks."""
-    for number, server in enumerate(sorted(instance.drained), start=1):
+def emptied_servers(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[str]:
+    """Return the names of the servers that a plan empties on purpose: those drained, and those freed."""
+    names = set(instance.drained)
+    if instance.free is not None:
+        data = ClusterData(instance)
+        names |= {server for unit in freed_units(data, entries) for server in data.releasable[unit]}
+    return sorted(names)
+
+
+def not_planned_notes(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+    """Yield a note on each server that is to be empty, on which something runs that is not planned."""
+    emptied = {*emptied_servers(instance, entries)}
+    for server in instance.expanded_servers if any(server.others for server in instance.servers) else ():
+        if server.others and (server.name in emptied or not any(server.available.values())):
+            yield (
+                f"still on {server.name}, not planned: {some(server.others)}; it is empty when these have "
+                "ended, or were moved"
+            )
+
+
+def drain_lines(servers: Sequence[str]) -> Iterator[str]:
+    """Yield the first steps of a script: the servers that are to be empty take no more tasks."""
+    for number, server in enumerate(servers, start=1):
         yield f"step {number} 'drain {server}: it takes no more tasks'"
         yield f"drain {server}"
 
 
-def reopen_lines(instance: ConsolidationInstance) -> Iterator[str]:
-    """Yield the first steps of the way back: the servers that were drained take tasks again."""
-    yield from (f"reopen {server}" for server in sorted(instance.drained))
+def reopen_lines(servers: Sequence[str]) -> Iterator[str]:
+    """Yield the first steps of the way back: the servers that were to be empty take tasks again."""
+    yield from (f"reopen {server}" for server in servers)
 
 
 class _ClusterState:

@@ -21,7 +21,17 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
 from ...instances.files.reading import fail
 from ..output import some_lines
-from .migration_steps import Step, action_in, drain_lines, reopen_lines, shell_functions, steps, tasks_now
+from .migration_steps import (
+    Step,
+    action_in,
+    drain_lines,
+    emptied_servers,
+    not_planned_notes,
+    reopen_lines,
+    shell_functions,
+    steps,
+    tasks_now,
+)
 from .plan import check_nodes, partitions
 
 GPU = "gpu"
@@ -165,11 +175,11 @@ def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
 NAMED = 20
 """Most jobs named that stay where they run."""
 USAGE = """
-#   bash {name} check   changes nothing: are the jobs and nodes as the plan supposes?
-#   bash {name} print   changes nothing: writes every command
-#   bash {name} run     checks, then takes the steps in their order, and stops at the first that fails
-#   bash {name} run 3   goes on with step 3
-#   bash {name} back    the way back: what ran returns to its nodes, what waited waits as before
+#   bash plan.sh check   changes nothing: are the jobs and nodes as the plan supposes?
+#   bash plan.sh print   changes nothing: writes every command
+#   bash plan.sh run     checks, then takes the steps in their order, and stops at the first that fails
+#   bash plan.sh run 3   goes on with step 3
+#   bash plan.sh back    the way back: what ran returns to its nodes, what waited waits as before
 #
 # TIMEOUT=600 is how many seconds a job has to end, and to start. What jobs asked for before is kept in the
 # folder that 'saved' names below; back needs it. It takes an operator of Slurm, or root.
@@ -199,7 +209,8 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     ids = _ids(instance)
     jobs = {job.name: job for job in instance.jobs}
     now = {name: tasks_now(job) for name, job in jobs.items()}
-    check_nodes("drain", instance.drained, NODE, NODE_IS)
+    emptied = emptied_servers(instance, entries)
+    check_nodes("drain", emptied, NODE, NODE_IS)
     for entry in entries:
         places = [*now[entry.job].values(), *entry.tasks.values()]
         check_nodes(entry.job, {server for placed in places for server in placed}, NODE, NODE_IS)
@@ -208,7 +219,8 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield "#!/usr/bin/env bash"
     yield f"# {one_line(instance.name)}: carries out a plan in Slurm."
     yield "#"
-    yield from USAGE.format(name=f"{name}.sh").strip("\n").split("\n")
+    yield from USAGE.strip("\n").split("\n")
+    yield from (f"# {one_line(note)}" for note in not_planned_notes(instance, entries))
     stay = [one_line(job.name) for job in instance.jobs if instance.stays(job)]
     if stay:
         yield "#"
@@ -217,9 +229,8 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield f"saved=${{SAVED:-{name}.saved}}"
     yield from shell_functions("slurm")
     yield from _function("check_all", _checks(taken, ids, now))
-    first = len(instance.drained)
-    yield from _function("take_steps", chain(drain_lines(instance), _forward(taken, ids, first)))
-    yield from _function("go_back", chain(reopen_lines(instance), _back(taken, ids, entries, now)))
+    yield from _function("take_steps", chain(drain_lines(emptied), _forward(taken, ids, len(emptied))))
+    yield from _function("go_back", chain(reopen_lines(emptied), _back(taken, ids, entries, now)))
     yield from MAIN.strip("\n").split("\n")
 
 

@@ -13,6 +13,7 @@ the diagnosis is the largest part of them that does.
 
 from __future__ import annotations
 
+import glob
 import logging
 import math
 import shlex
@@ -168,8 +169,11 @@ class _Run:
             moves.plan_moves(progress, self.options, self.clock)
         self.settle_named_servers()
         if progress.plan is not None:
-            freed = some(freed_units(self.formulation, progress.plan), MAX_NAMED_UNITS)
-            progress.notes.append(f"freed: {freed or 'none'}")
+            freed = freed_units(self.formulation, progress.plan)
+            aim = self.formulation.instance.free
+            asked = len(freed) if aim is None else aim.count
+            of = f" ({len(freed)} of {asked} asked for)" if len(freed) < asked else ""
+            progress.notes.append(f"freed: {some(freed, MAX_NAMED_UNITS) or 'none'}{of}")
         return self.outcome()
 
     def seat_jobs(self) -> None:
@@ -545,9 +549,14 @@ def diagnose(
         formulation = formulation.rest
     if isinstance(formulation, DeviceFormulation):
         formulation = formulation.pooled
-    instance = formulation.instance
+    instance, servers = formulation.instance, formulation.servers
     must = [job for job in instance.jobs if instance.requires(job)]
-    jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
+    # Whoever is seated comes before all that could be stopped for it.
+    worths = [1.0 if instance.runs(job) else 1.0 + len(must) for job in must]
+    jobs = tuple(
+        job.model_copy(update={"must_place": False, "value": worth})
+        for job, worth in zip(must, worths, strict=True)
+    )
     changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None, "stop": ("*",)}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))
     plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
@@ -564,11 +573,16 @@ def diagnose(
     running = [job for job in blocking if instance.runs(job)]
     others = [job for job in blocking if not instance.runs(job)]
     remedies = [] if known is None else [*known.remedies]
+    # An importer takes all that is free from a server that is drained already, as an aim does.
+    used = {server for job in must for group in job.task_groups for server in group.current}
+    closed = [name for name in sorted(used - instance.drained) if not any(servers[name].available.values())]
+    if closed:
+        remedies.append(f"leave what runs on {some(closed)}, drained already: import with --drained stay")
     if running:
         worth = math.fsum(job.worth for job in running)
-        few = (f"--stop {shlex.quote(job.name)}" for job in running[:MAX_NAMED_JOBS])
+        few = (f"--stop {shlex.quote(glob.escape(job.name))}" for job in running[:MAX_NAMED_JOBS])
         is_few = len(running) <= MAX_NAMED_JOBS
-        options = " ".join(few) if is_few else f"--stop allowed, or of {_named(running)}"
+        options = " ".join(few) if is_few else f"--stop allowed, or --stop for each of {_named(running)}"
         remedies.append(f"{options}: what is stopped then is worth {worth:g}")
     if others:
         may_stop = ", or let running jobs be stopped for them (--stop allowed)" * instance.has_aim

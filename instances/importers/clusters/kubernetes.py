@@ -248,6 +248,8 @@ def job_notes(cluster: Cluster) -> dict[str, list[str]]:
             own.append("It is kept apart from other pods, perhaps more strictly than Kubernetes does.")
         if any(map(cluster.has_unknown_volumes, pods)):
             own.append("Its volumes may be in one zone, which the plan does not look at.")
+        budgets = [name for name, concerned in cluster.budgeted.items() if job.name in concerned]
+        own += [f"Its PodDisruptionBudget {some(budgets)} allows no eviction."] if budgets else []
         ignored = [what for what, concerns in IGNORED.items() if any(map(concerns, pods))]
         own += [f"The plan does not look at its {some(ignored, len(IGNORED))}."] if ignored else []
         if own:

@@ -158,16 +158,12 @@ def matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 def meets(requirement: Requirement, value: str | None) -> bool:
     """Return whether the value of a label, None if there is none, satisfies a condition."""
-    values = requirement.values or ()
-    tests: dict[str, Callable[[], bool]] = {
-        "In": lambda: value in values,
-        "NotIn": lambda: value not in values,
-        "Exists": lambda: value is not None,
-        "DoesNotExist": lambda: value is None,
-        "Gt": lambda: _above(value, values),
-        "Lt": lambda: _above(values[0] if values else None, (value,)),
-    }
-    return tests[requirement.operator]()
+    values, operator = requirement.values or (), requirement.operator
+    if operator in ("In", "NotIn"):
+        return (value in values) == (operator == "In")
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    return _above(value, values) if operator == "Gt" else _above(values[0] if values else None, (value,))
 
 
 def _above(value: str | None, limits: Sequence[str | None]) -> bool:
@@ -235,7 +231,8 @@ class Volumes:
     @cached_property
     def _exclusive(self) -> frozenset[tuple[str, str]]:
         """Namespace and name of the claims that only one pod at a time may use."""
-        claims = (each for each in self.objects if "ReadWriteOncePod" in (each.spec.accessModes or ()))
+        alone = (each for each in self.objects if "ReadWriteOncePod" in (each.spec.accessModes or ()))
+        claims = (each for each in alone if each.kind == "PersistentVolumeClaim")
         return frozenset((c.metadata.namespace, c.metadata.name) for c in claims)
 
     def exclusive(self, pod: Pod) -> list[tuple[str, str]]:

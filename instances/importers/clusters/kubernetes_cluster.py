@@ -46,6 +46,8 @@ from .kubernetes_objects import (
 )
 from .kubernetes_pod_rules import PodRules, is_selected
 
+MAX_OTHERS = 20
+"""Limit of the unplanned pods that a server names."""
 CLAIMS = "have resource claims, whose devices are not planned"
 """Why running jobs stay, or waiting ones are left out."""
 OUTSIDE = "could not start again where they run"
@@ -353,6 +355,11 @@ class Cluster:
             jobs = in_parts(self._jobs_of(pods, self.rules), self.names)
         if self.options.gpu_models == "one":
             self._choose_models(jobs)
+        left = {self._key(pod) for pod in self._candidates[0] if id(pod) in self.unmodelled}
+        for job in jobs:
+            # The pods that wait are left out; those that run are a part as before.
+            if left and not job.part and self._key(job.pods[0]) in left:
+                job.part = "runs"
         return jobs
 
     def _choose_models(self, jobs: Sequence[PodJob]) -> None:
@@ -477,13 +484,14 @@ class Cluster:
             Identity of a pod whose job stays for a rule on other pods → the reason.
         """
         reasons = {}
+        open_nodes, overcommitted = self.names - self.emptied, set(self.overcommitted)
         for job in jobs:
             if any(pod.node in self.names for pod in job.pods):
                 claims = CLAIMS if any(pod.spec.resourceClaims for pod in job.pods) else None
-                places = [(pod.node, group) for group in job.groups for pod in group.pods]
-                on = [(node, group) for node, group in places if node in self.names - self.emptied]
+                places = ((pod.node, group) for group in job.groups for pod in group.pods)
+                on = [(node, group) for node, group in places if node in open_nodes]
                 outside = any(node not in group.nodes for node, group in on)
-                over = any(node in self.overcommitted for node, _ in on)
+                over = any(node in overcommitted for node, _ in on)
                 here = (claims, OUTSIDE if outside else None, OVERCOMMITTED if over else None)
                 reasons_here = (why_it_stays(job, workload_of(job)), ruled.get(id(job.pods[0])), *here)
                 why = next(filter(None, reasons_here), None)
@@ -608,14 +616,36 @@ class ClusterDocument:
             "free": nothing | self._amounts(left) | permits,
             "rack": node.labels.get(self.cluster.options.rack_label) or None,
             "gpu_model": self.cluster.models.of(node),
+            "others": self._others_on(node) or None,
             **self._devices_of(node),
         }
-        return emptied_server(server) if node.name in self.cluster.emptied else server
+        if node.name not in self.cluster.emptied:
+            return server
+        # What cannot leave, though its node is to be empty, has what it holds, and no more.
+        kept = [pod for pod in self._holders.get(node.name, ([], []))[0] if id(pod) in self._kept_ids]
+        if not kept:
+            return emptied_server(server)
+        held = self._amounts(total({**pod.requests, "pods": Fraction(1)} for pod in kept))
+        return {**server, "free": nothing | held | permits, **self._devices_of(node, kept)}
 
-    def _devices_of(self, node: Node) -> dict[str, Any]:
+    @cached_property
+    def _kept_ids(self) -> set[int]:
+        """The identities of the planned pods that stay."""
+        return {id(pod) for job in self.cluster.jobs if job.name in self.cluster.kept for pod in job.pods}
+
+    def _others_on(self, node: Node) -> list[str]:
+        """Return the names of some pods on a node that are not planned, without those of the node itself."""
+        _, others = self._holders.get(node.name, ([], []))
+        named = [f"{pod.metadata.namespace}/{pod.name}" for pod in others if not is_unplanned(pod)]
+        return named[:MAX_OTHERS]
+
+    def _devices_of(self, node: Node, only: Sequence[Pod] | None = None) -> dict[str, Any]:
+        """Return the devices of a node; `only` these planned pods have any, by default all that do."""
         if self.cluster.devices is None:
             return {}
         planned, others = self._holders.get(node.name, ([], []))
+        if only is not None:
+            planned, others = [*only], [*others, *(pod for pod in planned if pod not in only)]
         return self.cluster.devices.document(node.name, others, planned)
 
     def job(self, job: PodJob) -> dict[str, Any]:

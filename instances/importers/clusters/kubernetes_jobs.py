@@ -46,7 +46,7 @@ GANG_LABELS = (
     "kueue.x-k8s.io/pod-group-name",
 )
 """Labels that name the gang of a pod."""
-GANG_NOTES = ("scheduling.k8s.io/group-name", "pod-group-name")
+GANG_NOTES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 """Annotations that do."""
 GANG_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 """Annotation with the number of pods of a gang."""

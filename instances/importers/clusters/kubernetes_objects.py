@@ -339,10 +339,11 @@ class Pod(Part):
         return [c for c in constraints if c.whenUnsatisfiable in (None, "DoNotSchedule") and c.topologyKey]
 
     @property
-    def host_ports(self) -> set[str]:
+    def host_ports(self) -> list[str]:
         """The ports of its node that it takes, with their protocol."""
-        ports = (port for container in self.spec.containers for port in container.ports or ())
-        return {f"{port.hostPort}/{port.protocol or 'TCP'}" for port in ports if port.hostPort}
+        sidecars = (c for c in self.spec.initContainers or () if c.restartPolicy == "Always")
+        ports = (port for container in (*self.spec.containers, *sidecars) for port in container.ports or ())
+        return sorted({f"{port.hostPort}/{port.protocol or 'TCP'}" for port in ports if port.hostPort})
 
     @property
     def is_gated(self) -> bool:

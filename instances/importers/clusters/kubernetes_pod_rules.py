@@ -9,12 +9,13 @@ with one value of a label.
 * Among pods that start, a rule on larger domains is kept by choosing a domain for each, where there is room.
 * What neither expresses: jobs that run stay, and jobs that wait are left out.
 
-So a plan may be stricter than the scheduler, and is never one that it refuses. Source: Kubernetes, "Assigning
+So a plan may be stricter than the scheduler, and is meant never to be laxer. Source: Kubernetes, "Assigning
 Pods to Nodes" and "Pod Topology Spread Constraints".
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ HOST = "kubernetes.io/hostname"
 """Label whose values are the nodes themselves."""
 CLUSTER = ""
 """In place of a label: all nodes are one domain."""
+MAX_SHARES = 4096
+"""Limit of the ways to place the pods of a job that is shared out: each of its domains is a group."""
 MAX_RESOURCES = 50
 """Limit of the resources that stand for rules; each is one more for every server."""
 NEAR = "have to be near, or apart from, other pods in a way that is not planned"
@@ -137,6 +140,7 @@ class PodRules:
         self.limits: list[Limit] = []
         self._allowed: dict[int, frozenset[str]] = {}
         self._domains: dict[str, dict[str, str]] = {}
+        self._hosts: dict[tuple[tuple[str, Selection | None], ...], list[Pod]] = {}
         self._settle()
 
     @staticmethod
@@ -298,11 +302,13 @@ class PodRules:
             yield from self._share_out(rule.topology, members, apart, lambda: 1)
             return
         # One that holds the rule needs all of the resource, so that nothing that matches is beside it.
-        own = {id(pod) for pod in holders}
-        most = max(1, len(members) - len(own))
+        own, matched = {id(pod) for pod in holders}, {id(pod) for pod in matching}
+        # Where no holder matches, the side with fewer pods is the one of which a node has at most one.
+        few = matched if own.isdisjoint(matched) and len(matched) < len(own) else own
+        most = max(1, len(members) - len(few))
         if most == 1 and self._fit_alone(members):
             return
-        demand = {id(pod): most if id(pod) in own else 1 for pod in members}
+        demand = {id(pod): most if id(pod) in few else 1 for pod in members}
         yield from self._limited("apart", members, demand, dict.fromkeys(self._usable, most))
 
     def _fit_alone(self, pods: Sequence[Pod]) -> bool:
@@ -325,13 +331,14 @@ class PodRules:
         self, words: str, members: Sequence[Pod], demand: Mapping[int, int], capacity: Mapping[str, int]
     ) -> Iterator[Verdict]:
         """Make a resource of a rule; jobs that run where it would not be observed stay."""
+        if len(self.limits) >= MAX_RESOURCES:
+            yield Verdict(self._jobs(members), NEAR)
+            return
         used = Counter[str | None]()
         for pod in members:
             used[self._place(pod)] += demand[id(pod)]
         above = {node for node, amount in used.items() if node is not None and amount > capacity[node]}
-        if len(self.limits) >= MAX_RESOURCES:
-            yield Verdict(self._jobs(members), NEAR)
-        elif above:
+        if above:
             yield Verdict(self._jobs(pod for pod in members if self._place(pod) in above), NEAR)
         else:
             name = f"{words}: {self._jobs(members)[0].name}"
@@ -352,7 +359,8 @@ class PodRules:
         concerned = {id(job) for job in jobs}
         others = any(id(self._job_of[id(pod)]) not in concerned for pod in members)
         first = [pod for pod in members if self._job_of[id(pod)] is jobs[0]]
-        yield Verdict(jobs[not others and len(first) == 1 :], NEAR)
+        may_start = not others and len(first) == 1
+        yield Verdict(jobs[1:] if may_start else jobs, NEAR)
 
     def _share_out(
         self, topology: str, pods: Sequence[Pod], counts: dict[str, int], most: Callable[[], int]
@@ -367,15 +375,18 @@ class PodRules:
             Returns how many there may be in a domain.
         """
         room = self._room(pods[0], topology)
-        for pod in pods:
+        chosen_of: dict[int, Counter[str]] = defaultdict(Counter)
+        for place, pod in enumerate(pods):
             near = {self._domain(topology, name) for name in self.allowed(pod)}
             fit = [domain for domain in sorted(counts) if domain in near and counts[domain] < most()]
-            if not fit:
-                yield Verdict(self._jobs([pod]), NEAR)
+            own = chosen_of[id(self._job_of[id(pod)])]
+            if not fit or math.prod(count + 1 for count in own.values()) > MAX_SHARES:
+                yield Verdict(self._jobs(pods[place:]), NEAR)
                 return
             chosen = min(fit, key=lambda domain: (room[domain] <= 0, counts[domain], -room[domain]))
             counts[chosen] += 1
             room[chosen] -= 1
+            own[chosen] += 1
             self._restrict([pod], self._in_domains(topology, [chosen]))
 
     def _room(self, pod: Pod, topology: str) -> dict[str, int]:
@@ -401,18 +412,17 @@ class PodRules:
 
     # Affinity
 
-    @cached_property
-    def _hosts(self) -> dict[tuple[tuple[str, Selection | None], ...], list[Pod]]:
-        """Cache: terms of affinity → the pods that match all of them."""
-        return {}
+    def _matching_all(self, pod: Pod, everywhere: bool) -> list[Pod]:
+        """Return the pods that match all terms of a pod's affinity; parameters as in `selected_by`."""
+        first, *others = (self._matching(selected_by(pod, term, everywhere)) for term in pod.near)
+        common = set[int].intersection({id(p) for p in first}, *({id(p) for p in o} for o in others))
+        return [host for host in first if id(host) in common]
 
     def _gather(self, pod: Pod) -> Iterator[Verdict]:
         """Restrict a pod to nodes near pods that it has to be near, all of which match all of its terms."""
         terms = tuple((term.topologyKey, selected_by(pod, term, everywhere=False)) for term in pod.near)
         if terms not in self._hosts:
-            first, *others = (self._matching(selection) for _, selection in terms)
-            common = set[int].intersection({id(p) for p in first}, *({id(p) for p in o} for o in others))
-            self._hosts[terms] = [host for host in first if id(host) in common]
+            self._hosts[terms] = self._matching_all(pod, everywhere=False)
         hosts = [host for host in self._hosts[terms] if host.metadata.deletionTimestamp is None]
         there = [host for host in hosts if id(host) in self._fixed]
         moving = [host for host in self._planned(hosts) if self._place(host) is not None]
@@ -422,7 +432,9 @@ class PodRules:
                 self._restrict([pod], self._in_domains(topology, near))
         elif moving:
             yield Verdict(self._jobs(moving), NEAR)
-        elif not any(host is pod for host in hosts):
+        elif not any(host is pod for host in hosts) or any(
+            host.node for host in self._matching_all(pod, everywhere=True)
+        ):
             yield Verdict(self._jobs([pod]), ALONE)
         else:
             # The first of the pods that have to be near each other may start anywhere, the others near it.
@@ -461,10 +473,11 @@ class PodRules:
         eligible = [n.name for n in nodes if rule.nodeAffinityPolicy == "Ignore" or in_affinity(pod, n)]
         domains = {self._domain(topology, name) for name in eligible} - {None}
         least = min((stay[domain] for domain in domains), default=0)
-        # With fewer domains than minDomains the fewest count as none, and a script's affinity leaves few.
-        most = rule.maxSkew + least * (rule.minDomains is None)
         members = self._planned(counted)
         of_nodes = self._is_of_nodes(topology)
+        # With fewer domains than minDomains the fewest count as none, and a script's affinity leaves few.
+        # In larger domains, what is on nodes that the pods may not use does not count.
+        most = rule.maxSkew + least * (of_nodes and rule.minDomains is None)
         running = [p for p in (*members, *holders) if self._place(p) is not None]
         if not of_nodes and running:
             yield Verdict(self._jobs(running), NEAR)
@@ -474,8 +487,12 @@ class PodRules:
             counts = {domain: stay[domain] for domain in domains if domain is not None}
             # The pods of one job all start, or none: as they come, the fewest of a domain become more.
             alone = len(self._jobs(members)) == 1 and rule.minDomains is None
-            now = (lambda: rule.maxSkew + min(counts.values(), default=0)) if alone else (lambda: most)
-            yield from self._share_out(topology, members, counts, now)
+            before = dict(counts)
+
+            def limit() -> int:
+                return rule.maxSkew + alone * min(counts[domain] - before[domain] for domain in counts)
+
+            yield from self._share_out(topology, members, counts, limit)
             stay, most = Counter(counts), max([most, *counts.values()])
         for holder in (holder for holder in holders if of_nodes or id(holder) not in matched):
             fits = {domain for domain in domains if stay[domain] + (id(holder) in matched) <= most}

@@ -38,6 +38,8 @@ from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
 MIB_PER_GIB = 1024
 WHOLE_NODE, SHARES = "whole node", 1000.0
 """Resource of which a job that needs nodes of its own takes all, others 1 a share; and what nodes have."""
+MAX_OTHERS = 20
+"""Limit of the unplanned jobs that a server names."""
 MAX_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 CROWDED = f"needs several nodes, as do more than {MAX_SEPARATED} jobs"
@@ -320,7 +322,7 @@ class Cluster:
 
     @property
     def crowd(self) -> list[SlurmJob]:
-        """Those of them beyond the limit: what waits is left out, what runs stays."""
+        """The jobs of `need_apart` beyond the limit: what waits is left out, what runs stays."""
         return self.need_apart[MAX_SEPARATED:]
 
     @cached_property
@@ -399,20 +401,47 @@ class Cluster:
             **{f"gpu:{kind}": node.used_by_type.get(kind, 0.0) for kind in self.types},
         }
         permits = self.restrictions.permits(node.name) | ({WHOLE_NODE: SHARES} if self._alone else {})
-        free = {}
+        free, busy = {}, bool(others)
         for name, amount in capacity.items():
             taken = used[name]
             # The use that a node lists includes planned jobs; the sum over the other jobs does not.
             foreign = float(others[name]) if taken is None else taken - planned[name]
+            busy = busy or foreign > 0
             free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
         server = {
             "name": node.name,
             "capacity": capacity | permits,
-            "free": free | permits | ({WHOLE_NODE: SHARES - bool(others)} if self._alone else {}),
+            "free": free | permits | ({WHOLE_NODE: SHARES - busy} if self._alone else {}),
             "gpu_model": self.models[node.name],
+            "others": self._others.get(node.name),
             **({} if self.devices is None else self.devices.document(node.name, self._planned)),
         }
-        return emptied_server(server) if node.name in self.emptied else server
+        if node.name not in self.emptied:
+            return server
+        staying = [job for job in self.jobs if node.name in job.current and self.why_it_stays(job)]
+        if not staying:
+            return emptied_server(server)
+        # What cannot leave, though its node is to be empty, has what it holds, and no more.
+        held = dict.fromkeys(capacity, 0.0)
+        for job in staying:
+            for name, amount in self._demand(job).items():
+                held[name] += amount * job.current[node.name]
+        devices = self.devices
+        only = {id(job.record) for job in staying}
+        own = {} if devices is None else devices.document(node.name, only)
+        return {**server, "free": held | permits, **own}
+
+    @cached_property
+    def _others(self) -> dict[str, list[str]]:
+        """Node → some of the running jobs there that are not planned."""
+        names: dict[str, list[str]] = {}
+        for record in self.records:
+            if is_running(record) and id(record) not in self._planned:
+                for node in record.nodes:
+                    on_node = names.setdefault(node, [])
+                    if len(on_node) < MAX_OTHERS:
+                        on_node.append(next(jobs_of(record)).name)
+        return names
 
     @cached_property
     def _planned(self) -> set[int]:

@@ -367,6 +367,7 @@ def unmodelled(record: JobRecord) -> str:
         "needs a reservation": record.resv_name,
         "starts after others": record.dependency and is_waiting(record),
         "needs switches": record.required_switches,
+        "needs several types of GPU": len(types_of(record)) > 1,
         "needs certain nodes and others": named_nodes(record) and not needed_nodes(record),
         "needs features that are no plain list": record.features and not _features_of(record)[0],
         "needs nodes of its own, and does not say how many": is_exclusive(record)

@@ -138,16 +138,20 @@ def test_spread_on_nodes_is_a_limit_from_the_fewest_that_stay() -> None:
 
 
 def test_spread_over_zones_is_planned_where_any_place_will_do() -> None:
-    """One pod goes to the zone with fewer; of several each gets a zone, so that the numbers stay close."""
+    """One pod goes to the zone with fewer; of several each gets a zone, so that the numbers stay close.
+
+    What stays may be on nodes that a script closes to the pods, and then does not count.
+    """
     stays = labelled(pod("s", 1, "a1"), app="x")
     one = labelled(pod("j", 1, **spread(ZONE, app="x")), app="x")
     assert reachable(cluster(stays, one, nodes=NODES), "j") == {"b1", "b2"}
     three = [labelled(pod(f"j-{i}", 1, **spread(ZONE, app="x")), "j", app="x") for i in range(3)]
-    job = next(job for job in cluster(stays, *three, nodes=NODES).jobs if job.name == "t/j")
-    assert {tuple(sorted(group.nodes)): len(group.pods) for group in job.groups} == {
-        ("a1", "a2"): 1,
-        ("b1", "b2"): 2,
-    }
+    (job,) = cluster(*three, nodes=NODES).jobs
+    assert sorted((sorted(group.nodes), len(group.pods)) for group in job.groups) == [
+        (["a1", "a2"], 2),
+        (["b1", "b2"], 1),
+    ]
+    assert cluster(stays, *three, nodes=NODES).left_out == {"t/j": NEAR}
 
 
 def test_of_several_jobs_that_spread_each_has_a_place_whichever_start() -> None:
@@ -248,3 +252,71 @@ def test_pods_of_which_a_node_has_room_for_one_need_no_resource() -> None:
         "gpu",
         "pods",
     }
+
+
+def test_many_domains_of_one_job_are_too_many() -> None:
+    """Each is a group of tasks, and there is a limit on the ways to place them."""
+    nodes = tuple(node(f"n{i}", labels={ZONE: f"z{i}", HOST: f"n{i}"}) for i in range(40))
+    pairs = tuple(node(f"m{i}", labels={ZONE: f"z{i}", HOST: f"m{i}"}) for i in range(40))
+    pods = [labelled(pod(f"j-{i}", 1, **spread(ZONE, app="x")), "j", app="x") for i in range(30)]
+    assert cluster(*pods, pod("k", 1), nodes=nodes + pairs).left_out == {"t/j": NEAR}
+
+
+def test_pods_near_some_in_a_namespace_that_is_not_known_are_left_out() -> None:
+    """The first pod would be near one that runs in a namespace chosen by its labels."""
+    term = {
+        "topologyKey": ZONE,
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "namespaces": ["t"],
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    near = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    waits = labelled(pod("w", 1, **near), app="x")
+    there = labelled(pod("r", 1, "b1"), app="x").model_dump(mode="json")
+    there["metadata"]["namespace"] = "other"
+    assert list(rows(cluster(waits, nodes=NODES))) == ["w"]
+    made = cluster(waits, Pod.model_validate(there), nodes=NODES)
+    assert made.left_out == {"t/w": ALONE}
+
+
+def test_what_runs_of_a_job_whose_waiting_pods_are_left_out_stays() -> None:
+    """To move it would mean to stop all of the job."""
+    pods = [
+        labelled(pod(f"x-{i}", 1, on, **rule("near", ZONE, app="gone")), "x")
+        for i, on in ((0, "a1"), (1, None))
+    ]
+    made = cluster(*pods, nodes=NODES)
+    assert made.left_out == {"t/x (waits)": ALONE}
+    assert made.kept == {"t/x": "run while others of their job wait"}
+
+
+def test_a_job_that_stays_on_a_node_to_be_emptied_keeps_what_it_holds() -> None:
+    """Another is near it; nothing is added to the cordoned node, and there is a plan."""
+    closed = node("c1", labels={ZONE: "c", HOST: "c1"}, unschedulable=True)
+    stays = labelled(pod("h", 1, "c1"), "h", app="h")
+    moves = labelled(pod("m", 1, "c1"), "m", app="m")
+    waits = labelled(pod("w", 1, **rule("near", ZONE, app="h")), "w", app="w")
+    made = cluster(stays, moves, waits, nodes=(*NODES, closed))
+    document = ClusterDocument(made)
+    free = {each.name: document.server(each)["free"]["gpu"] for each in made.nodes}
+    assert (made.emptied, free["c1"], free["a1"]) == ({"c1"}, 1, 4)
+    assert made.kept == {"t/h": NEAR}
+
+
+def test_ports_of_sidecars_count() -> None:
+    """And the import does not depend on an order of theirs."""
+    data = pod("p", 1).model_dump(mode="json")
+    ports = [{"hostPort": port} for port in (80, 443, 8080)]
+    data["spec"]["initContainers"] = [
+        {"restartPolicy": "Always", "ports": ports},
+        {"ports": [{"hostPort": 1}]},
+    ]
+    assert Pod.model_validate(data).host_ports == ["443/TCP", "80/TCP", "8080/TCP"]
+
+
+def test_where_no_holder_matches_itself_the_smaller_side_is_alone() -> None:
+    """Two pods that avoid a third may share a node."""
+    holders = [labelled(pod(f"h{i}", 1, **rule("apart", HOST, app="m"))) for i in range(2)]
+    asked = rows(cluster(*holders, labelled(pod("m", 1), app="m"), nodes=NODES))
+    names = {name: row["task_demand"]["apart: t/h0"] for name, row in asked.items()}
+    assert names == {"h0": 1, "h1": 1, "m": 2}

@@ -175,7 +175,7 @@ def test_shards_of_several_sizes(tmp_path: Path) -> None:
             {"asks": "", "tres_req_str": "node=2,gres/shard=3"},
             "asks for 3 shards, which are not the same on each",
         ),
-        ({"asks": "gres/gpu=2", "tres_per_node": "gpu:1g.5gb:1,gpu:a100:1"}, "several types of GPU at once"),
+        ({"asks": "gres/gpu=2", "tres_per_node": "gpu:1g.5gb:1,gpu:a100:1"}, "needs several types of GPU"),
         ({"asks": "gres/gpu:3g.40gb=1"}, "asks for a partition 3g.40gb, which the devices of no node have"),
     ],
 )
