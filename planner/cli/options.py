@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import wraps
@@ -298,6 +298,18 @@ def write_text(path: Path, text: str, append: bool = False) -> None:
             file.write(text)
     except OSError as error:
         raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def refuse_overwriting(path: Path, files: Iterable[str]) -> None:
+    """Raise an error if a file to be written is one of the instances.
+
+    Raises
+    ------
+    OptionError
+        If it is.
+    """
+    if path.exists() and any(Path(file).exists() and path.samefile(file) for file in files):
+        raise OptionError(f"{path}: is the instance; write the result to another file")
 
 
 def start_logging(verbose: int, quiet: bool) -> None:

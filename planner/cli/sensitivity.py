@@ -23,7 +23,7 @@ from ..output import say
 from ..reports.sensitivity_page import robust_page, what_if_page
 from ..reports.text import TextColumn, cells_of, console, csv_text, table_of
 from ..sensitivity import AS_IT_IS, REGRET_COLUMNS, SCENARIO_COLUMNS, Robust, WhatIf, robust, what_if
-from .options import RunOptions, write_text
+from .options import RunOptions, refuse_overwriting, write_text
 from .progress import working
 
 SCENARIO_ENDINGS: dict[str, Callable[[WhatIf], str]] = {
@@ -66,11 +66,14 @@ def _write_plan(run: RunOptions, analysis: WhatIf, name: str, path: Path) -> Non
     if scenario is None:
         say(f"{name}: was not solved, so that no plan is written")
         return
+    beside = path.with_suffix(".instance.json")
+    for each in (path, beside):
+        refuse_overwriting(each, run.files)
     write_text(path, scenario.result.to_json() + "\n")
     changed, file = scenario.instance, run.files[0]
     # Commands on results set again what was chosen with the solve, such as the servers to be drained.
     if analysis.baseline.instance.replace(**changed.chosen()).sha256() != changed.sha256():
-        file = str(path.with_suffix(".instance.json"))
+        file = str(beside)
         save(changed, file)
     if scenario.result.plan is None:
         say(f"written: {path}: {name} has no plan; it says why")

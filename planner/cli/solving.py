@@ -35,7 +35,7 @@ from ..registry import KINDS
 from ..reports.result_page import plan_page
 from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table
 from .instances.output import Steps
-from .options import Format, RunOptions, write_text
+from .options import Format, RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
 from .sensitivity import compare_scenarios, plan_at_ends
 
@@ -349,6 +349,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
             raise OptionError(
                 f"{run.output}: is a folder; give a file, or --jobs N for a batch, which has a folder"
             )
+        refuse_overwriting(run.output, run.files)
         write_text(run.output, "", append=True)  # what is there stays until there is a result
     form: Format = "json" if run.format == "table" and run.output is not None else run.format
     if form == "csv" and run.output is None:

@@ -143,6 +143,16 @@ def test_the_plan_of_the_instance_as_it_is(file: Path, tmp_path: Path) -> None:
     assert invoke(verify, file, tmp_path / "p.json").exit_code == 0
 
 
+def test_the_instance_is_not_overwritten(file: Path) -> None:
+    """Neither by a plan nor by a scenario's."""
+    text = file.read_text()
+    wanted = f"{file}: is the instance; write the result to another file"
+    assert invoke(solve, file, "--output", file, fails=OptionError) == wanted
+    answer = invoke(what_if, file, "add=n", "--apply", 1, "--output", file, fails=OptionError)
+    assert answer == f"{file}: {answer.partition(': ')[2]}"
+    assert file.read_text() == text
+
+
 def test_a_scenario_that_was_not_solved_has_no_plan(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
