@@ -41,10 +41,28 @@ def needs_slurm() -> None:
 
 
 class SlurmCluster:
-    """A cluster that runs; made by `slurm_cluster`."""
+    """A cluster that runs; made by `slurm_cluster`.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Parameters
+    ----------
+    folder
+        Where its files are.
+    nodes
+        Name of each node → its GPUs, such as ``gpu:a100:4``.
+    partitions
+        Name of each partition → its nodes; the first is the default.
+    lines
+        Further lines of ``slurm.conf``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: Mapping[str, str] = NODES,
+        partitions: Mapping[str, str] = PARTITIONS,
+        lines: Sequence[str] = (),
+    ) -> None:
+        self.folder, self.nodes, self.partitions, self.lines = folder, nodes, partitions, lines
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         self.daemons: list[subprocess.Popen[bytes]] = []
 
@@ -62,7 +80,8 @@ class SlurmCluster:
     def submit(self, name: str, *options: str) -> int:
         """Submit a job that only waits, and return its number."""
         options = ("--parsable", f"--job-name={name}", "--output=/dev/null", "--mem=10", *options)
-        return int(self.run("sbatch", *options, "--wrap", "sleep 3600").split(";")[0])
+        # The job itself is what ends at once when it is told to; a shell around it takes seconds.
+        return int(self.run("sbatch", *options, "--wrap", "exec sleep 3600").split(";")[0])
 
     def jobs(self) -> dict[int, dict[str, Any]]:
         """Return what squeue lists of each job."""
@@ -94,7 +113,7 @@ class SlurmCluster:
     def empty(self) -> None:
         """End all jobs, and wait until every node is idle."""
         self.run("scancel", "--user=root")
-        for name in NODES:
+        for name in self.nodes:
             self._done("scontrol", "update", f"NodeName={name}", "State=RESUME")
         self.wait_for("idle nodes", self._all_idle)
 
@@ -125,7 +144,7 @@ class SlurmCluster:
         self._daemon("munged", "--foreground", "--force", f"--socket={socket_path}", *options)
         self.wait_for("munged", Path(socket_path).exists)
         self._daemon("slurmctld", "-D", "-c", "-i")
-        for name in NODES:
+        for name in self.nodes:
             self._daemon("slurmd", "-D", "-N", name)
         self.wait_for("nodes", self._all_idle)
 
@@ -133,7 +152,7 @@ class SlurmCluster:
         done = self._done("sinfo", "--noheader", "--Node", "--format=%N %T")
         assert all(daemon.poll() is None for daemon in self.daemons), self._logs()
         lines = set(done.stdout.splitlines())
-        return done.returncode == 0 and lines == {f"{name} idle" for name in NODES}
+        return done.returncode == 0 and lines == {f"{name} idle" for name in self.nodes}
 
     def _daemon(self, *words: str) -> None:
         log = (self.folder / f"{words[0]}-{len(self.daemons)}.log").open("wb")
@@ -149,21 +168,21 @@ class SlurmCluster:
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(1024))
         (self.folder / "munge.key").chmod(0o400)
         host = socket.gethostname().partition(".")[0]
-        control, *ports = _free_ports(1 + len(NODES))
-        lines = [*_CONF, f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={control}"]
+        control, *ports = _free_ports(1 + len(self.nodes))
+        lines = [*_CONF, *self.lines, f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={control}"]
         lines.append(f"AuthInfo=socket={self.folder}/munge.socket")
         lines += [f"{key}={self.folder}/{name}" for key, name in _FOLDERS.items()]
-        for (name, gres), port in zip(NODES.items(), ports, strict=True):
+        for (name, gres), port in zip(self.nodes.items(), ports, strict=True):
             where = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
             lines.append(f"NodeName={name} {where} CPUs=8 RealMemory=1000 Gres={gres}")
         default = "YES"
-        for name, nodes in PARTITIONS.items():
+        for name, nodes in self.partitions.items():
             lines.append(f"PartitionName={name} Nodes={nodes} Default={default} MaxTime=INFINITE State=UP")
             default = "NO"
         (self.folder / "slurm.conf").write_text("".join(f"{line}\n" for line in lines))
         gres_lines = [
-            f"NodeName={name} Name=gpu Type={gres.split(':')[1]} Count=4 File=/dev/tty[0-3]"
-            for name, gres in NODES.items()
+            f"NodeName={name} Name=gpu Type={kind} Count={count} File=/dev/tty[0-{int(count) - 1}]"
+            for name, (_, kind, count) in ((name, gres.split(":")) for name, gres in self.nodes.items())
         ]
         (self.folder / "gres.conf").write_text("".join(f"{line}\n" for line in gres_lines))
 
@@ -230,10 +249,15 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def slurm_cluster(folder: Path) -> Iterator[SlurmCluster]:
+def slurm_cluster(
+    folder: Path,
+    nodes: Mapping[str, str] = NODES,
+    partitions: Mapping[str, str] = PARTITIONS,
+    lines: Sequence[str] = (),
+) -> Iterator[SlurmCluster]:
     """Start a cluster whose files are in this folder, and end it whatever happens."""
     needs_slurm()
-    cluster = SlurmCluster(folder)
+    cluster = SlurmCluster(folder, nodes, partitions, lines)
     try:
         cluster.start()
         yield cluster

@@ -185,9 +185,10 @@ USAGE = """
 # folder that 'saved' names below; back needs it. It takes an operator of Slurm, or root.
 #
 # A job that moves is requeued: it begins anew, or from the checkpoint that it has saved itself. Jobs that
-# wait are held until their turn, so that none takes a place that another is to have. Who is not in the plan
-# is not held, and may still take one: then the script stops at that step. Slurm chooses the GPUs of a node,
-# and how many tasks of a job are on each of its nodes. A job keeps the list of nodes on which it started;
+# wait are held until their turn, so that none takes a place that another is to have; those that are not in
+# the plan are held while its steps are taken, and released at the end. Who comes in the meantime may still
+# take a place: then the script stops at that step. Slurm chooses the GPUs of a node, and how many tasks of a
+# job are on each of its nodes. A job keeps the list of nodes on which it started;
 # its AdminComment says that the plan chose them, so that another plan may choose others."""
 
 _ID = re.compile(r"([0-9]+(?:_[0-9]+)?)(?: .*)?", re.DOTALL)
@@ -227,6 +228,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
         yield f"# Stay where they run, for they cannot be requeued or must not move: {some(stay, NAMED)}."
     yield ""
     yield f"saved=${{SAVED:-{name}.saved}}"
+    yield f"planned={shlex.quote(' '.join(ids.values()))}"
     yield from shell_functions("slurm")
     yield from _function("check_all", _checks(taken, ids, now))
     yield from _function("take_steps", chain(drain_lines(emptied), _forward(taken, ids, len(emptied))))
@@ -246,12 +248,17 @@ case $mode in
   print) take_steps ;;
   run)
     [ "$from" -gt 1 ] || check_all
+    hold_others $planned
     take_steps
+    release_others
     ;;
   back)
     from=1
     [ -d "$saved" ] || fail "there is no folder '$saved': nothing was changed from here"
+    hold_others $planned
     go_back
+    for job in "${late[@]}"; do let_wait "$job"; done
+    release_others
     ;;
 esac
 echo "$0: $mode: done" >&2
@@ -333,12 +340,16 @@ def _back(
 
     Placed jobs leave, stopped jobs return, and others wait again.
     """
+    waited = [entry.job for entry in entries if action_in(entry) in ("start", "wait")] if taken else []
+    if waited:
+        yield " ".join(["hold_waiting", *(ids[name] for name in waited)])
     placed = {step.job: step for step in taken if step.do == "place"}
     stopped = dict.fromkeys(step.job for step in taken if step.do == "stop")
+    for name in stopped:
+        if name not in placed:
+            yield f"leave_elsewhere {ids[name]} {_node_list(now[name])}"
     yield from (f"leave {ids[name]} {_node_list(step.tasks)}" for name, step in reversed(placed.items()))
     for name in stopped:
         servers = _node_list(now[name])
         yield f"return_to {ids[name]} {servers} {servers.count(',') + 1}"
-    waited = (entry.job for entry in entries if action_in(entry) in ("start", "wait"))
-    if taken:
-        yield from (f"let_wait {ids[name]}" for name in waited)
+    yield from (f"let_wait {ids[name]}" for name in waited)

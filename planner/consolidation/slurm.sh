@@ -42,10 +42,11 @@ wait_for() { # JOB STATE
   until there=$(now "$1") && [ "$there" = "$2" ]; do
     [ "$SECONDS" -lt "$end" ] ||
       fail "step $step: job $1 is '$there' ($(field "$1" Reason)), planned is '$2'. Look with scontrol show job $1; then go on with: run $((step + 1)), or: back"
-    # A job that is not in the plan, and waits before this one, must not keep it from its place.
+    # A job that is not in the plan, and waits before this one, must not keep it from its place. Slurm's
+    # reason may be of an earlier look at the job.
     case $2 in
       RUNNING*)
-        if [ "$(field "$1" Reason)" = Priority ]; then
+        if [[ "$(field "$1" Reason)" != *eld* ]]; then
           : > "$saved/$1.top"
           change update JobId="$1" Priority="$TOP"
         fi
@@ -116,6 +117,7 @@ drain() { # NODE
   if skipped; then return; fi
   if [ "$mode" != print ]; then
     case $(state_of "$1") in drain*) return ;; esac
+    mkdir -p "$saved"
   fi
   change update NodeName="$1" State=DRAIN Reason="$MARK"
 }
@@ -123,6 +125,25 @@ drain() { # NODE
 # The way back: a node that a plan has drained takes jobs again.
 reopen() { # NODE
   [ "$(sinfo --noheader --Node --nodes="$1" --format=%E | head -n 1)" != "$MARK" ] || change update NodeName="$1" State=RESUME
+}
+
+# Those who wait and are not in the plan must not take a place while its steps are taken.
+others=()
+hold_others() { # JOB... of the plan
+  local job
+  while read -r job; do
+    # Of a heterogeneous job all parts are held, and of an array each task.
+    job=${job%%+*}
+    case " $* ${others[*]-} " in *" $job "*) ;; *) others+=("$job") ;; esac
+  done < <(squeue --noheader --array --states=PENDING --sort=-p,i --format='%i %r' | sed '/[Hh]eld/d; s/ .*//')
+  [ "${#others[@]}" -gt 0 ] || return 0
+  trap release_others EXIT
+  change hold "$(IFS=, && echo "${others[*]}")"
+}
+
+release_others() {
+  [ "${#others[@]}" = 0 ] || change release "$(IFS=, && echo "${others[*]}")" || true
+  others=()
 }
 
 # A job that waits must not start by itself.
@@ -138,8 +159,14 @@ stop() { # JOB NODE,NODE...
   if skipped; then return; fi
   expect "$1" "RUNNING $2"
   save "$1"
+  requeue "$1"
+}
+
+requeue() { # JOB
   change requeuehold "$1"
   wait_for "$1" PENDING
+  # Slurm tells two starts of a job apart by the second.
+  [ "$mode" = print ] || sleep "${SECOND:-1.1}"
 }
 
 # A job that is held starts on these nodes and no others; wait until it runs there.
@@ -162,19 +189,35 @@ release() { # JOB
 # The way back: a job that this script has started, or moved, leaves its nodes.
 leave() { # JOB NODE,NODE...
   if [ "$mode" = back ] && [ "$(now "$1")" = "RUNNING $2" ] && [ -e "$saved/$1" ]; then
-    change requeuehold "$1"
-    wait_for "$1" PENDING
+    requeue "$1"
   fi
 }
 
-# The way back: a job that this script has stopped returns to the nodes where it ran.
+# The way back: a job that this script has stopped, and that has started elsewhere since, leaves its nodes.
+leave_elsewhere() { # JOB NODE,NODE... where it ran
+  case $(now "$1") in
+    "RUNNING $2") ;;
+    RUNNING*) [ ! -e "$saved/$1" ] || requeue "$1" ;;
+  esac
+}
+
+# The way back: those who wait are held until all others have returned.
+hold_waiting() { # JOB...
+  local job
+  for job in "$@"; do
+    [ "$(now "$job")" != PENDING ] || change hold "$job"
+  done
+}
+
+# The way back: a job that this script has stopped returns to the nodes where it ran; else it waits at the end.
+late=()
 return_to() { # JOB NODE,NODE... NUMBER
   local node
   for node in ${2//,/ }; do
     case $(state_of "$node") in
       drain*)
         echo "job $1 cannot return to $node, which is drained: it waits" >&2
-        let_wait "$1"
+        late+=("$1")
         return
         ;;
     esac
@@ -188,7 +231,7 @@ return_to() { # JOB NODE,NODE... NUMBER
 let_wait() { # JOB
   if [ "$(now "$1")" = PENDING ]; then
     # Holding and releasing gives it the priority back that Slurm computes.
-    [ ! -e "$saved/$1.top" ] || change hold "$1"
+    change hold "$1"
     restore "$1"
     change release "$1"
   fi

@@ -116,7 +116,7 @@ def left_out_notes(cluster: Cluster) -> Iterator[str]:
     if cluster.out:
         out = counted(len(cluster.out), "node takes", "nodes take")
         are = "is" if len(cluster.out) == 1 else "are"
-        yield f"{out} no jobs in their state and {are} left out: {some(cluster.out)}."
+        yield f"{out} no jobs (state, or no partition) and {are} left out: {some(cluster.out)}."
     if cluster.emptied:
         nodes = counted(len(cluster.emptied), "drained node")
         yield f"To be empty: {nodes} (else --drained stay): {some(sorted(cluster.emptied))}."

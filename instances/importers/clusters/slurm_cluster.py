@@ -105,7 +105,7 @@ class Cluster:
     def nodes(self) -> list[SlurmNode]:
         """The nodes that accept jobs, and those that are emptied."""
         unclear = self.unknown | (self.devices.out.keys() if self.devices is not None else set())
-        known = (node for node in self.listed if node.usable or node.name in self.emptied)
+        known = (node for node in self.listed if self._takes_jobs(node) or node.name in self.emptied)
         chosen = (node for node in known if node.name not in unclear)
         return [node for node in chosen if self.in_partition(node.partitions)]
 
@@ -126,8 +126,18 @@ class Cluster:
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of the nodes that accept no jobs in their Slurm state."""
-        return [node.name for node in self.listed if not node.usable and node.name not in self.emptied]
+        """The names of the nodes that accept no jobs in their Slurm state, or are in no partition."""
+        out = (node for node in self.listed if not self._takes_jobs(node))
+        return [node.name for node in out if node.name not in self.emptied]
+
+    def _takes_jobs(self, node: SlurmNode) -> bool:
+        """Return whether a node takes jobs in its state, and is in a partition if any node is."""
+        return node.usable and (bool(node.partitions) or not self._have_partitions)
+
+    @cached_property
+    def _have_partitions(self) -> bool:
+        """Whether the source says which partitions nodes are in."""
+        return any(node.partitions for node in self.listed)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -73,6 +73,7 @@ case "$(basename "$0")" in
       *ReqNodes*) cat "$job.asks" 2> /dev/null || echo ;;
       *NumNodes*) echo 1 ;;
       *Format*) ;;
+      *PENDING*) cat waiting 2> /dev/null || true ;;
       *) cat "$job" ;;
     esac ;;
   sinfo) cat "node-$(printf '%s\\n' "$@" | sed -n 's/^--nodes=//p')" 2> /dev/null || echo idle ;;
@@ -116,6 +117,7 @@ def run(instance: ConsolidationInstance, tmp_path: Path) -> Any:
             **os.environ,
             "PATH": f"{tmp_path}:{os.environ['PATH']}",
             "PAUSE": "0.05",
+            "SECOND": "0",
             "TIMEOUT": "1",
         }
         done = subprocess.run(

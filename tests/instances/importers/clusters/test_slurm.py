@@ -44,7 +44,7 @@ def test_what_is_planned_and_what_is_left_out() -> None:
     said = list(assumptions(made, made.options))
     assert said[0] == "Planned are all jobs: 1 job, of which 0 run."
     assert any("not listed for 1 node" in sentence for sentence in said)
-    assert list(left_out_notes(made)) == ["1 node takes no jobs in their state and is left out: b."]
+    assert list(left_out_notes(made)) == ["1 node takes no jobs (state, or no partition) and is left out: b."]
     (_, waits) = left_out_notes(cluster(state_reason="Dependency"))
     assert waits == "1 job is left out that waits for other things than resources: Dependency 1 (1 j)."
     assert (partitions_phrase(()), partitions_phrase(("p", "q"))) == ("", " in partition p, q")

@@ -312,7 +312,7 @@ def test_unusable_nodes_are_left_out(tmp_path: Path, states: list[str]) -> None:
     instance = imported(tmp_path, (job(1), running(2, "n2", "cpu=8,node=1,gres/gpu=2")), nodes)
     assert [server.name for server in instance.servers] == ["n1"]
     assert [job.name for job in instance.jobs] == ["1 train1"]
-    assert "1 node takes no jobs in their state and is left out: n2." in said(instance)
+    assert "1 node takes no jobs (state, or no partition) and is left out: n2." in said(instance)
     assert "1 running job holds a node that is left out; it stays where it is: 2 train2." in said(instance)
 
 
