@@ -193,11 +193,14 @@ leave() { # JOB NODE,NODE...
   fi
 }
 
-# The way back: a job that this script has stopped, and that has started elsewhere since, leaves its nodes.
+# The way back: a job that this script has stopped is held, or leaves the nodes where it has started since.
 leave_elsewhere() { # JOB NODE,NODE... where it ran
+  [ -e "$saved/$1" ] || return 0
+  # It may start while this is said.
+  [ "$(now "$1")" != PENDING ] || change hold "$1" || true
   case $(now "$1") in
-    "RUNNING $2") ;;
-    RUNNING*) [ ! -e "$saved/$1" ] || requeue "$1" ;;
+    "RUNNING $2" | PENDING) ;;
+    RUNNING*) requeue "$1" ;;
   esac
 }
 
