@@ -229,10 +229,14 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield ""
     yield f"saved=${{SAVED:-{name}.saved}}"
     yield f"planned={shlex.quote(' '.join(ids.values()))}"
+    held = [ids[step.job] for step in taken if step.do == "hold"]
+    yield f"held={shlex.quote(' '.join(held))}"
+    waiting = [*held, *(ids[step.job] for step in taken if step.do == "stop")]
+    yield f"waiting={shlex.quote(' '.join(waiting))}"
     yield from shell_functions("slurm")
     yield from _function("check_all", _checks(taken, ids, now))
     yield from _function("take_steps", chain(drain_lines(emptied), _forward(taken, ids, len(emptied))))
-    yield from _function("go_back", chain(reopen_lines(emptied), _back(taken, ids, entries, now)))
+    yield from _function("go_back", _back(taken, ids, entries, now, emptied))
     yield from MAIN.strip("\n").split("\n")
 
 
@@ -248,14 +252,15 @@ case $mode in
   print) take_steps ;;
   run)
     [ "$from" -gt 1 ] || check_all
-    hold_others $planned
+    # Later steps find the jobs of the plan as earlier ones have left them.
+    if [ "$from" -gt 1 ]; then hold_all; else hold_all $held; fi
     take_steps
     release_others
     ;;
   back)
     from=1
     [ -d "$saved" ] || fail "there is no folder '$saved': nothing was changed from here"
-    hold_others $planned
+    hold_all $waiting
     go_back
     for job in "${late[@]}"; do let_wait "$job"; done
     release_others
@@ -335,20 +340,20 @@ def _back(
     ids: Mapping[str, str],
     entries: Sequence[JobPlacement],
     now: Mapping[str, Placement],
+    emptied: Sequence[str],
 ) -> Iterator[str]:
     """Yield the shell commands that undo the plan.
 
     Placed jobs leave, stopped jobs return, and others wait again.
     """
     waited = [entry.job for entry in entries if action_in(entry) in ("start", "wait")] if taken else []
-    if waited:
-        yield " ".join(["hold_waiting", *(ids[name] for name in waited)])
     placed = {step.job: step for step in taken if step.do == "place"}
     stopped = dict.fromkeys(step.job for step in taken if step.do == "stop")
     for name in stopped:
         if name not in placed:
             yield f"leave_elsewhere {ids[name]} {_node_list(now[name])}"
     yield from (f"leave {ids[name]} {_node_list(step.tasks)}" for name, step in reversed(placed.items()))
+    yield from reopen_lines(emptied)
     for name in stopped:
         servers = _node_list(now[name])
         yield f"return_to {ids[name]} {servers} {servers.count(',') + 1}"

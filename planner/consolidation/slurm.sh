@@ -37,7 +37,7 @@ expect() { # JOB STATE
 }
 
 wait_for() { # JOB STATE
-  local there= end=$((SECONDS + TIMEOUT))
+  local there= raised= end=$((SECONDS + TIMEOUT))
   [ "$mode" != print ] || return 0
   until there=$(now "$1") && [ "$there" = "$2" ]; do
     [ "$SECONDS" -lt "$end" ] ||
@@ -46,7 +46,8 @@ wait_for() { # JOB STATE
     # reason may be of an earlier look at the job.
     case $2 in
       RUNNING*)
-        if [[ "$(field "$1" Reason)" != *eld* ]]; then
+        if [ -z "$raised" ] && [[ "$(field "$1" Reason)" != *eld* ]]; then
+          raised=yes
           : > "$saved/$1.top"
           change update JobId="$1" Priority="$TOP"
         fi
@@ -127,18 +128,22 @@ reopen() { # NODE
   [ "$(sinfo --noheader --Node --nodes="$1" --format=%E | head -n 1)" != "$MARK" ] || change update NodeName="$1" State=RESUME
 }
 
-# Those who wait and are not in the plan must not take a place while its steps are taken.
+# Those who wait must not take a place while steps are taken: jobs that are not in the plan are released at the
+# end. They are held from the lowest priority on, since the next in the queue might start at once.
 others=()
-hold_others() { # JOB... of the plan
-  local job
+hold_all() { # JOB... of the plan that are held, too
+  local job all=()
   while read -r job; do
-    # Of a heterogeneous job all parts are held, and of an array each task.
+    # Of a heterogeneous job all parts are held together.
     job=${job%%+*}
-    case " $* ${others[*]-} " in *" $job "*) ;; *) others+=("$job") ;; esac
-  done < <(squeue --noheader --array --states=PENDING --sort=-p,i --format='%i %r' | sed '/[Hh]eld/d; s/ .*//')
-  [ "${#others[@]}" -gt 0 ] || return 0
+    case " $planned ${others[*]-} " in
+      *" $job "*) case " $* " in *" $job "*) all+=("$job") ;; esac ;;
+      *) others=("$job" ${others[@]+"${others[@]}"}) all+=("$job") ;;
+    esac
+  done < <(squeue --noheader --array --states=PENDING --sort=p,-i --format='%i %r' | sed '/[Hh]eld/d; s/ .*//')
+  [ "${#all[@]}" -gt 0 ] || return 0
   trap release_others EXIT
-  change hold "$(IFS=, && echo "${others[*]}")"
+  change hold "$(IFS=, && echo "${all[*]}")"
 }
 
 release_others() {
@@ -202,14 +207,6 @@ leave_elsewhere() { # JOB NODE,NODE... where it ran
     "RUNNING $2" | PENDING) ;;
     RUNNING*) requeue "$1" ;;
   esac
-}
-
-# The way back: those who wait are held until all others have returned.
-hold_waiting() { # JOB...
-  local job
-  for job in "$@"; do
-    [ "$(now "$job")" != PENDING ] || change hold "$job"
-  done
 }
 
 # The way back: a job that this script has stopped returns to the nodes where it ran; else it waits at the end.
