@@ -148,7 +148,8 @@ class Supervisor:
 
 def _listen(link: Connection, answers: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
     """Move the answers from a supervisor's pipe into a queue; put None once the pipe is closed."""
-    with suppress(EOFError, OSError):
+    # A pipe that is closed between two looks at it has no handle: a TypeError.
+    with suppress(EOFError, OSError, TypeError):
         while True:
             answers.put(link.recv())
     answers.put(None)
