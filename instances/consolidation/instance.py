@@ -343,8 +343,6 @@ class ConsolidationInstance(Instance):
         if "free" in self.objectives and (self.free is None or self.objectives[0] != "free"):
             what = "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied"
             yield "objectives", f"{what}; give both, as in objectives: [free, migrations]"
-        if self.free is not None and self.free.per == "rack" and not any(s.rack for s in self.servers):
-            yield "free.per", "is rack, and no server has a rack; count servers, or give each its rack"
         yield from repeated((server.name for server in self.servers), "servers")
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > 1_000_000:

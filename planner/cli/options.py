@@ -112,6 +112,8 @@ class MoveOptions:
         OptionError
             Naming the first such pattern.
         """
+        if self.free and self.per == "rack" and not any(server.rack for server in instance.servers):
+            raise OptionError("--per rack: no server has a rack; free servers, or give each its rack")
         patterns = {"pin": self.pin, "seat": self.seat, "stop": self._stopped()}
         # A large table makes its jobs one by one, when somebody asks for them.
         names = [job.name for job in instance.jobs] if any(patterns.values()) else []
