@@ -146,7 +146,7 @@ ON_TIES: tuple[ObjectiveName, ...] = ("stops", "migrations")
 Patterns = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
 """Shell patterns of names."""
 AIMS = ("free", "seat", "drain", "stop", "keep_objectives")
-"""Fields that say what a plan is to reach, and what it must not do for that."""
+"""Fields that say what a plan is to reach, what it must not do for that, and which objectives it has then."""
 
 
 class Release(Checked):

@@ -445,8 +445,9 @@ class PodRules:
                 return
             for topology, _ in terms:
                 room = self._room(together[0], topology)
-                nearest = max(sorted(room), key=room.__getitem__, default=None)
-                self._restrict(together, self._in_domains(topology, [nearest]))
+                most = max(sorted(room), key=room.__getitem__, default=None)
+                # A pod alone may be in any domain.
+                self._restrict(together, self._in_domains(topology, [most] if len(together) > 1 else room))
 
     # Spread
 

@@ -483,15 +483,12 @@ class Cluster:
         """Return why a running job is not moved; empty if it may be."""
         crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
         outside = not self.emptied.union(self._allowed(job)).issuperset(job.current)
-        return (
-            why_it_stays(job.record) or CROWDED * crowded or "could not start again where it runs" * outside
-        )
+        return why_it_stays(job.record) or CROWDED * crowded or OUTSIDE * outside
 
     def _notes(self, job: SlurmJob) -> list[str]:
         """Return what is assumed about a planned job, one sentence each."""
-        notes = (
-            [f"It is not moved ({self.why_it_stays(job)})."] if job.current and self.why_it_stays(job) else []
-        )
+        why = self.why_it_stays(job) if job.current else ""
+        notes = [f"It is not moved ({why})."] if why else []
         if needed_nodes(job.record):
             notes.append("It uses no other nodes than it asks for, though perhaps not each of them.")
         return notes
