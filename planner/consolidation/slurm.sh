@@ -143,7 +143,8 @@ hold_all() { # JOB... of the plan that are held, too
   done < <(squeue --noheader --array --states=PENDING --sort=p,-i --format='%i %r' | sed '/[Hh]eld/d; s/ .*//')
   [ "${#all[@]}" -gt 0 ] || return 0
   trap release_others EXIT
-  change hold "$(IFS=, && echo "${all[*]}")"
+  # One may start while this is said; the steps look at each job of the plan again.
+  change hold "$(IFS=, && echo "${all[*]}")" || true
 }
 
 release_others() {
