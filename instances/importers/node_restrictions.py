@@ -7,8 +7,9 @@ becomes a resource that only those servers have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..common.errors import some
 
@@ -30,6 +31,67 @@ def numbered(names: Iterable[str], form: str) -> Iterator[str]:
     for name in names:
         taken[name] += 1
         yield name if taken[name] == 1 else form.format(name, taken[name])
+
+
+def note(names: Collection[str], one: str, many: str, rest: str = "", most: int = NAMED) -> Iterator[str]:
+    """Yield a sentence on some things: their number, what is said of them, and names; none on nothing.
+
+    Parameters
+    ----------
+    one, many
+        The noun, and perhaps its verb, for one and for several.
+    rest
+        What follows.
+    most
+        How many names it gives.
+    """
+    if names:
+        text = " ".join(filter(None, (counted(len(names), one, many), rest)))
+        yield f"{text}: {some(names, most)}."
+
+
+class _Restricted(Protocol):
+    """A workload whose groups of tasks may use certain nodes."""
+
+    gpu_model: str | list[str] | None
+
+    @property
+    def groups(self) -> Sequence[_RestrictedGroup]: ...
+    @property
+    def places(self) -> set[str | None]: ...
+
+
+class _RestrictedGroup(Protocol):
+    nodes: frozenset[str]
+
+
+def name_by_models(workloads: Iterable[_Restricted], models: Mapping[str, str | None]) -> None:
+    """Replace a workload's choice of nodes by GPU models, if it is all nodes of some models.
+
+    Parameters
+    ----------
+    workloads
+        The workloads, which are changed.
+    models
+        Node → its GPU model, for all nodes that take tasks.
+    """
+    every = frozenset(models)
+    known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
+    for workload in workloads:
+        choices = frozenset(group.nodes for group in workload.groups)
+        if choices == {every}:
+            continue
+        key = workload.gpu_model, choices
+        if key not in known:
+            of_model = {name for name, model in models.items() if workload.gpu_model in (None, model)}
+            shared = {choice & of_model for choice in choices}
+            chosen = shared.pop() if len(shared) == 1 else frozenset()
+            known[key] = chosen, models_of_choice(chosen, models)
+        chosen, listed = known[key]
+        if listed is not None and chosen.issuperset(workload.places & every):
+            workload.gpu_model = listed
+            for group in workload.groups:
+                group.nodes = every
 
 
 def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -> list[str] | None:

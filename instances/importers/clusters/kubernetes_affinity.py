@@ -14,7 +14,6 @@ from typing import Any
 
 from ...common.faults import validated
 from ...common.fields import Many, Part
-from ..node_restrictions import models_of_choice
 from .kubernetes_jobs import PodGroup, PodJob
 from .kubernetes_objects import (
     MACHINE,
@@ -343,35 +342,6 @@ class GpuModels:
                 for group in groups:
                     if not group.nodes <= nodes:
                         group.nodes, group.models = group.nodes & nodes, tuple(sorted(models))
-
-    def name_choices(self, jobs: Iterable[PodJob], nodes: Sequence[Node]) -> None:
-        """Replace a job's set of allowed nodes by GPU models if it is all nodes of some models.
-
-        Parameters
-        ----------
-        jobs
-            The jobs, which are changed.
-        nodes
-            The nodes that take pods.
-        """
-        models = {node.name: self.of(node) for node in nodes}
-        every = frozenset(models)
-        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
-        for job in jobs:
-            choices = frozenset(group.nodes for group in job.groups)
-            if choices == {every}:
-                continue
-            key = job.gpu_model, choices
-            if key not in known:
-                of_model = {name for name, model in models.items() if job.gpu_model in (None, model)}
-                shared = {choice & of_model for choice in choices}
-                chosen = shared.pop() if len(shared) == 1 else frozenset()
-                known[key] = chosen, models_of_choice(chosen, models)
-            chosen, listed = known[key]
-            if listed is not None and chosen.issuperset({pod.node for pod in job.pods} & every):
-                job.gpu_model = listed
-                for group in job.groups:
-                    group.nodes = every
 
 
 def _first(labels: Sequence[str], node: Node) -> str:

@@ -1,25 +1,22 @@
-"""A Kubernetes cluster: usable nodes, planned pods, and the document of the instance."""
+"""The nodes and pods of a Kubernetes cluster, which of them are planned, and their snapshot."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
 
 from ...common.hardware import GIB
 from ...consolidation.devices import DeviceDemand
-from ...consolidation.instance import emptied_server
-from ..node_restrictions import Choice as NodeChoice
-from ..node_restrictions import Restrictions
-from .device_sharing import UnclearDemandError, fields_of
-from .job_values import worths
+from ..node_restrictions import name_by_models
+from .device_sharing import DeviceInventory, GpuRequest, TaskSet, UnclearDemandError
 from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, claims_of, constraint_of, describe
-from .kubernetes_devices import ClusterDevices, is_reservation, unknown_partitions
+from .kubernetes_devices import asks_for_part, device_inventory, is_device, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
     GANG_SIZE,
     PodGroup,
@@ -45,9 +42,8 @@ from .kubernetes_objects import (
     total,
 )
 from .kubernetes_pod_rules import PodRules, is_selected
+from .snapshot import ClusterSnapshot, SnapshotNode, TaskGroup, Workload
 
-MAX_OTHERS = 20
-"""Limit of the unplanned pods that a server names."""
 CLAIMS = "have resource claims, whose devices are not planned"
 """Why running jobs stay, or waiting ones are left out."""
 OUTSIDE = "could not start again where they run"
@@ -69,24 +65,43 @@ class Cluster:
     budgets: tuple[DisruptionBudget, ...] = ()
 
     @cached_property
-    def devices(self) -> ClusterDevices | None:
-        """The GPUs as single devices, if any pod demands a part of one; else None."""
-        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
-        needed = ClusterDevices.needed(self._alive, keep)
-        return ClusterDevices(self.listed, self._alive, keep) if needed else None
-
-    @cached_property
     def _alive(self) -> list[Pod]:
         """The pods that have not ended."""
         return [pod for pod in self.present if pod.node is not None or pod.waits]
 
+    def _ask_for_parts(self, keep_partitions: bool) -> bool:
+        """Return whether any pod requests a share or a partition of a GPU."""
+        return any(asks_for_part(pod, keep_partitions) for pod in self._alive)
+
+    @cached_property
+    def _keep_partitions(self) -> bool:
+        """Whether partitions of GPUs are resources, as they are now."""
+        return self.options.mig == "keep" or bool(self.unknown_partitions)
+
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:
         """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
-        if self.options.mig == "keep" or not ClusterDevices.needed(self._alive, False):
+        if self.options.mig == "keep" or not self._ask_for_parts(False):
             return {}
         by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
         return {name: partitions for name, partitions in by_node if partitions}
+
+    @cached_property
+    def _inventory(self) -> tuple[DeviceInventory | None, dict[int, TaskSet]]:
+        """The GPUs as single devices, if any pod demands a part of one; and identity of a pod → its tasks."""
+        if not self._ask_for_parts(self._keep_partitions):
+            return None, {}
+        return device_inventory(self.listed, self._alive, self._keep_partitions)
+
+    @property
+    def devices(self) -> DeviceInventory | None:
+        """The GPUs as single devices, if any pod demands a part of one; else None."""
+        return self._inventory[0]
+
+    def request_of(self, pod: Pod) -> GpuRequest | None:
+        """Return the request of a pod for single devices; None without one, or if it is unclear."""
+        tasks = self._inventory[1].get(id(pod))
+        return None if tasks is None else tasks.request
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -243,13 +258,14 @@ class Cluster:
         """Two mappings by identity of a candidate pod: its demand for single devices; why that is unclear."""
         asks: dict[int, DeviceDemand | None] = {}
         unclear: dict[int, str] = {}
+        devices, tasks = self._inventory
         for pod in self._found:
-            if self.devices is None:
+            if devices is None:
                 break
             try:
-                asks[id(pod)] = self.devices.ask_of(pod, self._allowed(pod, None), self.names)
+                asks[id(pod)] = devices.demand(tasks[id(pod)], self._allowed(pod, None), self.names)
             except UnclearDemandError as error:
-                unclear[id(pod)] = self.devices.unclear.get(id(pod), str(error))
+                unclear[id(pod)] = str(error)
         return asks, unclear
 
     @property
@@ -421,7 +437,7 @@ class Cluster:
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         self.models.keep(jobs, lambda group: bool(self._gpus_of(group)))
-        self.models.name_choices(jobs, self.nodes)
+        name_by_models(jobs, {node.name: self.models.of(node) for node in self.nodes})
         return jobs
 
     @cached_property
@@ -431,7 +447,7 @@ class Cluster:
 
     def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
         """Return the names of the nodes that a pod may use; parameters as in `allowed_nodes`."""
-        wish = None if self.devices is None else self.devices.wish(pod)
+        wish = self.request_of(pod)
         bound = () if self.volumes is None else self.volumes.of(pod)
         key = (constraint_of(pod), without, wish, bound)
         if key not in self._choices:
@@ -461,14 +477,6 @@ class Cluster:
         )
         devices = self.devices.worth(group.ask) if self.devices is not None and group.ask is not None else 0
         return sum(amounts, Fraction(devices))
-
-    @cached_property
-    def worth(self) -> dict[str, float]:
-        """Name of a job → the objective value of placing it."""
-        gpus = [float(self.gpus(job)) for job in self.jobs]
-        priorities = [job.priority for job in self.jobs]
-        values = worths(self.options.value, gpus, priorities)
-        return {job.name: value for job, value in zip(self.jobs, values, strict=True)}
 
     @cached_property
     def kept(self) -> dict[str, str]:
@@ -501,7 +509,7 @@ class Cluster:
 
     def is_device(self, resource: str) -> bool:
         """Return whether a resource stands for GPUs that are planned as single devices."""
-        return self.devices is not None and self.devices.is_device(resource)
+        return self.devices is not None and is_device(resource, self._keep_partitions)
 
     def all_run(self, job: PodJob) -> bool:
         """Return whether every pod of a job is on a node that accepts pods."""
@@ -512,181 +520,102 @@ class Cluster:
         """The planned pods that have a node now."""
         return [pod for job in self.jobs for pod in job.pods if pod.node is not None]
 
-
-@dataclass(frozen=True)
-class ClusterDocument:
-    """The servers and jobs of the instance document of a cluster."""
-
-    cluster: Cluster
-
     @cached_property
     def resources(self) -> dict[str, str]:
         """Name of a resource in Kubernetes → its name in the instance, for all that planned pods demand."""
         asked = dict.fromkeys(
             name
-            for job in self.cluster.jobs
+            for job in self.jobs
             for group in job.groups
             for name, amount in group.requests.items()
-            if amount and not self.cluster.is_device(name)
+            if amount and not self.is_device(name)
         )
         names = {name: f"{name}_gib" if is_bytes(name) else name for name in ("cpu", "memory", *asked)}
-        if all("pods" in node.status.allocatable for node in self.cluster.nodes):
+        if all("pods" in node.status.allocatable for node in self.nodes):
             names["pods"] = "pods"
-        gpus = [name for name in asked if self.cluster.is_gpu(name)]
+        gpus = [name for name in asked if self.is_gpu(name)]
         # Single devices have this name already.
-        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.cluster.devices is None else {})
+        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.devices is None else {})
 
-    def _amounts(self, requests: Requests) -> dict[str, float]:
+    def _amounts(self, requests: Mapping[str, Fraction | Decimal]) -> dict[str, Fraction]:
+        """Return amounts by the names of the instance, bytes as GiB."""
         return {
-            own: float(requests[name] / (GIB if is_bytes(name) else 1))
+            own: Fraction(requests[name]) / (GIB if is_bytes(name) else 1)
             for name, own in self.resources.items()
             if requests.get(name)
         }
 
     @cached_property
-    def _holders(self) -> dict[str, tuple[list[Pod], list[Pod]]]:
-        """Node → the planned pods on it, and the other pods on it."""
-        own = {id(pod) for job in self.cluster.jobs for pod in job.pods}
-        holders: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
-        for pod in self.cluster.present:
-            if pod.node is not None:
-                holders[pod.node][id(pod) not in own].append(pod)
-        return holders
+    def snapshot(self) -> ClusterSnapshot:
+        """The nodes that accept pods, and the jobs that are planned."""
+        planned, others = (
+            {id(pod) for job in self.jobs for pod in job.pods},
+            defaultdict[str, list[Pod]](list),
+        )
+        for pod in self.present:
+            if pod.node is not None and id(pod) not in planned:
+                others[pod.node].append(pod)
+        nodes = [self._node(node, others.get(node.name, [])) for node in self.nodes]
+        workloads, options = list(map(self._workload, self.jobs)), self.options
+        return ClusterSnapshot(nodes, workloads, self.devices, options.value, options.spread)
 
-    @cached_property
-    def usage(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
-        """Two mappings node → amounts by resource: held by planned pods, and held by other pods."""
-        both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
-        for node, holders in self._holders.items():
-            for amounts, pods in zip(both, holders, strict=True):
-                amounts[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
-        return both
+    def _node(self, node: Node, others: Sequence[Pod]) -> SnapshotNode:
+        """Return a node, and what pods hold there that are not planned; those of the node are not named."""
+        nothing = dict.fromkeys(self.resources.values(), Fraction())
+        named = (pod for pod in others if not is_unplanned(pod))
+        return SnapshotNode(
+            name=node.name,
+            capacity=nothing | self._amounts(node.status.allocatable),
+            foreign=self._amounts(total({**pod.requests, "pods": Fraction(1)} for pod in others)),
+            others=[f"{pod.metadata.namespace}/{pod.name}" for pod in named],
+            gpu_model=self.models.of(node),
+            rack=node.labels.get(self.options.rack_label) or None,
+            emptied=node.name in self.emptied,
+            limits={} if self.rules is None else self.rules.capacity(node.name),
+        )
 
-    @cached_property
-    def restrictions(self) -> Restrictions:
-        """The artificial resources that restrict pods to the nodes they may use."""
-        groups = ((job, group) for job in self.cluster.jobs for group in job.groups)
-        return Restrictions(self.cluster.names, (self._choice(job, group) for job, group in groups))
-
-    @property
-    def made_up(self) -> list[str]:
-        """The resources that stand for restrictions and rules of pods."""
-        rules = self.cluster.rules
-        return [*self.restrictions.names, *(() if rules is None else (limit.name for limit in rules.limits))]
-
-    def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
-        now = Counter(pod.node for pod in group.pods)
-        # The GPU model is a field of the job already and need not be a restriction, too.
-        without = self.cluster.models.label if job.gpu_model else None
-        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group, without))
+    def _workload(self, job: PodJob) -> Workload:
+        """Return a job of pods; the GPU model that is a field of the job is no restriction, too."""
+        without = self.models.label if job.gpu_model else None
+        tasks = self._inventory[1]
+        groups = [
+            TaskGroup(
+                name=group.role,
+                demand=self._amounts({**group.requests, "pods": Fraction(1)}),
+                nodes=group.nodes,
+                current=group.current,
+                describe=partial(self._described, group, without),
+                ask=group.ask,
+                members=[tasks[id(pod)] for pod in group.pods] if tasks else [],
+                limits=dict(group.rules),
+            )
+            for group in job.groups
+        ]
+        return Workload(
+            name=job.name,
+            groups=groups,
+            gpus=float(self.gpus(job)),
+            priority=job.priority,
+            must_place=self.all_run(job),
+            stays=self.kept.get(job.name, ""),
+            gpu_model=job.gpu_model,
+            owner=None if key_of(job.pods[0]) in self.partial else workload_of(job),
+        )
 
     def _described(self, group: PodGroup, without: str | None) -> str:
         """Return a few words on the nodes that pods of equal demand may use."""
         pod = group.pods[0]
-        volumes, devices, names = self.cluster.volumes, self.cluster.devices, self.cluster.names
-        text = describe(pod, self.cluster.nodes, without)
+        volumes, devices, names = self.volumes, self.devices, self.names
+        text = describe(pod, self.nodes, without)
         bound = () if volumes is None else volumes.of(pod)
-        if volumes is not None and volumes.reaching(bound, self.cluster.nodes) != names:
+        if volumes is not None and volumes.reaching(bound, self.nodes) != names:
             text += f" that reaches volume {' and '.join(bound)}"
         if group.models:
             text += f" of {' or '.join(group.models)}"
-        rules = self.cluster.rules
+        rules = self.rules
         if rules is not None and rules.allowed(pod) != names:
             text += " that rules on other pods permit"
-        wish = None if devices is None else devices.wish(pod)
+        wish = self.request_of(pod)
         if devices is not None and wish is not None:
             text += f" that offers {wish.through}" * (devices.offering(wish, names) != names)
         return text
-
-    def server(self, node: Node) -> dict[str, Any]:
-        """Return a node as a server of the document."""
-        planned, others = (amounts.get(node.name, {}) for amounts in self.usage)
-        allocatable = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
-        # The amounts that planned pods hold stay available to them, even if the node is overcommitted.
-        left = {
-            name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
-            for name, amount in allocatable.items()
-        }
-        permits = self.restrictions.permits(node.name)
-        permits |= {} if self.cluster.rules is None else self.cluster.rules.capacity(node.name)
-        nothing = dict.fromkeys(self.resources.values(), 0.0)
-        server = {
-            "name": node.name,
-            "capacity": nothing | self._amounts(allocatable) | permits,
-            "free": nothing | self._amounts(left) | permits,
-            "rack": node.labels.get(self.cluster.options.rack_label) or None,
-            "gpu_model": self.cluster.models.of(node),
-            "others": self._others_on(node) or None,
-            **self._devices_of(node),
-        }
-        if node.name not in self.cluster.emptied:
-            return server
-        # What cannot leave, though its node is to be empty, has what it holds, and no more.
-        kept = [pod for pod in self._holders.get(node.name, ([], []))[0] if id(pod) in self._kept_ids]
-        if not kept:
-            return emptied_server(server)
-        held = self._amounts(total({**pod.requests, "pods": Fraction(1)} for pod in kept))
-        return {**server, "free": nothing | held | permits, **self._devices_of(node, kept)}
-
-    @cached_property
-    def _kept_ids(self) -> set[int]:
-        """The identities of the planned pods that stay."""
-        return {id(pod) for job in self.cluster.jobs if job.name in self.cluster.kept for pod in job.pods}
-
-    def _others_on(self, node: Node) -> list[str]:
-        """Return the names of some pods on a node that are not planned, without those of the node itself."""
-        _, others = self._holders.get(node.name, ([], []))
-        named = [f"{pod.metadata.namespace}/{pod.name}" for pod in others if not is_unplanned(pod)]
-        return named[:MAX_OTHERS]
-
-    def _devices_of(self, node: Node, only: Sequence[Pod] | None = None) -> dict[str, Any]:
-        """Return the devices of a node; `only` these planned pods have any, by default all that do."""
-        if self.cluster.devices is None:
-            return {}
-        planned, others = self._holders.get(node.name, ([], []))
-        if only is not None:
-            planned, others = [*only], [*others, *(pod for pod in planned if pod not in only)]
-        return self.cluster.devices.document(node.name, others, planned)
-
-    def job(self, job: PodJob) -> dict[str, Any]:
-        """Return a job of pods as a job of the document."""
-        groups = [
-            {
-                "name": group.role,
-                "tasks": len(group.pods),
-                "demand": self._amounts({**group.requests, "pods": Fraction(1)})
-                | self.restrictions.demand(self._choice(job, group))
-                | {name: float(amount) for name, amount in group.rules},
-                "current": group.current(self.cluster.names),
-                **fields_of(group.ask, self._devices_held(group)),
-            }
-            for group in job.groups
-        ]
-        spread = self.cluster.options.spread if len(job.pods) > 1 else "free"
-        common = {
-            "name": job.name,
-            "value": self.cluster.worth[job.name],
-            "movable": False if job.name in self.cluster.kept else None,
-            "workload": None if key_of(job.pods[0]) in self.cluster.partial else workload_of(job),
-            "must_place": self.cluster.all_run(job),
-            "spread": spread,
-            "gpu_model": job.gpu_model,
-        }
-        if len(groups) > 1:
-            return {**common, "groups": groups}
-        only = groups[0]
-        return {
-            **common,
-            "tasks": only["tasks"],
-            "task_demand": only["demand"],
-            "current": only["current"],
-            **fields_of(job.groups[0].ask, self._devices_held(job.groups[0])),
-        }
-
-    def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
-        """Return node → the indices of the devices of each pod there, empty if unknown."""
-        by_server: dict[str, list[tuple[int, ...]]] = {}
-        for pod in group.pods:
-            if self.cluster.devices is not None and pod.node in self.cluster.names:
-                by_server.setdefault(pod.node, []).append(self.cluster.devices.devices_of(pod))
-        return by_server

@@ -14,29 +14,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...consolidation.devices import WHOLE, DeviceDemand
-from ..node_restrictions import counted
 from .device_sharing import (
+    DeviceInventory,
+    GpuRequest,
     Gpus,
-    Holding,
+    TaskSet,
     UnclearDemandError,
-    check_available,
     check_count,
-    common_demand,
-    device_assumptions,
     fewest_devices,
     geometry_of,
-    known_devices_fit,
-    list_with_reasons,
-    taken,
-    thousandths,
-    worth,
+    gpus_of_nodes,
 )
 from .kubernetes_objects import Node, Pod, Requests
 
@@ -82,7 +75,7 @@ VOLCANO = _Virtual(
     "volcano.sh/vgpu-ids-new",
 )
 VIRTUAL = (HAMI, VOLCANO)
-OF_HAMI = (HAMI.memory, HAMI.percent)
+OF_HAMI = frozenset((HAMI.memory, HAMI.percent))
 """Resources that HAMi places only on nodes that list devices, if any node does."""
 MEMORY_OF_ONE = {
     "aliyun.com/gpu-mem": ("aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"),
@@ -91,31 +84,13 @@ MEMORY_OF_ONE = {
 """Resource for memory of one device → resource that counts devices, and annotation with a pod's device."""
 OTHER_SCHEMES = re.compile(r"tencent\.com/vcuda-.+|elasticgpu\.io/.+|alibabacloud\.com/gpu-.+")
 """Parts of GPUs that may belong to several devices; they are planned as amounts."""
-_PARTS = {*MEMORY_OF_ONE, *(name for scheme in VIRTUAL for name in scheme[1:4])}
+_PARTS_OF_VIRTUAL = {name for scheme in VIRTUAL for name in scheme[1:4]}
+_PARTS = {*MEMORY_OF_ONE, *_PARTS_OF_VIRTUAL}
 _CONSUMED = {
     *_PARTS,
     *(counts for counts, _ in MEMORY_OF_ONE.values()),
     *(scheme.number for scheme in VIRTUAL),
 }
-
-
-class GpuRequest(NamedTuple):
-    """The GPU request of a pod, before memory is converted to a share of a device.
-
-    Attributes
-    ----------
-    through
-        The resource with which nodes offer it.
-    ask
-        The demand, unless it is given as memory.
-    memory, cores
-        Amount of the memory of one device in the unit of the scheme, and thousandths of its cores.
-    """
-
-    through: str
-    ask: DeviceDemand = DeviceDemand()
-    memory: int = 0
-    cores: int = 0
 
 
 def is_device(resource: str, keep_partitions: bool) -> bool:
@@ -248,7 +223,16 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
         count = whole if is_time_sliced(node) else min(whole, listed or whole)
     check_count(count)
     memory = _label(node, "nvidia.com/gpu.memory")
-    return Gpus(count, geometry, ({HAMI.memory: memory} if memory else {}) | sizes, tuple(names))
+    sizes = ({HAMI.memory: memory} if memory else {}) | sizes
+    return Gpus(count, geometry, sizes, tuple(names), _offers(allocatable, geometry))
+
+
+def _offers(allocatable: Mapping[str, int], geometry: str | None) -> frozenset[str]:
+    """Return the resources by which pods get devices of a node, or parts of them."""
+    offered = {name for name, amount in allocatable.items() if amount} - _PARTS_OF_VIRTUAL
+    offered |= {GPU} if geometry is not None else set()
+    parts = {part for s in VIRTUAL if s.number in offered for part in (s.memory, s.percent)}
+    return frozenset(offered | parts)
 
 
 def partitions_of(node: Node) -> dict[str, int]:
@@ -319,18 +303,6 @@ def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
     return devices
 
 
-def may_satisfy(node: Node, gpus: Gpus, wish: GpuRequest) -> bool:
-    """Return whether a node's GPU type and sizes permit a GPU request; true for a node without GPUs."""
-    if not gpus.count:
-        return True
-    if wish.ask.profile:
-        return gpus.geometry is not None
-    if wish.memory and wish.through not in gpus.sizes:
-        return False
-    through = next((s.number for s in VIRTUAL if wish.through in (s.memory, s.percent)), wish.through)
-    return bool(node.status.allocatable.get(through)) or (through == GPU and gpus.geometry is not None)
-
-
 def devices_of(pod: Pod, wish: GpuRequest, gpus: Gpus) -> tuple[int, ...]:
     """Return the GPU indices that a pod's annotations name; empty if they name none or unknown ones."""
     annotations = pod.metadata.annotations or {}
@@ -358,215 +330,40 @@ def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return by_resource
 
 
-class ClusterDevices:
-    """The GPUs of all nodes as single devices, and the demands of pods for them.
+def device_inventory(
+    nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool
+) -> tuple[DeviceInventory, dict[int, TaskSet]]:
+    """Return the GPUs of all nodes as single devices; and identity of a pod → the pod as their holder.
 
     Parameters
     ----------
-    nodes, pods
-        All nodes and pods of the cluster.
     keep_partitions
         Whether partitions are resources, as they are now.
-
-    Attributes
-    ----------
-    unclear
-        Identity of a pod → why its demand is not clear.
-    out
-        Node → why the residual capacity of its devices is not clear.
-    gpus
-        Node → its devices, without the nodes in `out`.
     """
-
-    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool) -> None:
-        self.keep_partitions = keep_partitions
-        self._nodes = {node.name: node for node in nodes}
-        self._wishes: dict[int, GpuRequest] = {}
-        self._asked: dict[tuple[GpuRequest, frozenset[str]], frozenset[DeviceDemand]] = {}
-        self.unclear: dict[int, str] = {}
-        self.gpus: dict[str, Gpus] = {}
-        self.out: dict[str, str] = {}
-        self._known: set[str] = set()
-        self._there: set[str] = set()
-        for pod in pods:
-            try:
-                wish = None if is_reservation(pod) else gpu_request_of(pod, keep_partitions)
-            except UnclearDemandError as error:
-                self.unclear[id(pod)] = str(error)
-                continue
-            if wish is not None:
-                self._wishes[id(pod)] = wish
-        for node in nodes:
-            try:
-                self.gpus[node.name] = gpus_of(node, keep_partitions)
-            except UnclearDemandError as error:
-                self.out[node.name] = str(error)
-        self._leave_out(pods)
-
-    @staticmethod
-    def needed(pods: Iterable[Pod], keep_partitions: bool) -> bool:
-        """Return whether any pod requests a share or a partition of a GPU."""
-        return any(asks_for_part(pod, keep_partitions) for pod in pods)
-
-    def _leave_out(self, pods: Sequence[Pod]) -> None:
-        """Exclude the nodes whose GPUs cannot hold the demands of the pods that run there."""
-        pods_on: dict[str, list[Pod]] = defaultdict(list)
-        for pod in pods:
-            if pod.node in self.gpus:
-                pods_on[pod.node].append(pod)
-        for name, pods_here in pods_on.items():
-            try:
-                holdings = self.held_on(name, pods_here)
-                if taken(self.gpus[name], holdings, []) is None:
-                    raise UnclearDemandError("has devices that do not hold what its pods ask for")
-                if known_devices_fit(self.gpus[name], holdings):
-                    self._known.add(name)
-            except UnclearDemandError as error:
-                self.out[name] = str(error)
-        for name in self.out:
-            self.gpus.pop(name, None)
-
-    def is_device(self, resource: str) -> bool:
-        """Return whether a resource stands for GPUs that are planned as devices."""
-        return is_device(resource, self.keep_partitions)
-
-    def held_on(self, node: str, pods: Iterable[Pod]) -> list[Holding]:
-        """Return the devices that pods hold on a node, one entry for each pod that holds any.
-
-        Raises
-        ------
-        Unclear
-            If this is not clear for one of them.
-        """
-        holdings = []
-        for pod in pods:
-            wish = self._wish(pod)
-            if wish is not None:
-                ask = self._ask(wish, self.gpus[node])
-                devices = devices_of(pod, wish, self.gpus[node])
-                right = not ask.profile and len(set(devices)) == len(devices) == (ask.whole or 1)
-                holdings.append(Holding(ask, devices if right else ()))
-        return holdings
-
-    def devices_of(self, pod: Pod) -> tuple[int, ...]:
-        """Return the GPU indices that a pod holds on its node; empty if unknown or inconsistent."""
-        if pod.node not in self._known or self.wish(pod) is None:
-            return ()
-        return self.held_on(pod.node, [pod])[0].devices
-
-    def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
-        """Return a pod's demand for single devices, equal on all its nodes; None if it needs no GPU.
-
-        Parameters
-        ----------
-        nodes
-            The nodes that it may use.
-        planned
-            All nodes that accept pods.
-
-        Raises
-        ------
-        Unclear
-            If it is not clear, or no node has such devices.
-        """
-        wish = self._wish(pod)
-        if wish is None:
-            return None
-        if wish.ask.profile not in self._there:
-            check_available([self.gpus[name] for name in planned], wish.ask.profile)
-            self._there.add(wish.ask.profile)
-        if not wish.memory:
-            return wish.ask
-        # Thousands of pods have the same demand on the same nodes.
-        if (wish, nodes) not in self._asked:
-            self._asked[wish, nodes] = self._asks_on(wish, nodes)
-        return common_demand(self._asked[wish, nodes] | self._asks_on(wish, [pod.node] if pod.node else []))
-
-    def _asks_on(self, wish: GpuRequest, nodes: Iterable[str]) -> frozenset[DeviceDemand]:
-        # In sorted order, because the first unclear node is the one that the error names.
-        available = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
-        return frozenset(self._ask(wish, gpus) for gpus in available if gpus.count)
-
-    def wish(self, pod: Pod) -> GpuRequest | None:
-        """Return the GPU request of a pod before conversion to devices; None without one, or if unclear."""
-        return self._wishes.get(id(pod))
-
-    def offering(self, wish: GpuRequest, nodes: frozenset[str]) -> frozenset[str]:
-        """Return the names of those nodes whose GPUs may satisfy a GPU request."""
-        listing = wish.through in OF_HAMI and any(gpus.names for gpus in self.gpus.values())
-        return frozenset(
-            name
-            for name in nodes
-            if name in self.gpus
-            and may_satisfy(self._nodes[name], self.gpus[name], wish)
-            and (self.gpus[name].names or not (listing and self.gpus[name].count))
-        )
-
-    def _wish(self, pod: Pod) -> GpuRequest | None:
-        if id(pod) in self.unclear:
-            raise UnclearDemandError(f"holds a pod of which it is not clear what it has: {pod.metadata.name}")
-        return self._wishes.get(id(pod))
-
-    def _ask(self, wish: GpuRequest, gpus: Gpus) -> DeviceDemand:
-        if not wish.memory:
-            return wish.ask
-        size = gpus.sizes.get(wish.through)
-        if size is None:
-            raise UnclearDemandError(
-                f"asks by {wish.through}, of which a node does not say what each device has"
-            )
-        if wish.memory > size:
-            raise UnclearDemandError(f"asks for {wish.memory} of {wish.through}; a device has {size}")
-        share = WHOLE if wish.memory == size else self._shares[wish.through, size][wish.memory]
-        share = max(share, wish.cores)
-        return DeviceDemand(share=share) if share < WHOLE else DeviceDemand(whole=1)
-
-    @cached_property
-    def _shares(self) -> dict[tuple[str, int], dict[int, int]]:
-        """(memory unit, memory of a GPU) → requested memory → its thousandths of the GPU."""
-        parts: dict[str, set[int]] = defaultdict(set)
-        for wish in self._wishes.values():
-            if wish.memory:
-                parts[wish.through].add(wish.memory)
-        sizes = {(unit, size) for gpus in self.gpus.values() for unit, size in gpus.sizes.items()}
-        return {
-            (unit, size): thousandths([part for part in parts[unit] if part < size], size)
-            for unit, size in sizes
+    gpus, out = gpus_of_nodes(nodes, lambda node: node.name, lambda node: gpus_of(node, keep_partitions))
+    if any(devices.names for devices in gpus.values()):
+        # HAMi places only on nodes that list their devices.
+        gpus = {
+            name: devices if devices.names else replace(devices, offers=(devices.offers or OF_HAMI) - OF_HAMI)
+            for name, devices in gpus.items()
         }
+    tasks = {id(pod): _tasks_of(pod, gpus, keep_partitions) for pod in pods}
+    return DeviceInventory(gpus, out, list(tasks.values()), "pod", _lacking), tasks
 
-    @cached_property
-    def geometries(self) -> set[str]:
-        """The names of the partition geometries (MIG) of all GPUs."""
-        return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
-    def worth(self, ask: DeviceDemand) -> Fraction:
-        """Return a device demand as a number of GPUs; a partition counts as a fraction."""
-        return Fraction(worth(ask, self.geometries))
+def _tasks_of(pod: Pod, gpus: Mapping[str, Gpus], keep_partitions: bool) -> TaskSet:
+    """Return a pod as a holder of devices."""
+    current = {} if pod.node is None else {pod.node: 1}
+    try:
+        request = None if is_reservation(pod) else gpu_request_of(pod, keep_partitions)
+    except UnclearDemandError as error:
+        return TaskSet(pod.name, None, current, unclear=str(error))
+    known = {name: gpus[name] for name in current if name in gpus and request is not None}
+    places = {name: devices_of(pod, request, its) for name, its in known.items() if request is not None}
+    return TaskSet(pod.name, request, current, places)
 
-    def document(self, node: str, others: Iterable[Pod], planned: Iterable[Pod]) -> dict[str, Any]:
-        """Return the field `devices` of a server, for the GPUs of a node."""
-        devices = self.gpus[node].document(self.held_on(node, others), self.held_on(node, planned))
-        return {} if devices is None else {"devices": devices}
 
-    def sentences(self, asks: Iterable[DeviceDemand]) -> Iterator[str]:
-        """Yield the assumptions on devices for the demands of the planned pods."""
-        exact = all(
-            WHOLE * part == share * size
-            for (_, size), shares in self._shares.items()
-            for part, share in shares.items()
-        )
-        yield from device_assumptions("pod", not exact, any(ask.profile for ask in asks))
-        if any(wish.cores or (wish.ask.share and not wish.memory) for wish in self._wishes.values()):
-            yield "A share is the part of the memory, or of the cores where a pod asks for more of these."
-
-    def left_out(self, unclear: Mapping[str, str]) -> Iterator[str]:
-        """Yield notes on the nodes and pods that are left out because of their GPUs."""
-        if unclear:
-            are = counted(len(unclear), "pod is", "pods are")
-            yield (
-                f"{are} left out with the others of their jobs for what they ask for of GPUs, and stay where "
-                f"they run: {list_with_reasons(unclear)}."
-            )
-        if self.out:
-            nodes = counted(len(self.out), "node counts", "nodes count")
-            yield f"{nodes} as cordoned for the GPUs: {list_with_reasons(self.out)}."
+def _lacking(request: GpuRequest, size: int | None) -> str:
+    if size is None:
+        return f"asks by {request.through}, of which a node does not say what each device has"
+    return f"asks for {request.memory} of {request.through}; a device has {size}"

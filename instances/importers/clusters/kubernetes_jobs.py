@@ -86,10 +86,10 @@ class PodGroup:
     models: tuple[str, ...] = ()
     rules: tuple[tuple[str, int], ...] = ()
 
-    def current(self, nodes: frozenset[str]) -> dict[str, int]:
-        """Return the number of these pods on each of the given nodes."""
-        placed = Counter(pod.node for pod in self.pods)
-        return {name: count for name, count in sorted(placed.items(), key=str) if name and name in nodes}
+    @property
+    def current(self) -> dict[str | None, int]:
+        """Node → the number of these pods there; None → those without one."""
+        return dict(sorted(Counter(pod.node for pod in self.pods).items(), key=str))
 
 
 @dataclass
@@ -120,6 +120,16 @@ class PodJob:
     def pods(self) -> list[Pod]:
         """All pods of the job."""
         return [pod for group in self.groups for pod in group.pods]
+
+    @property
+    def places(self) -> set[str | None]:
+        """The nodes of its pods, with None if some have none."""
+        return {pod.node for pod in self.pods}
+
+    @property
+    def keeps_models(self) -> bool:
+        """Whether running pods are restricted to GPU models that they do not name."""
+        return any(group.models for group in self.groups)
 
     @property
     def priority(self) -> int | None:

@@ -24,7 +24,7 @@ from ...common.errors import shown
 from ...common.fields import LARGEST, Flag, Many, ManyNamed, Name, Part, refuse
 from ..importer import ImportOptions, Option
 from .device_sharing import Mig
-from .job_values import Drained, Running, Spread, Value
+from .snapshot import Drained, Running, Spread, Value
 
 Requests = dict[str, Fraction]
 """Kubernetes resource → amount in its base unit: cores, bytes or pieces."""

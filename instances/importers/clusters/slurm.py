@@ -15,13 +15,13 @@ from typing import Any
 from ...common.errors import one_line, some
 from ...common.faults import validated
 from ...common.hostlist import expand_hostlist
-from ...consolidation.instance import ON_TIES, ConsolidationInstance
+from ...consolidation.devices import DeviceDemand
+from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..importer import Importer
-from ..node_restrictions import counted, gpu_model_note
+from ..node_restrictions import counted, gpu_model_note, note
 from ..rejected_entries import RejectedEntries, valid_entries
-from .device_sharing import unknown_geometry_note
-from .job_values import job_value_note, move_cost, move_cost_note
+from .device_sharing import DeviceInventory, list_with_reasons, unknown_geometry_note
 from .slurm_cluster import MAX_SEPARATED, Cluster, SlurmOptions
 from .slurm_jobs import (
     MAX_ARRAY_TASKS,
@@ -38,6 +38,7 @@ from .slurm_jobs import (
     waits_for_resources,
 )
 from .slurm_nodes import read_nodes, read_reservations
+from .snapshot import emptied_note, move_cost_note
 
 NAMED = 5
 """Number of jobs that a note names."""
@@ -55,13 +56,14 @@ def _partitions_there(options: SlurmOptions, used: Iterable[Iterable[str]]) -> I
         yield f"there are the partitions {some(names)}"
 
 
-def _names(jobs: Iterable[SlurmJob]) -> str:
-    return some((job.name for job in jobs), NAMED)
+def _names(jobs: Iterable[SlurmJob]) -> list[str]:
+    return [job.name for job in jobs]
 
 
-def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
+def assumptions(cluster: Cluster) -> Iterator[str]:
     """Yield the assumptions under which the instance describes the cluster."""
     running = sum(bool(job.current) for job in cluster.jobs)
+    options, snapshot = cluster.options, cluster.snapshot
     which = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     yield (
         f"Planned are {which}{partitions_phrase(options.partitions)}: {counted(len(cluster.jobs), 'job')}, "
@@ -73,22 +75,18 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
             "means to requeue it."
         )
         yield move_cost_note()
-    yield from _unmovable_note(cluster)
+    stay = [f"{workload.name} ({workload.stays})" for workload in snapshot.workloads if workload.stays]
+    yield from note(stay, "running job stays where it is", "running jobs stay where they are", most=NAMED)
     yield "What jobs hold that are not planned is not free."
     yield (
         f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )
-    if cluster.crowd:
-        are = counted(len(cluster.crowd), "job asks", "jobs ask")
-        yield (
-            f"{are} for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart: what waits is "
-            f"left out, what runs stays: {_names(cluster.crowd)}."
-        )
-    names = [job.name for job in cluster.jobs]
-    yield job_value_note(options.value, names, [job.record.priority for job in cluster.jobs])
-    yield f"Spread is not in the source: {options.spread} for every job of several shares."
+    beyond = f"for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart"
+    rest = f"{beyond}: what waits is left out, what runs stays"
+    yield from note(_names(cluster.crowd), "job asks", "jobs ask", rest, NAMED)
+    yield from snapshot.notes("shares")
     grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
     if grouped:
         yield (
@@ -96,49 +94,58 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
             "from the queue, each job evenly over its nodes; nodes that sinfo lists together count with "
             "the least CPUs and memory of any. scontrol show nodes --json says it node by node."
         )
-    yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
+    yield from snapshot.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
     yield from gpu_model_note(cluster.by_models)
     yield from unknown_geometry_note(cluster.unknown_partitions)
     if cluster.devices is not None:
-        yield from cluster.devices.sentences(cluster.asks)
+        yield from device_notes(cluster.devices, cluster.asks)
 
 
-def _unmovable_note(cluster: Cluster) -> Iterator[str]:
-    """Yield a note on the running jobs that cannot be moved."""
-    stay = {job.name: why for job in cluster.jobs if job.current and (why := cluster.why_it_stays(job))}
-    if stay:
-        jobs = counted(len(stay), "running job stays where it is", "running jobs stay where they are")
-        yield f"{jobs}: {some((f'{name} ({why})' for name, why in stay.items()), NAMED)}."
+def device_notes(devices: DeviceInventory, asks: Sequence[DeviceDemand]) -> Iterator[str]:
+    """Yield the assumptions on GPUs that jobs share or demand in parts."""
+    yield from devices.sentences(asks)
+    if any(ask.profile for ask in asks):
+        yield "Slurm does not partition devices: what it is to give out has to be there when it starts."
+    if any(ask.share for ask in asks):
+        yield (
+            "Shards are spread evenly over the GPUs of a node, and what a job has of them on a node is "
+            "on one GPU, as Slurm does by default; a job is placed in one share for each of its nodes."
+        )
 
 
 def left_out_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the nodes and jobs that are not in the instance."""
-    if cluster.out:
-        out = counted(len(cluster.out), "node takes", "nodes take")
-        are = "is" if len(cluster.out) == 1 else "are"
-        yield f"{out} no jobs (state, or no partition) and {are} left out: {some(cluster.out)}."
-    if cluster.emptied:
-        nodes = counted(len(cluster.emptied), "drained node")
-        yield f"To be empty: {nodes} (else --drained stay): {some(sorted(cluster.emptied))}."
-    if cluster.stranded:
-        jobs = counted(len(cluster.stranded), "running job holds", "running jobs hold")
-        does = "it stays where it is" if len(cluster.stranded) == 1 else "they stay where they are"
-        names = some(next(jobs_of(record)).name for record in cluster.stranded)
-        which = "left out or to be empty" if cluster.emptied else "left out"
-        yield f"{jobs} a node that is {which}; {does}: {names}."
-    if cluster.unready:
-        reasons: dict[str, list[str]] = {}
-        for record in cluster.unready:
-            name = next(jobs_of(record)).name
-            reasons.setdefault((record.state_reason or "").split(",")[0], []).append(name)
+    rest = "(state, or no partition) and {} left out"
+    yield from note(
+        cluster.out,
+        f"node takes no jobs {rest.format('is')}",
+        f"nodes take no jobs {rest.format('are')}",
+        most=10,
+    )
+    yield from emptied_note(cluster.emptied, "drained")
+    which = "left out or to be empty" if cluster.emptied else "left out"
+    yield from note(
+        [next(jobs_of(record)).name for record in cluster.stranded],
+        f"running job holds a node that is {which}; it stays where it is",
+        f"running jobs hold a node that is {which}; they stay where they are",
+        most=10,
+    )
+    reasons: dict[str, list[str]] = {}
+    for record in cluster.unready:
+        name = next(jobs_of(record)).name
+        reasons.setdefault((record.state_reason or "").split(",")[0], []).append(name)
+    if reasons:
         commonest = sorted(reasons.items(), key=lambda item: -len(item[1]))
         listed = some(f"{reason} {len(names)} ({some(names, NAMED)})" for reason, names in commonest)
         are = counted(len(cluster.unready), "job is left out that waits", "jobs are left out that wait")
         yield f"{are} for other things than resources: {listed}."
-    if cluster.unmodelled:
-        listed = some((f"{name} ({why})" for name, why in cluster.unmodelled.items()), NAMED)
-        are = counted(len(cluster.unmodelled), "job waits and is", "jobs wait and are")
-        yield f"{are} left out, for Slurm might refuse to start what the plan places: {listed}."
+    yield from note(
+        [f"{name} ({why})" for name, why in cluster.unmodelled.items()],
+        "job waits and is",
+        "jobs wait and are",
+        "left out, for Slurm might refuse to start what the plan places",
+        NAMED,
+    )
     long = sum(len(array_tasks(record)) > MAX_ARRAY_TASKS for record in cluster.chosen)
     if long:
         yield f"Of {counted(long, 'job array')} only the first {MAX_ARRAY_TASKS:,} tasks are planned."
@@ -177,13 +184,10 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
 def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the Slurm features that the plan ignores, with the names of the affected jobs."""
     jobs = list({id(job.record): job for job in cluster.jobs}.values())
-    named = [job for job in jobs if needed_nodes(job.record)]
-    if named:
-        ask = counted(len(named), "job asks", "jobs ask")
-        yield (
-            f"{ask} for certain nodes and may use no others, though the plan need not use each of them: "
-            f"{_names(named)}."
-        )
+    rest = "for certain nodes and may use no others, though the plan need not use each of them"
+    yield from note(
+        _names(job for job in jobs if needed_nodes(job.record)), "job asks", "jobs ask", rest, NAMED
+    )
     if cluster.options.reservations is None:
         yield "Whether nodes are reserved for later is not in the source; --reservations has it read."
     reserved = sorted(cluster.reserved & cluster.names)
@@ -191,11 +195,7 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         are = counted(len(reserved), "node is", "nodes are")
         yield f"{are} reserved, now or later: no job starts there or moves there ({some(reserved, NAMED)})."
     yield from _qos_notes(jobs)
-    mixed = [
-        node.name
-        for node in cluster.nodes
-        if cluster.models[node.name] is None and sum(count > 0 for count in node.gpus.values()) > 1
-    ]
+    mixed = [node.name for node in cluster.nodes if cluster.models[node.name] is None and node.is_mixed]
     if mixed:
         have = counted(len(mixed), "node that has", "nodes that have")
         what = (
@@ -209,7 +209,7 @@ def _qos_notes(jobs: Sequence[SlurmJob]) -> Iterator[str]:
     qos: dict[str, list[SlurmJob]] = {}
     for job in jobs:
         qos.setdefault(job.record.qos or "", []).append(job)
-    named = [f"{name}: {_names(own)}" for name, own in qos.items() if name not in ("", "normal")]
+    named = [f"{name}: {some(_names(own), NAMED)}" for name, own in qos.items() if name not in ("", "normal")]
     if named:
         yield f"Limits and preemption of a QOS are not in the source ({some(named)})."
     partitions = dict.fromkeys(",".join(job.record.partition) for job in jobs)
@@ -232,8 +232,12 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
     if cluster.unknown:
         names = some(sorted(cluster.unknown))
         without.append(f"What they hold is not known, and their nodes do not list it; left out are {names}.")
-    if cluster.devices is not None:
-        without += cluster.devices.left_out(cluster.unclear)
+    rest = "left out for what they ask for of GPUs, and stay where they run"
+    unclear = list_with_reasons(cluster.unclear)
+    without += note(unclear, "job is", "jobs are", rest)
+    unclear_nodes = {} if cluster.devices is None else cluster.devices.out
+    rest = "left out for the GPUs, and what runs there stays"
+    without += note(list_with_reasons(unclear_nodes), "node is", "nodes are", rest)
     if not cluster.nodes:
         out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
         what = f"has no node that takes jobs{partitions_phrase(options.partitions)}; {out}"
@@ -247,23 +251,9 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
             what += " (--plan all plans the others)"
         there = _partitions_there(options, (record.partition for record in records))
         raise fail(str(queue), "; ".join([what, reasons_for_no_jobs(cluster), *there, *without]))
-    moving = any(job.current for job in cluster.jobs)
-    document = {
-        "name": f"slurm-{queue.stem}",
-        "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
-        "assumptions": [
-            *assumptions(cluster, options),
-            *left_out_notes(cluster),
-            *ignored_feature_notes(cluster),
-            *without,
-        ],
-        "objectives": ["value", *(ON_TIES if moving else ()), "spread", "servers"],
-        **move_cost(moving),
-        "servers": [cluster.server(node) for node in cluster.nodes],
-        "restrictions": cluster.made_up or None,
-        "jobs": [cluster.document_of(job) for job in cluster.jobs],
-    }
-    return validated(ConsolidationInstance, document, str(queue))
+    notes = [*assumptions(cluster), *left_out_notes(cluster), *ignored_feature_notes(cluster), *without]
+    source = f"{nodes.name} and {queue.name}, as Slurm's commands print them"
+    return cluster.snapshot.instance(f"slurm-{queue.stem}", source, notes, queue)
 
 
 def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], RejectedEntries]:

@@ -1,23 +1,20 @@
-"""The nodes and jobs of a Slurm cluster, and their servers and jobs in the instance."""
+"""The nodes and jobs of a Slurm cluster, which of them are planned, and their snapshot."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
 from ...consolidation.devices import DeviceDemand
-from ...consolidation.instance import emptied_server
 from ..importer import ImportOptions, Option
-from ..node_restrictions import Choice as NodeChoice
-from ..node_restrictions import Restrictions, models_of_choice, numbered
-from .device_sharing import Mig, UnclearDemandError, fields_of
-from .job_values import Drained, Running, Spread, Value, worths
+from ..node_restrictions import name_by_models
+from .device_sharing import DeviceInventory, Mig, TaskSet, UnclearDemandError
 from .slurm_jobs import (
     JobRecord,
     SlurmJob,
@@ -33,13 +30,17 @@ from .slurm_jobs import (
     waits_for_resources,
     why_it_stays,
 )
-from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
+from .slurm_nodes import (
+    SlurmNode,
+    asks_for_part,
+    device_inventory,
+    gpu_model_of,
+    jobs_on_devices,
+    unknown_partitions,
+)
+from .snapshot import ClusterSnapshot, Drained, Running, SnapshotNode, Spread, TaskGroup, Value, Workload
 
 MIB_PER_GIB = 1024
-WHOLE_NODE, SHARES = "whole node", 1000.0
-"""Resource of which a job that needs nodes of its own takes all, others 1 a share; and what nodes have."""
-MAX_OTHERS = 20
-"""Limit of the unplanned jobs that a server names."""
 MAX_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 CROWDED = f"needs several nodes, as do more than {MAX_SEPARATED} jobs"
@@ -83,19 +84,51 @@ class Cluster:
     reserved: frozenset[str] = frozenset()
 
     @cached_property
-    def devices(self) -> SlurmDevices | None:
-        """The GPUs as single devices, if any job demands a part of one; else None."""
-        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
-        needed = SlurmDevices.needed(self.records, keep)
-        return SlurmDevices(self.listed, self.records, keep) if needed else None
+    def _alive(self) -> list[JobRecord]:
+        """The waiting and running jobs."""
+        return [record for record in self.records if is_waiting(record) or is_running(record)]
+
+    def _ask_for_parts(self, keep_partitions: bool) -> bool:
+        """Return whether any job requests a shard or a partition of a GPU."""
+        return any(asks_for_part(record, keep_partitions) for record in self._alive)
+
+    @cached_property
+    def keep_partitions(self) -> bool:
+        """Whether a partition of a GPU is a GPU of its own type."""
+        return self.options.mig == "keep" or bool(self.unknown_partitions)
 
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:
         """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
-        if self.options.mig == "keep" or not SlurmDevices.needed(self.records, False):
+        if self.options.mig == "keep" or not self._ask_for_parts(False):
             return {}
         by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
         return {name: partitions for name, partitions in by_node if partitions}
+
+    @cached_property
+    def _by_device(self) -> bool:
+        """Whether GPUs are single devices, because a job demands a part of one."""
+        return self._ask_for_parts(self.keep_partitions)
+
+    @cached_property
+    def _jobs_of(self) -> dict[int, list[SlurmJob]]:
+        """Identity of the record of a waiting or running job → its jobs, several of a job array."""
+        if not self._by_device:
+            return {id(record): list(jobs_of(record)) for record in self._alive}
+        return {id(record): jobs_on_devices(record, self.keep_partitions) for record in self._alive}
+
+    @cached_property
+    def _inventory(self) -> tuple[DeviceInventory | None, dict[int, TaskSet]]:
+        """The GPUs as single devices, if any job demands a part of one; and identity of a job → its tasks."""
+        if not self._by_device:
+            return None, {}
+        jobs = (job for own in self._jobs_of.values() for job in own)
+        return device_inventory(self.listed, jobs, self.keep_partitions)
+
+    @property
+    def devices(self) -> DeviceInventory | None:
+        """The GPUs as single devices, if any job demands a part of one; else None."""
+        return self._inventory[0]
 
     def in_partition(self, partitions: Iterable[str]) -> bool:
         """Return whether one of these partitions is selected by the options."""
@@ -178,20 +211,17 @@ class Cluster:
         reasons = ((next(jobs_of(record)).name, unmodelled(record)) for record in waiting)
         return {name: why for name, why in reasons if why}
 
-    def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
-        return list(jobs_of(record)) if self.devices is None else self.devices.jobs(record)
-
     @cached_property
     def _ready(self) -> list[SlurmJob]:
         """The jobs that the options select and that are ready to be planned."""
-        out, devices = {id(record) for record in (*self.stranded, *self.unready)}, self.devices
+        out = {id(record) for record in (*self.stranded, *self.unready)}
         return [
             job
             for record in self.chosen
             if id(record) not in out and (self.options.running == "move" or is_waiting(record))
             if is_running(record) or not unmodelled(record)
-            for job in self._jobs_of(record)
-            if self.options.choice == "all" or (devices.is_asked(job) if devices is not None else job.gpus)
+            for job in self._jobs_of[id(record)]
+            if self.options.choice == "all" or job.gpus or job.shards or job.profile or job.unclear
         ]
 
     @property
@@ -205,11 +235,12 @@ class Cluster:
         """Identity of a job → device demand of its tasks; and name of a job → why this is unclear."""
         asks: dict[int, DeviceDemand | None] = {}
         unclear: dict[str, str] = {}
+        devices, tasks = self._inventory
         for job in self._ready:
-            if self.devices is None:
+            if devices is None:
                 break
             try:
-                asks[id(job)] = self.devices.ask_of(job, self._allowed(job), self.names)
+                asks[id(job)] = devices.demand(tasks[id(job)], self._allowed(job), self.names)
             except UnclearDemandError as error:
                 unclear[job.name] = str(error)
         return asks, unclear
@@ -239,14 +270,14 @@ class Cluster:
     @cached_property
     def models(self) -> dict[str, str | None]:
         """Node → the model of its GPUs, None if it has none or several."""
-        devices = self.devices
-        return {node.name: devices.model(node) if devices else node.gpu_model for node in self.nodes}
+        keep = self.keep_partitions or self.devices is None
+        return {node.name: gpu_model_of(node, keep) for node in self.nodes}
 
     @cached_property
     def _mixed(self) -> frozenset[str]:
         """The names of the nodes with several types of GPU, such as partitions (MIG) beside whole ones."""
-        several = (node for node in self.listed if sum(count > 0 for count in node.gpus.values()) > 1)
-        return frozenset(node.name for node in several) if self.devices is None else frozenset()
+        several = (node.name for node in self.listed if node.is_mixed)
+        return frozenset(several) if self.devices is None else frozenset()
 
     @cached_property
     def types(self) -> frozenset[str]:
@@ -291,44 +322,11 @@ class Cluster:
         )
         if key not in self._allowances:
             nodes = self.allowed(job)
-            self._allowances[key] = nodes if self.devices is None else self.devices.offering(job, nodes)
+            request = self._inventory[1][id(job)].request if self.devices is not None else None
+            if self.devices is not None and request is not None:
+                nodes = self.devices.offering(request, nodes)
+            self._allowances[key] = nodes
         return self._allowances[key]
-
-    @cached_property
-    def _by_models(self) -> dict[int, list[str]]:
-        """Identity of a restricted job → GPU models of its nodes.
-
-        Only jobs whose nodes are exactly those of some models are included.
-        """
-        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
-        by_job = {}
-        for job in self.jobs:
-            nodes, model = self._allowed(job), self._model_of(job)
-            # A type of partition without a model in its name is not restricted to models.
-            if nodes == self.names or (job.profile and model is None):
-                continue
-            if (model, nodes) not in known:
-                chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
-                known[model, nodes] = chosen, models_of_choice(chosen, self.models)
-            chosen, listed = known[model, nodes]
-            if listed is not None and chosen.issuperset(job.current):
-                by_job[id(job)] = listed
-        return by_job
-
-    @property
-    def by_models(self) -> list[str]:
-        """The names of the jobs whose allowed nodes are expressed as GPU models."""
-        return [job.name for job in self.jobs if id(job) in self._by_models]
-
-    @cached_property
-    def _choices(self) -> dict[int, NodeChoice]:
-        """Identity of a job → the allowed nodes of its tasks, under a unique name of the job."""
-        choices = {}
-        for job, name in zip(self.jobs, numbered((job.name for job in self.jobs), "{} ({})"), strict=True):
-            now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
-            nodes = self.names if id(job) in self._by_models else self._allowed(job)
-            choices[id(job)] = NodeChoice(name, nodes, now, partial(self._described, job))
-        return choices
 
     @property
     def crowd(self) -> list[SlurmJob]:
@@ -353,21 +351,6 @@ class Cluster:
         """The identities of the jobs with at most one task on a node."""
         return {id(job) for job in self.need_apart[:MAX_SEPARATED]}
 
-    @cached_property
-    def _alone(self) -> bool:
-        """Whether a planned job needs nodes of its own."""
-        return any(is_exclusive(job.record) for job in self.jobs)
-
-    @cached_property
-    def restrictions(self) -> Restrictions:
-        """The artificial resources that restrict jobs to the nodes they may use."""
-        return Restrictions(self.names, self._choices.values())
-
-    @property
-    def made_up(self) -> list[str]:
-        """The resources that stand for restrictions, and for nodes of a job's own."""
-        return [*self.restrictions.names, *([WHOLE_NODE] if self._alone else [])]
-
     def _described(self, job: SlurmJob) -> str:
         """Return a few words on the nodes that a job may use."""
         record = job.record
@@ -388,133 +371,100 @@ class Cluster:
         return " ".join(parts)
 
     @cached_property
-    def usage(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
-        """Two mappings node → amounts by resource: held by planned jobs, and by other running jobs."""
-        both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
-        for record in self.records:
-            if is_running(record):
-                on_nodes = both[0 if id(record) in self._planned else 1]
-                for job in self._jobs_of(record):
-                    for node, tasks in job.current.items():
-                        amounts = {name: amount * tasks for name, amount in self._demand(job).items()}
-                        on_nodes.setdefault(node, Counter()).update(amounts)
-        return both
+    def _workloads(self) -> list[Workload]:
+        """The planned jobs, with the GPU models that they request, or that stand for their nodes."""
+        workloads = list(map(self._workload, self.jobs))
+        # A type of partition without a model in its name is not restricted to models.
+        pairs = zip(self.jobs, workloads, strict=True)
+        name_by_models((own for job, own in pairs if own.gpu_model or not job.profile), self.models)
+        return workloads
 
-    def server(self, node: SlurmNode) -> dict[str, Any]:
-        """Return a node as a server of the document."""
-        planned, others = (on_nodes.get(node.name, Counter[str]()) for on_nodes in self.usage)
-        capacity = self._has(node)
+    @property
+    def by_models(self) -> list[str]:
+        """The names of the jobs whose allowed nodes are expressed as GPU models."""
+        return [workload.name for workload in self._workloads if isinstance(workload.gpu_model, list)]
+
+    @cached_property
+    def snapshot(self) -> ClusterSnapshot:
+        """The nodes that accept jobs, and the jobs that are planned."""
+        workloads = []
+        for job, workload in zip(self.jobs, self._workloads, strict=True):
+            models = {self.models.get(name) for name in job.current}
+            # A running job keeps its model.
+            keeps = len(models) == 1 and models != {None} and (job.gpus or job.shards or job.profile)
+            workloads.append(replace(workload, gpu_model=models.pop()) if keeps else workload)
+        nodes, options = list(map(self._node, self.nodes)), self.options
+        return ClusterSnapshot(nodes, workloads, self.devices, options.value, options.spread)
+
+    def _workload(self, job: SlurmJob) -> Workload:
+        """Return a job, with the one GPU model that it requests."""
+        devices, ask, record = self.devices, self._asks[0].get(id(job)), job.record
+        group = TaskGroup(
+            name="tasks",
+            demand=self._demand(job),
+            nodes=self._allowed(job),
+            current=dict(job.current.items()) or {None: job.tasks},
+            describe=partial(self._described, job),
+            ask=ask,
+            members=[] if devices is None else [self._inventory[1][id(job)]],
+        )
+        why = self.why_it_stays(job) if job.current else ""
+        notes = [f"It is not moved ({why})."] if why else []
+        if needed_nodes(record):
+            notes.append("It uses no other nodes than it asks for, though perhaps not each of them.")
+        # One that runs on other GPUs, too, is not restricted.
+        fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
+        return Workload(
+            name=job.name,
+            groups=[group],
+            gpus=(job.gpus if devices is None or ask is None else devices.worth(ask)) * job.tasks,
+            priority=record.priority,
+            must_place=bool(job.current),
+            stays=why,
+            gpu_model=job.gpu_model if fits and job.gpu_model not in self.types else None,
+            exclusive=is_exclusive(record),
+            separate=id(job) in self._apart,
+            assumed=notes,
+        )
+
+    def _node(self, node: SlurmNode) -> SnapshotNode:
+        """Return a node, and what jobs hold there that are not planned."""
         used = {
             "cpu": node.used_cpus,
             "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
-            "gpu": node.used_gpus,
-            **{f"gpu:{kind}": node.used_by_type.get(kind, 0.0) for kind in self.types},
+            "gpu": sum(node.used_gpus.values()),
+            **{f"gpu:{kind}": node.used_gpus.get(kind, 0.0) for kind in self.types},
         }
-        permits = self.restrictions.permits(node.name) | ({WHOLE_NODE: SHARES} if self._alone else {})
-        free, busy = {}, bool(others)
-        for name, amount in capacity.items():
-            taken = used[name]
-            # The use that a node lists includes planned jobs; the sum over the other jobs does not.
-            foreign = float(others[name]) if taken is None else taken - planned[name]
-            busy = busy or foreign > 0
-            free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
-        server = {
-            "name": node.name,
-            "capacity": capacity | permits,
-            "free": free | permits | ({WHOLE_NODE: SHARES - busy} if self._alone else {}),
-            "gpu_model": self.models[node.name],
-            "others": self._others.get(node.name),
-            **({} if self.devices is None else self.devices.document(node.name, self._planned)),
-        }
-        if node.name not in self.emptied:
-            return server
-        staying = [job for job in self.jobs if node.name in job.current and self.why_it_stays(job)]
-        if not staying:
-            return emptied_server(server)
-        # What cannot leave, though its node is to be empty, has what it holds, and no more.
-        held = dict.fromkeys(capacity, 0.0)
-        for job in staying:
-            for name, amount in self._demand(job).items():
-                held[name] += amount * job.current[node.name]
-        devices = self.devices
-        only = {id(job.record) for job in staying}
-        own = {} if devices is None else devices.document(node.name, only)
-        return {**server, "free": held | permits, **own}
+        others = self._unplanned.get(node.name, [])
+        foreign = Counter[str]()
+        for job in others:
+            tasks = job.current.get(node.name, 0)
+            foreign.update({name: amount * tasks for name, amount in self._demand(job).items() if tasks})
+        return SnapshotNode(
+            name=node.name,
+            capacity=self._has(node),
+            foreign=foreign,
+            used=used,
+            others=[next(jobs_of(job.record)).name for job in others],
+            gpu_model=self.models[node.name],
+            emptied=node.name in self.emptied,
+        )
 
     @cached_property
-    def _others(self) -> dict[str, list[str]]:
-        """Node → some of the running jobs there that are not planned."""
-        names: dict[str, list[str]] = {}
-        for record in self.records:
-            if is_running(record) and id(record) not in self._planned:
-                for node in record.nodes:
-                    on_node = names.setdefault(node, [])
-                    if len(on_node) < MAX_OTHERS:
-                        on_node.append(next(jobs_of(record)).name)
-        return names
-
-    @cached_property
-    def _planned(self) -> set[int]:
-        """The identities of the records of planned jobs."""
-        return {id(job.record) for job in self.jobs}
-
-    def document_of(self, job: SlurmJob) -> dict[str, Any]:
-        """Return a job as the document has it."""
-        choice, ask = self._choices[id(job)], self._asks[0].get(id(job))
-        demand = self._demand(job) | self.restrictions.demand(choice)
-        if self._alone:
-            demand[WHOLE_NODE] = SHARES if is_exclusive(job.record) else 1.0
-        return {
-            "name": choice.job,
-            "tasks": job.tasks,
-            "task_demand": demand,
-            "value": self._worths[id(job)],
-            "must_place": bool(job.current),
-            **({"movable": False} if job.current and self.why_it_stays(job) else {}),
-            "spread": self.options.spread if job.tasks > 1 else "free",
-            "gpu_model": self._models_of(job),
-            "current": job.current,
-            "max_per_server": 1 if id(job) in self._apart else None,
-            "assumed": self._notes(job) or None,
-            **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
-        }
+    def _unplanned(self) -> dict[str, list[SlurmJob]]:
+        """Node → the running jobs there that are not planned."""
+        planned, on = {id(job.record) for job in self.jobs}, defaultdict[str, list[SlurmJob]](list)
+        for record in self._alive:
+            if is_running(record) and id(record) not in planned:
+                for node in dict.fromkeys(record.nodes):
+                    on[node] += self._jobs_of[id(record)]
+        return on
 
     def why_it_stays(self, job: SlurmJob) -> str:
         """Return why a running job is not moved; empty if it may be."""
         crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
         outside = not self.emptied.union(self._allowed(job)).issuperset(job.current)
         return why_it_stays(job.record) or CROWDED * crowded or OUTSIDE * outside
-
-    def _notes(self, job: SlurmJob) -> list[str]:
-        """Return what is assumed about a planned job, one sentence each."""
-        why = self.why_it_stays(job) if job.current else ""
-        notes = [f"It is not moved ({why})."] if why else []
-        if needed_nodes(job.record):
-            notes.append("It uses no other nodes than it asks for, though perhaps not each of them.")
-        return notes
-
-    @cached_property
-    def _worths(self) -> dict[int, float]:
-        """Identity of a job → the objective value of placing it."""
-        gpus = []
-        for job in self.jobs:
-            ask = self._asks[0].get(id(job))
-            each = job.gpus if self.devices is None or ask is None else self.devices.worth(ask)
-            gpus.append(each * job.tasks)
-        values = worths(self.options.value, gpus, [job.record.priority for job in self.jobs])
-        return {id(job): worth for job, worth in zip(self.jobs, values, strict=True)}
-
-    def _models_of(self, job: SlurmJob) -> str | list[str] | None:
-        """Return the allowed GPU models of a job, None for any; a running job keeps its own."""
-        now = {self.models.get(name) for name in job.current}
-        if len(now) == 1 and now != {None} and (job.gpus or job.shards or job.profile):
-            return now.pop()
-        return self._by_models[id(job)] if id(job) in self._by_models else self._model_of(job)
-
-    def _model_of(self, job: SlurmJob) -> str | None:
-        """Return the GPU model that a job requests; None for any, or if it runs on other GPUs, too."""
-        fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
-        return job.gpu_model if fits and job.gpu_model not in self.types else None
 
     def _has(self, node: SlurmNode) -> dict[str, float]:
         amounts = self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))

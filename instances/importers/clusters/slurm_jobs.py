@@ -15,7 +15,7 @@ from decimal import Decimal
 from math import floor
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, InstanceOf
 from pydantic_core import PydanticCustomError
 
 from ...common.errors import shown
@@ -73,44 +73,55 @@ def _amount(text: str, unit: int) -> float:
     return float(Decimal(match[1]) * Decimal(1024) ** power)
 
 
-def parse_gres(text: str) -> dict[str, float]:
-    """Return GPU type → GPUs of a text such as ``gpu:a100:4(S:0-1),gpu:2,mps:400``; type "" if unnamed.
+@dataclass(frozen=True, eq=False)
+class Gres:
+    """Generic resources of a node or job.
+
+    Attributes
+    ----------
+    gpus
+        GPU type, empty if it is not named → GPUs.
+    shards
+        Shards of GPUs.
+    places
+        The indices of the GPUs, if they are listed.
+    """
+
+    gpus: Mapping[str, float] = field(default_factory=dict)
+    shards: float = 0.0
+    places: tuple[int, ...] = ()
+
+
+def parse_gres(text: str) -> Gres:
+    """Return the GPUs and shards of a text such as ``gpu:a100:3(IDX:0,2-3),gpu:2,shard:a100:40(10/10)``.
 
     Raises
     ------
     ValueError
-        If the count of a GPU is no number.
+        If the count of GPUs or shards is no number.
     """
     gpus: dict[str, float] = defaultdict(float)
+    shards = 0.0
     # Text in brackets, such as (IDX:0,2-3), gives indices and may contain commas.
     for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
-        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
-        if words[0] != "gpu":
-            continue
-        kind, count = (words[1] if len(words) > 2 else "", words[-1] if len(words) > 1 else "1")
-        if len(words) == 2 and not count[:1].isdigit():
-            kind, count = count, "1"
-        gpus[kind] += _amount(count, 0)
-    return dict(gpus)
+        name, *words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
+        if name == "shard":
+            shards += _amount(words[-1] if words else "1", 0)
+        elif name == "gpu":
+            if len(words) == 1 and not words[0][:1].isdigit():
+                words.append("1")
+            gpus[words[0] if len(words) > 1 else ""] += _amount(words[-1] if words else "1", 0)
+    return Gres(dict(gpus), shards, _places(text))
 
 
-def parse_shards(text: str) -> float:
-    """Return the number of GPU shards of a text such as ``gpu:a100:4,shard:a100:40(10/10,0/10)``.
-
-    Raises
-    ------
-    ValueError
-        If a count of shards is no number.
-    """
-    shards = 0.0
-    for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
-        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
-        if words[0] == "shard":
-            shards += _amount(words[-1] if len(words) > 1 else "1", 0)
-    return shards
+def _as_gres(value: Any) -> Gres:
+    if value is not None and not isinstance(value, str):
+        what = "is {given}, not a text such as 'gpu:a100:4'"
+        raise PydanticCustomError("gres", what, {"given": shown(value)})
+    return parse_gres(value or "")
 
 
-def parse_places(text: str) -> tuple[int, ...]:
+def _places(text: str) -> tuple[int, ...]:
     """Return the GPU indices of a text such as ``gpu:a100:3(IDX:0,2-3)``; empty if it has none."""
     indices: list[int] = []
     for listed in re.findall(r"(?:^|[,/])gpu[^,()]*\(IDX:([0-9,-]+)\)", text):
@@ -142,9 +153,7 @@ Number = Annotated[float | None, BeforeValidator(_as_number)]
 Words = Annotated[Many[str], BeforeValidator(_as_words)]
 States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+"))]
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
-Gres = Annotated[dict[str, float], _text(parse_gres)]
-Shards = Annotated[float, _text(parse_shards)]
-Places = Annotated[tuple[int, ...], _text(parse_places)]
+Resources = Annotated[InstanceOf[Gres], BeforeValidator(_as_gres)]
 Tres = Annotated[dict[str, float], _text(parse_tres)]
 
 
@@ -161,12 +170,10 @@ class NodeRecord(Part):
     specialized_memory: Number = None
     alloc_cpus: Number = None
     alloc_memory: Number = None
-    gres: Gres = {}
-    gres_used: Gres = {}
+    gres: Resources = Gres()
+    gres_used: Resources = Gres()
     features: Words = ()
     active_features: Words = ()
-    shards: Shards = Field(default=0.0, validation_alias="gres")
-    shards_used: Shards = Field(default=0.0, validation_alias="gres_used")
 
 
 class NodeRecords(Part):
@@ -199,10 +206,8 @@ class _Range(Part):
 
 
 class _Gres(Part):
-    total: Gres = {}
-    used: Gres = {}
-    shards: Shards = Field(default=0.0, validation_alias="total")
-    shards_used: Shards = Field(default=0.0, validation_alias="used")
+    total: Resources = Gres()
+    used: Resources = Gres()
 
 
 class _Features(Part):
@@ -249,17 +254,11 @@ class JobRecord(Part):
     memory_per_cpu: Number = None
     tres_req_str: Tres = {}
     tres_alloc_str: Tres = {}
-    tres_per_job: Gres = {}
-    tres_per_node: Gres = {}
-    tres_per_socket: Gres = {}
-    tres_per_task: Gres = {}
-    gres_detail: Many[Gres] | None = None
-    shards_per_job: Shards = Field(default=0.0, validation_alias="tres_per_job")
-    shards_per_node: Shards = Field(default=0.0, validation_alias="tres_per_node")
-    shards_per_socket: Shards = Field(default=0.0, validation_alias="tres_per_socket")
-    shards_per_task: Shards = Field(default=0.0, validation_alias="tres_per_task")
-    places_detail: Many[Places] | None = Field(default=None, validation_alias="gres_detail")
-    shards_detail: Many[Shards] | None = Field(default=None, validation_alias="gres_detail")
+    tres_per_job: Resources = Gres()
+    tres_per_node: Resources = Gres()
+    tres_per_socket: Resources = Gres()
+    tres_per_task: Resources = Gres()
+    gres_detail: Many[Resources] | None = None
     array_job_id: Number = None
     array_task_id: Number = None
     array_task_string: str | None = None
@@ -318,6 +317,8 @@ class SlurmJob:
         Node → tasks there; empty for a waiting job.
     shards, profile
         If GPUs are planned as devices: the demand of each share for one GPU.
+    unclear
+        Why this demand is not clear; empty if it is.
     record
         Slurm's record of the job.
     """
@@ -331,6 +332,7 @@ class SlurmJob:
     current: dict[str, int] = field(default_factory=dict)
     shards: int = 0
     profile: str = ""
+    unclear: str = ""
     record: JobRecord = field(kw_only=True)
 
 
@@ -384,7 +386,7 @@ def is_exclusive(record: JobRecord) -> bool:
 
 def is_by_node(record: JobRecord) -> bool:
     """Return whether a job requests its GPUs per node or socket, on several nodes."""
-    asks = record.tres_per_node or record.tres_per_socket or record.shards_per_node
+    asks = record.tres_per_node.gpus or record.tres_per_socket.gpus or record.tres_per_node.shards
     return bool(asks) and nodes_of(record) > 1
 
 
@@ -450,7 +452,7 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
 
 def _job(record: JobRecord, identity: str) -> SlurmJob:
     running, tres, nodes = is_running(record), _tres(record), nodes_of(record)
-    gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked_gpus(record, nodes)
+    gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked(record, _gpus_in)
     asked = types_of(record)
     cpus = tres.get("cpu") or record.cpus or 0.0
     memory = tres.get("mem")
@@ -482,18 +484,15 @@ def nodes_of(record: JobRecord) -> int:
 
 def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
     """Return the GPU indices of a running job on a node; empty if Slurm does not list them."""
-    listed = record.places_detail or ()
+    listed = record.gres_detail or ()
     if len(listed) != len(record.nodes) or node not in record.nodes:
         return ()
-    return tuple(sorted(set(listed[record.nodes.index(node)])))
+    return tuple(sorted(set(listed[record.nodes.index(node)].places)))
 
 
 def shards_of(record: JobRecord) -> float:
     """Return the number of GPU shards that a job has or requests on all its nodes."""
-    in_use = sum(record.shards_detail or ()) if is_running(record) else 0.0
-    per_node = record.shards_per_node or record.shards_per_socket * _whole(record.sockets_per_node)
-    asked = record.shards_per_job or per_node * nodes_of(record)
-    return _tres(record).get("gres/shard") or in_use or asked or record.shards_per_task * _whole(record.tasks)
+    return _tres(record).get("gres/shard") or _untracked(record, lambda gres: gres.shards)
 
 
 def _typed(tres: Mapping[str, float]) -> dict[str, float]:
@@ -501,19 +500,25 @@ def _typed(tres: Mapping[str, float]) -> dict[str, float]:
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
 
 
-def _untracked_gpus(record: JobRecord, nodes: int) -> float:
-    """Return the number of GPUs of a job from its other fields, if Slurm does not track them as TRES."""
-    in_use = sum(sum(gres.values()) for gres in record.gres_detail or ()) if is_running(record) else 0.0
-    per_node = sum(record.tres_per_node.values())
-    per_socket = sum(record.tres_per_socket.values()) * _whole(record.sockets_per_node)
-    per_task = sum(record.tres_per_task.values()) * _whole(record.tasks)
-    return in_use or sum(record.tres_per_job.values()) or (per_node or per_socket) * nodes or per_task
+def _gpus_in(gres: Gres) -> float:
+    return sum(gres.gpus.values())
+
+
+def _untracked(record: JobRecord, amount: Callable[[Gres], float]) -> float:
+    """Return an amount of a job from the fields of its generic resources, if it is not tracked as TRES."""
+    in_use = sum(map(amount, record.gres_detail or ())) if is_running(record) else 0.0
+    per_node = amount(record.tres_per_node)
+    per_socket = amount(record.tres_per_socket) * _whole(record.sockets_per_node)
+    asked = amount(record.tres_per_job) or (per_node or per_socket) * nodes_of(record)
+    return in_use or asked or amount(record.tres_per_task) * _whole(record.tasks)
 
 
 def types_of(record: JobRecord) -> list[str]:
     """Return the GPU types that a job requests; newer versions of Slurm list them in other fields."""
     requests = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
-    beside = dict.fromkeys(kind for request in requests for kind, count in request.items() if kind and count)
+    beside = dict.fromkeys(
+        kind for request in requests for kind, count in request.gpus.items() if kind and count
+    )
     return [*_typed(record.tres_req_str)] or [*beside]
 
 
@@ -530,9 +535,9 @@ def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
     if not gpus:
         return _whole(record.tasks)
     shares = _whole(gpus)
-    if record.tres_per_task:
+    if record.tres_per_task.gpus:
         shares = _whole(record.tasks)
-    elif record.tres_per_node:
+    elif record.tres_per_node.gpus:
         shares = nodes
     # Shares must be equal; if the GPUs cannot be divided so, each GPU is one share.
     return shares if gpus % shares == 0 else _whole(gpus)
@@ -541,7 +546,7 @@ def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
 def spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
     """Return the number of tasks on each node, in proportion to its GPUs, or evenly if these are unknown."""
     listed = Counter(record.nodes)
-    gpus = [sum(gres.values()) for gres in record.gres_detail or ()]
+    gpus = list(map(_gpus_in, record.gres_detail or ()))
     weights = dict(zip(record.nodes, gpus, strict=True)) if len(gpus) == len(record.nodes) else {}
     if len(listed) < len(record.nodes) or not sum(weights.values()):
         weights = dict.fromkeys(listed, 1.0)

@@ -9,10 +9,9 @@ the profile in the name of their type.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,19 @@ from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import repeated
 from ...common.hostlist import expand_hostlist
-from ...consolidation.devices import WHOLE, DeviceDemand
+from ...consolidation.devices import DeviceDemand
 from ...files.reading import fail, read_mapping, read_text
-from ..node_restrictions import counted
 from .device_sharing import (
-    MORE_THAN_DEVICES_HOLD,
+    DeviceInventory,
+    GpuRequest,
     Gpus,
-    Holding,
+    ListedUse,
+    TaskSet,
     UnclearDemandError,
-    check_available,
     check_count,
-    common_demand,
-    device_assumptions,
     fewest_devices,
     geometry_of,
-    known_devices_fit,
-    list_with_reasons,
-    taken,
-    thousandths,
-    worth,
+    gpus_of_nodes,
 )
 from .slurm_jobs import (
     JobRecord,
@@ -48,8 +41,6 @@ from .slurm_jobs import (
     SinfoRow,
     SinfoRows,
     SlurmJob,
-    is_running,
-    is_waiting,
     jobs_of,
     nodes_of,
     places_of,
@@ -106,11 +97,9 @@ class SlurmNode:
     used_cpus, used_memory_mib
         Use by its jobs; None if the source does not give it.
     used_gpus
-        GPUs that its jobs use.
+        The GPUs that its jobs hold, by type.
     partitions
         The partitions that contain it.
-    used_by_type
-        The GPUs that its jobs hold, by type.
     shards, used_shards
         Shards of its GPUs, and those that its jobs use.
     features
@@ -121,12 +110,11 @@ class SlurmNode:
     states: frozenset[str]
     cpus: float
     memory_mib: float
-    gpus: dict[str, float]
+    gpus: Mapping[str, float]
     used_cpus: float | None
     used_memory_mib: float | None
-    used_gpus: float
+    used_gpus: Mapping[str, float] = field(default_factory=dict)
     partitions: set[str] = field(default_factory=set)
-    used_by_type: dict[str, float] = field(default_factory=dict)
     shards: float = 0.0
     used_shards: float = 0.0
     features: frozenset[str] = frozenset()
@@ -142,10 +130,9 @@ class SlurmNode:
         return bool(self.states & DRAINED) and not self.states & (UNUSABLE - DRAINED)
 
     @property
-    def gpu_model(self) -> str | None:
-        """The GPU type of the node, None if it has none or several."""
-        types = [kind for kind, count in self.gpus.items() if count]
-        return (types[0] or None) if len(types) == 1 else None
+    def is_mixed(self) -> bool:
+        """Whether it has several types of GPU, such as partitions (MIG) beside whole ones."""
+        return sum(count > 0 for count in self.gpus.values()) > 1
 
 
 def read_nodes(path: Path) -> list[SlurmNode]:
@@ -211,14 +198,13 @@ def _from_record(record: NodeRecord) -> SlurmNode:
         states=_states(record.state + record.state_flags),
         cpus=cpus or 0.0,
         memory_mib=max(0.0, (record.real_memory or 0.0) - (record.specialized_memory or 0.0)),
-        gpus=record.gres,
+        gpus=record.gres.gpus,
         used_cpus=record.alloc_cpus,
         used_memory_mib=record.alloc_memory,
-        used_gpus=sum(record.gres_used.values()),
         partitions=set(record.partitions),
-        used_by_type=record.gres_used,
-        shards=record.shards,
-        used_shards=record.shards_used,
+        used_gpus=record.gres_used.gpus,
+        shards=record.gres.shards,
+        used_shards=record.gres_used.shards,
         features=frozenset(record.active_features or record.features),
     )
 
@@ -236,16 +222,15 @@ def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
                 states=_states(row.node.state),
                 cpus=row.cpus.minimum or 0.0,
                 memory_mib=row.memory.minimum or 0.0,
-                gpus=row.gres.total,
+                gpus=row.gres.total.gpus,
                 used_cpus=row.cpus.allocated if alone or row.cpus.allocated == 0 else None,
                 used_memory_mib=row.memory.allocated if alone else None,
-                used_gpus=sum(row.gres.used.values()),
                 partitions={row.partition.name.rstrip("*")}
                 if row.partition and row.partition.name
                 else set(),
-                used_by_type=row.gres.used,
-                shards=row.gres.shards,
-                used_shards=row.gres.shards_used,
+                used_gpus=row.gres.used.gpus,
+                shards=row.gres.total.shards,
+                used_shards=row.gres.used.shards,
                 features=frozenset(row.features.active or row.features.total),
             )
 
@@ -351,248 +336,61 @@ def _by_partition(gpus: Mapping[str, float], keep_partitions: bool) -> tuple[int
     return whole, partitions
 
 
-class SlurmDevices:
-    """The GPUs of all nodes as single devices, and the demands of jobs for them.
+def gpu_model_of(node: SlurmNode, keep_partitions: bool) -> str | None:
+    """Return the GPU model of a node, None if it has none or several; partitions count as their GPU."""
+    models = set()
+    for kind, count in node.gpus.items():
+        part = None if keep_partitions else partition_of(kind)
+        models |= {part[0] if part else kind} if count else set()
+    return (models.pop() or None) if len(models) == 1 else None
+
+
+def jobs_on_devices(record: JobRecord, keep_partitions: bool) -> list[SlurmJob]:
+    """Return the jobs of a record, divided into tasks that demand devices; unclear ones as they are."""
+    jobs = list(jobs_of(record))
+    try:
+        return [on_devices(job, keep_partitions) for job in jobs]
+    except UnclearDemandError as error:
+        return [replace(job, unclear=str(error)) for job in jobs]
+
+
+def device_inventory(
+    nodes: Sequence[SlurmNode], jobs: Iterable[SlurmJob], keep_partitions: bool
+) -> tuple[DeviceInventory, dict[int, TaskSet]]:
+    """Return the GPUs of all nodes as single devices; and identity of a job → its tasks as their holders.
 
     Parameters
     ----------
-    nodes, records
-        All nodes and jobs of the cluster.
+    jobs
+        All that run or wait, divided into tasks that demand devices.
     keep_partitions
         Whether a partition is a GPU of its own type.
-
-    Attributes
-    ----------
-    unclear
-        Identity of a record → why the demand of its job is not clear.
-    out
-        Node → why the residual capacity of its devices is not clear.
-    gpus
-        Node → its devices, without the nodes in `out`.
     """
-
-    def __init__(
-        self, nodes: Sequence[SlurmNode], records: Sequence[JobRecord], keep_partitions: bool
-    ) -> None:
-        self.keep_partitions = keep_partitions
-        self.unclear: dict[int, str] = {}
-        self._jobs: dict[int, list[SlurmJob]] = {}
-        self._running: dict[str, list[SlurmJob]] = defaultdict(list)
-        for record in records:
-            if is_waiting(record) or is_running(record):
-                self._jobs[id(record)] = self._read(record)
-                for job in self._jobs[id(record)]:
-                    for name in job.current:
-                        self._running[name].append(job)
-        self.gpus: dict[str, Gpus] = {}
-        self.out: dict[str, str] = {}
-        self._asked: dict[tuple[int, frozenset[str]], frozenset[DeviceDemand]] = {}
-        self._beside: dict[str, list[Holding]] = {}
-        self._known: set[str] = set()
-        self._there: set[str] = set()
-        for node in nodes:
-            try:
-                self.gpus[node.name] = gpus_of(node, keep_partitions)
-            except UnclearDemandError as error:
-                self.out[node.name] = str(error)
-        for node in nodes:
-            try:
-                if node.name in self.out:
-                    continue
-                listed = self._held_on(node.name, self._running[node.name])
-                beside = self._not_in_queue(node, [ask for ask, _ in listed])
-                self._beside[node.name] = list(map(Holding, beside))
-                holdings = [*listed, *self._beside[node.name]]
-                if taken(self.gpus[node.name], holdings, []) is None:
-                    raise UnclearDemandError("has devices that do not hold what jobs have there")
-                if known_devices_fit(self.gpus[node.name], holdings):
-                    self._known.add(node.name)
-            except UnclearDemandError as error:
-                self.out[node.name] = str(error)
-        for name in self.out:
-            self.gpus.pop(name, None)
-
-    @staticmethod
-    def needed(records: Iterable[JobRecord], keep_partitions: bool) -> bool:
-        """Return whether any waiting or running job requests a shard or a partition of a GPU."""
-        present = (record for record in records if is_waiting(record) or is_running(record))
-        return any(asks_for_part(record, keep_partitions) for record in present)
-
-    def _read(self, record: JobRecord) -> list[SlurmJob]:
-        jobs = list(jobs_of(record))
-        try:
-            return [on_devices(job, self.keep_partitions) for job in jobs]
-        except UnclearDemandError as error:
-            self.unclear[id(record)] = str(error)
-            return jobs
-
-    def _not_in_queue(self, node: SlurmNode, listed: Sequence[DeviceDemand]) -> Iterator[DeviceDemand]:
-        """Yield the devices that a node lists as in use but no job of the queue holds."""
-        whole, partitions = _by_partition(node.used_by_type, self.keep_partitions)
-        whole -= sum(ask.whole for ask in listed)
-        if whole > 0:
-            yield DeviceDemand(whole=whole)
-        partitions.subtract(ask.profile for ask in listed if ask.profile)
-        for profile, count in partitions.items():
-            yield from [DeviceDemand(profile=profile)] * min(count, MORE_THAN_DEVICES_HOLD)
-        gpus = self.gpus[node.name]
-        size = gpus.sizes.get(SHARD)
-        shares = self._shares.get(size or 0, {})
-        shards = {share: count for count, share in shares.items()}
+    gpus, out = gpus_of_nodes(nodes, lambda node: node.name, lambda node: gpus_of(node, keep_partitions))
+    in_use = {}
+    for node in nodes:
+        whole, partitions = _by_partition(node.used_gpus, keep_partitions)
         # The use of a node is at most its capacity.
-        left = int(min(node.used_shards, node.shards)) - sum(shards.get(ask.share, 0) for ask in listed)
-        while size and left > 0:
-            # Their jobs are unknown; packed on full devices they leave the most capacity.
-            yield self._of_shards(min(left, size), size)
-            left -= size
+        in_use[node.name] = ListedUse(whole, partitions, int(min(node.used_shards, node.shards)), SHARD)
+    tasks = {id(job): _tasks_of(job, gpus) for job in jobs}
+    return DeviceInventory(gpus, out, list(tasks.values()), "job", _lacking, in_use), tasks
 
-    def is_asked(self, job: SlurmJob) -> bool:
-        """Return whether a job requests GPUs, including unclear requests."""
-        return bool(job.gpus or job.shards or job.profile) or id(job.record) in self.unclear
 
-    def jobs(self, record: JobRecord) -> list[SlurmJob]:
-        """Return the jobs of a record, divided into tasks that demand devices."""
-        return self._jobs.get(id(record), [])
+def _tasks_of(job: SlurmJob, gpus: Mapping[str, Gpus]) -> TaskSet:
+    """Return the tasks of a job as holders of devices."""
+    request, places = None, dict[str, tuple[int, ...]]()
+    if job.profile:
+        request = GpuRequest("gpu", DeviceDemand(profile=job.profile))
+    elif job.shards:
+        request = GpuRequest(SHARD, memory=job.shards)
+    elif job.gpus:
+        request = GpuRequest("gpu", DeviceDemand(whole=int(job.gpus)))
+        # The indices of partitions are not those of devices.
+        known = (name for name in job.current if name in gpus and not gpus[name].geometry)
+        places = {name: places_of(job.record, name) for name in known}
+    return TaskSet(job.name, request, job.current, places, job.unclear)
 
-    def model(self, node: SlurmNode) -> str | None:
-        """Return the GPU model of a node, None if it has none or several; MIG slices count as their GPU."""
-        models = set()
-        for kind, count in node.gpus.items():
-            part = None if self.keep_partitions else partition_of(kind)
-            models |= {part[0] if part else kind} if count else set()
-        return (models.pop() or None) if len(models) == 1 else None
 
-    def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
-        """Return the device demand of each task of a job, equal on all its nodes; None if no GPU.
-
-        Parameters
-        ----------
-        nodes
-            The nodes that it may use.
-        planned
-            All nodes that accept jobs.
-
-        Raises
-        ------
-        Unclear
-            If it is not clear, or no node has such devices.
-        """
-        if id(job.record) in self.unclear:
-            raise UnclearDemandError(self.unclear[id(job.record)])
-        if not (job.gpus or job.shards or job.profile):
-            return None
-        if job.profile not in self._there:
-            check_available([self.gpus[name] for name in planned], job.profile)
-            self._there.add(job.profile)
-        if not job.shards:
-            return self._ask(job, Gpus())
-        # Thousands of jobs have the same demand on the same nodes.
-        if (job.shards, nodes) not in self._asked:
-            self._asked[job.shards, nodes] = self._asks_on(job, nodes)
-        return common_demand(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
-
-    def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[DeviceDemand]:
-        # In sorted order, because the first unclear node is the one that the error names.
-        available = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
-        asks = (self._ask(job, gpus) for gpus in available if gpus.count)
-        return frozenset(ask for ask in asks if ask is not None)
-
-    def offering(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[str]:
-        """Return the names of those nodes that may satisfy a job's demand, nodes without GPUs included."""
-        names = set()
-        for name in nodes:
-            gpus = self.gpus[name]
-            lacking = (job.shards and SHARD not in gpus.sizes) or (job.profile and gpus.geometry is None)
-            if not (gpus.count and lacking):
-                names.add(name)
-        return frozenset(names)
-
-    def held_of(self, job: SlurmJob) -> dict[str, list[tuple[int, ...]]]:
-        """Return node → the GPU indices of each task there; empty if unknown or inconsistent."""
-        by_node = {name: self._held_on(name, [job]) for name in job.current if name in self.gpus}
-        return {
-            name: [devices if name in self._known else () for _, devices in holdings]
-            for name, holdings in by_node.items()
-        }
-
-    def _held_on(self, node: str, jobs: Iterable[SlurmJob]) -> list[Holding]:
-        result: list[Holding] = []
-        for job in jobs:
-            if id(job.record) in self.unclear:
-                raise UnclearDemandError(f"holds a job of which it is not clear what it has: {job.name}")
-            ask = self._ask(job, self.gpus[node])
-            if ask is not None:
-                tasks = min(job.current[node], MORE_THAN_DEVICES_HOLD)
-                # The indices of partitions are not those of devices.
-                listed = places_of(job.record, node) if ask.whole and not self.gpus[node].geometry else ()
-                each = [listed[task * ask.whole : (task + 1) * ask.whole] for task in range(tasks)]
-                result += [Holding(ask, own if len(listed) == tasks * ask.whole else ()) for own in each]
-        return result
-
-    def _ask(self, job: SlurmJob, gpus: Gpus) -> DeviceDemand | None:
-        if job.profile:
-            return DeviceDemand(profile=job.profile)
-        if not job.shards:
-            return DeviceDemand(whole=int(job.gpus)) if job.gpus else None
-        size = gpus.sizes.get(SHARD)
-        if size is None or job.shards > size:
-            has = "no GPU has any" if size is None else f"a GPU has {size}"
-            raise UnclearDemandError(f"asks for {job.shards} shards of one GPU, where {has}")
-        return self._of_shards(job.shards, size)
-
-    def _of_shards(self, shards: int, size: int) -> DeviceDemand:
-        share = WHOLE if shards == size else self._shares[size].get(shards, -(-WHOLE * shards // size))
-        return DeviceDemand(share=share) if share < WHOLE else DeviceDemand(whole=1)
-
-    @cached_property
-    def _shares(self) -> dict[int, dict[int, int]]:
-        """Shards of one GPU → shards that a task requests → their thousandths of the GPU."""
-        parts = {job.shards for jobs in self._jobs.values() for job in jobs if job.shards}
-        sizes = {gpus.sizes[SHARD] for gpus in self.gpus.values() if SHARD in gpus.sizes}
-        return {size: thousandths([part for part in parts if part < size], size) for size in sizes}
-
-    @cached_property
-    def geometries(self) -> set[str]:
-        """The names of the partition geometries (MIG) of all GPUs."""
-        return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
-
-    def worth(self, ask: DeviceDemand) -> float:
-        """Return a device demand as a number of GPUs; a partition counts as a fraction."""
-        return worth(ask, self.geometries)
-
-    def document(self, node: str, planned: set[int]) -> dict[str, Any]:
-        """Return the field `devices` of a server for a node; `planned` are identities of records."""
-        running = self._running[node]
-        own = self._held_on(node, [job for job in running if id(job.record) in planned])
-        others = self._held_on(node, [job for job in running if id(job.record) not in planned])
-        devices = self.gpus[node].document([*others, *self._beside[node]], own)
-        return {} if devices is None else {"devices": devices}
-
-    def sentences(self, asks: Iterable[DeviceDemand]) -> Iterator[str]:
-        """Yield the assumptions on devices for the demands of the planned jobs."""
-        exact = all(
-            WHOLE * part == share * size
-            for size, shares in self._shares.items()
-            for part, share in shares.items()
-        )
-        asks = list(asks)
-        yield from device_assumptions("job", not exact, any(ask.profile for ask in asks))
-        if any(ask.profile for ask in asks):
-            yield "Slurm does not partition devices: what it is to give out has to be there when it starts."
-        if any(ask.share for ask in asks):
-            yield (
-                "Shards are spread evenly over the GPUs of a node, and what a job has of them on a node is "
-                "on one GPU, as Slurm does by default; a job is placed in one share for each of its nodes."
-            )
-
-    def left_out(self, unclear: Mapping[str, str]) -> Iterator[str]:
-        """Yield notes on the nodes and jobs that are left out because of their GPUs."""
-        if unclear:
-            are = counted(len(unclear), "job is", "jobs are")
-            yield (
-                f"{are} left out for what they ask for of GPUs, and stay where they run: "
-                f"{list_with_reasons(unclear)}."
-            )
-        if self.out:
-            are = counted(len(self.out), "node is", "nodes are")
-            yield f"{are} left out for the GPUs, and what runs there stays: {list_with_reasons(self.out)}."
+def _lacking(request: GpuRequest, size: int | None) -> str:
+    has = "no GPU has any" if size is None else f"a GPU has {size}"
+    return f"asks for {request.memory} shards of one GPU, where {has}"

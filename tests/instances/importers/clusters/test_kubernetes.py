@@ -8,7 +8,7 @@ import pytest
 from kubernetes_cluster import cluster, node, pod
 
 from clusterplan.instances.importers.clusters.kubernetes import assumptions, ignored_feature_notes
-from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster, ClusterDocument
+from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster
 from clusterplan.instances.importers.clusters.kubernetes_objects import MACHINE, KubernetesOptions, Node
 
 SOFT = {"key": "t", "effect": "PreferNoSchedule"}
@@ -25,7 +25,7 @@ def test_an_empty_cluster() -> None:
     )
     options = KubernetesOptions(nodes=Path("n"), pods=Path("p"), namespaces=("x", "y"), running="stay")
     cluster = Cluster((node,), (), options)
-    said = list(assumptions(ClusterDocument(cluster)))
+    said = list(assumptions(cluster))
     assert said[0].startswith("Planned are jobs that ask for a GPU in x, y: 0 jobs of 0 pods")
     assert not any("A job that runs as a whole must stay placed" in sentence for sentence in said)
     (ignored,) = ignored_feature_notes(cluster)
@@ -59,7 +59,7 @@ def test_types_of_machines_stand_for_models_that_no_label_has(
         )
         for name, machine in MACHINES.items()
     ]
-    said = list(assumptions(ClusterDocument(cluster(nodes=tuple(nodes), gpu_label=label))))
+    said = list(assumptions(cluster(nodes=tuple(nodes), gpu_label=label)))
     found = [sentence for sentence in said if sentence.startswith("No label has the GPU models of ")]
     stands = f"{MACHINE} stands for them (--gpu-label names another)"
     expected = [] if which is None else [f"No label has the GPU models of {which}; {stands}."]

@@ -23,6 +23,7 @@ from clusterplan.instances.importers.clusters.kubernetes_affinity import (
 from clusterplan.instances.importers.clusters.kubernetes_files import ObjectLists
 from clusterplan.instances.importers.clusters.kubernetes_jobs import PodGroup, PodJob
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
+from clusterplan.instances.importers.node_restrictions import name_by_models
 from clusterplan.planner.api import solve
 
 
@@ -224,7 +225,7 @@ def test_a_choice_of_nodes_that_is_a_model_is_written_so() -> None:
     nodes = [A100, same, L4]
     models = GpuModels.read(nodes, "", lambda _: True)
     whole, part = job({"a", "b"}), job({"a"})
-    models.name_choices([whole, part], nodes)
+    name_by_models([whole, part], models.of_node)
     assert (whole.gpu_model, part.gpu_model) == (["A100"], None)
     assert (whole.groups[0].nodes, part.groups[0].nodes) == ({"a", "b", "l"}, {"a"})
 

@@ -11,7 +11,6 @@ import pytest
 from kubernetes_cluster import cluster, node, pod
 
 from clusterplan.instances.importers.clusters.kubernetes import assumptions, ignored_feature_notes
-from clusterplan.instances.importers.clusters.kubernetes_cluster import ClusterDocument
 from clusterplan.instances.importers.clusters.kubernetes_objects import Owner, Pod
 
 
@@ -34,7 +33,7 @@ def test_pods_on_cordoned_nodes_stay() -> None:
     """They are no jobs of the plan, and the assumptions say so."""
     made = cluster(pod("stays", 1, "b"), pod("waits", 1))
     assert [job.name for job in made.staying] == ["t/stays"]
-    said = " ".join(assumptions(ClusterDocument(made)))
+    said = " ".join(assumptions(made))
     assert "1 node is cordoned or not ready and left out: b." in said
     assert "1 job has pods on cordoned nodes" in said
 
@@ -47,11 +46,11 @@ def test_what_runs_of_a_job_stays_and_the_rest_is_a_job_of_its_own() -> None:
         each.__dict__["metadata"] = each.metadata.model_copy(update={"ownerReferences": (Owner(**owner),)})
     made = cluster(*pods)
     assert [job.name for job in made.jobs] == ["t/j", "t/j (waits)", "t/whole"]
-    runs, waits, _ = (ClusterDocument(made).job(job) for job in made.jobs)
+    runs, waits, _ = made.snapshot.jobs()
     assert (runs["current"], runs["movable"], runs["must_place"]) == ({"a": 1}, False, True)
     assert (waits["tasks"], waits["current"], waits["must_place"], waits["value"]) == (2, {}, False, 2.0)
     assert runs["workload"] == waits["workload"]
-    said = " ".join(assumptions(ClusterDocument(made)))
+    said = " ".join(assumptions(made))
     assert "1 job runs in part: the pods that run stay" in said
     assert "their pods run while others of their job wait: t/j." in said
 
@@ -73,7 +72,7 @@ def test_a_node_with_less_than_its_pods_hold_gets_nothing_more() -> None:
     assert (made.short, made.out, made.names) == ({"a"}, [], {"b"})
     assert [job.name for job in made.staying] == ["t/runs"]
     assert [job.name for job in made.jobs] == ["t/waits"]
-    said = " ".join(assumptions(ClusterDocument(made)))
+    said = " ".join(assumptions(made))
     assert "1 node has less than pods on it hold, as where a device has failed" in said
 
 
@@ -106,7 +105,7 @@ def test_what_is_held_by_others_is_not_free() -> None:
     """A planned pod's own part is free for the plan."""
     made = cluster(pod("mine", 1, "a"), pod("other", 0, "a"), pod("waits", 2))
     assert [job.name for job in made.jobs] == ["t/mine", "t/waits"]
-    server = ClusterDocument(made).server(made.nodes[0])
+    server = made.snapshot.servers()[0]
     assert server["capacity"] == {"cpu": 8, "memory_gib": 16, "gpu": 4, "pods": 10}
     assert server["free"] == {"cpu": 7.5, "memory_gib": 15, "gpu": 4, "pods": 9}
     assert (made.out, made.names) == (["b"], {"a"})
@@ -115,7 +114,7 @@ def test_what_is_held_by_others_is_not_free() -> None:
 def test_a_job_is_worth_its_gpus_and_stays_placed_where_it_runs() -> None:
     """One that waits may be left out."""
     made = cluster(pod("mine", 2, "a"), pod("waits", 1))
-    mine, waits = (ClusterDocument(made).job(job) for job in made.jobs)
+    mine, waits = made.snapshot.jobs()
     assert (mine["value"], mine["must_place"], mine["current"]) == (2.0, True, {"a": 1})
     assert (waits["value"], waits["must_place"], waits["spread"]) == (1.0, False, "free")
     assert waits["task_demand"] == {"cpu": 0.5, "memory_gib": 1, "gpu": 1, "pods": 1}

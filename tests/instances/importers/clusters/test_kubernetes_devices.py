@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from clusterplan.instances.consolidation.devices import DeviceDemand
-from clusterplan.instances.importers.clusters.device_sharing import Gpus, UnclearDemandError
+from clusterplan.instances.importers.clusters.device_sharing import GpuRequest, Gpus, UnclearDemandError
 from clusterplan.instances.importers.clusters.kubernetes_devices import (
     FRACTION,
-    GpuRequest,
     asks_for_part,
     devices_of,
     gpu_request_of,
@@ -18,7 +18,6 @@ from clusterplan.instances.importers.clusters.kubernetes_devices import (
     is_device,
     is_reservation,
     is_time_sliced,
-    may_satisfy,
     parts_as_amounts,
 )
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
@@ -165,7 +164,7 @@ REGISTER = "hami.io/node-nvidia-register"
 )
 def test_gpus_of_nodes(made: Node, gpus: Gpus) -> None:
     """By annotation, by the resources of schemes, by partitions, or by whole GPUs."""
-    assert gpus_of(made, keep_partitions=False) == gpus
+    assert replace(gpus_of(made, keep_partitions=False), offers=None) == gpus
 
 
 @pytest.mark.parametrize(
@@ -189,16 +188,17 @@ def test_gpus_that_are_not_clear(made: Node, why: str) -> None:
 
 def test_what_nodes_offer() -> None:
     """What a pod asks by has to be there; a node without GPUs need not be told apart."""
-    shared = node({"aliyun.com/gpu-mem": "30", "aliyun.com/gpu-count": "2", GPU: "0"})
+    shared = gpus_of(node({"aliyun.com/gpu-mem": "30", "aliyun.com/gpu-count": "2", GPU: "0"}), False)
+    plain = gpus_of(node({GPU: "1"}, gpu_memory="9"), False)
     memory, whole = GpuRequest("aliyun.com/gpu-mem", memory=3), GpuRequest(GPU, DeviceDemand(whole=1))
-    assert may_satisfy(shared, Gpus(2, None, {"aliyun.com/gpu-mem": 15}), memory)
-    assert not may_satisfy(shared, Gpus(2), memory)
-    assert not may_satisfy(shared, Gpus(2), whole)
-    assert may_satisfy(node({}), Gpus(), whole)
-    assert may_satisfy(node({GPU: "1"}), Gpus(1), GpuRequest(PERCENT, DeviceDemand(share=3)))
-    assert may_satisfy(node({GPU: "1"}), Gpus(1, None, {MEMORY: 9}), GpuRequest(MEMORY, memory=3))
-    assert not may_satisfy(node({GPU: "1"}), Gpus(1), GpuRequest(MIG, DeviceDemand(profile="1g.5gb")))
-    assert may_satisfy(node({MIG: "1"}), Gpus(1, "a100-40"), whole)
+    assert shared.may_satisfy(memory)
+    assert not replace(shared, sizes={}).may_satisfy(memory)
+    assert not shared.may_satisfy(whole)
+    assert Gpus().may_satisfy(whole)
+    assert plain.may_satisfy(GpuRequest(PERCENT, DeviceDemand(share=3)))
+    assert plain.may_satisfy(GpuRequest(MEMORY, memory=3))
+    assert not plain.may_satisfy(GpuRequest(MIG, DeviceDemand(profile="1g.5gb")))
+    assert gpus_of(node({MIG: "1"}), False).may_satisfy(whole)
 
 
 def test_time_slicing_and_other_schemes() -> None:

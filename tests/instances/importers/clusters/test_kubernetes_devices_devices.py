@@ -13,7 +13,7 @@ from clusterplan import solve
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
-from clusterplan.instances.importers.clusters.kubernetes_devices import ClusterDevices
+from clusterplan.instances.importers.clusters.kubernetes_devices import asks_for_part, device_inventory
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
 
 A100 = "NVIDIA-A100-SXM4-40GB"
@@ -382,10 +382,11 @@ def test_what_pods_hold_of_devices() -> None:
     """A half holds five hundred thousandths; devices are needed only where any pod asks for a part."""
     half = Pod.model_validate(pod("half", {}, on="n", annotations={"gpu-fraction": "0.5"}))
     whole = Pod.model_validate(pod("whole", {"nvidia.com/gpu": "1"}, on="n"))
-    assert ClusterDevices.needed([whole, half], keep_partitions=False)
-    assert not ClusterDevices.needed([whole], keep_partitions=False)
+    assert [asks_for_part(each, keep_partitions=False) for each in (whole, half)] == [False, True]
     there = Node.model_validate(node("n", {"nvidia.com/gpu": "2"}))
-    devices = ClusterDevices([there], [half, whole], keep_partitions=False)
-    asks = [holding.ask for holding in devices.held_on("n", [half, whole])]
-    assert [ask.thousandths for ask in asks] == [500, 1000]
+    devices, tasks = device_inventory([there], [half, whole], keep_partitions=False)
+    here = frozenset("n")
+    asks = [devices.demand(each, here, here) for each in tasks.values()]
+    assert [ask and ask.thousandths for ask in asks] == [500, 1000]
+    assert asks[0] is not None
     assert devices.worth(asks[0]) == 0.5

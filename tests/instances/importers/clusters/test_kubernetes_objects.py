@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.importers.clusters.kubernetes import assumptions, ignored_feature_notes
-from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster, ClusterDocument
+from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster
 from clusterplan.instances.importers.clusters.kubernetes_jobs import (
     LONGEST_NAME,
     PodJob,
@@ -61,7 +61,7 @@ def test_labels_with_the_model(label: str) -> None:
     """Those of makers and clouds are known; else the type of a machine with GPUs stands for it."""
     made = cluster(pod("p"), label=label)
     assert made.models.label == label
-    assert [ClusterDocument(made).server(each)["gpu_model"] for each in made.nodes] == [
+    assert [each["gpu_model"] for each in made.snapshot.servers()] == [
         "a100",
         "a100",
         "l4",
@@ -104,12 +104,12 @@ def test_a_running_job_stays_on_its_model() -> None:
     )
     free = {job.name: job.gpu_model for job in cluster(*pods).jobs}
     assert free["t/waits"] == "a100"
-    said = " ".join(assumptions(ClusterDocument(cluster(*pods))))
+    said = " ".join(assumptions(cluster(*pods)))
     assert "of which most are free (else --gpu-models any): t/waits." in said
     made = cluster(*pods, gpu_models="any")
     models = {job.name: job.gpu_model for job in made.jobs}
     assert models == {"t/runs": ["a100"], "t/either": ["a100", "l4"], "t/waits": None}
-    said = " ".join(assumptions(ClusterDocument(made)))
+    said = " ".join(assumptions(made))
     assert f"1 running job stays on its GPU model, as pods name none by {GKE}: t/runs." in said
     assert "1 job of several pods names no GPU model and may be split over several: t/waits." in said
 
@@ -117,13 +117,12 @@ def test_a_running_job_stays_on_its_model() -> None:
 def test_workers_stay_on_their_model_where_a_launcher_has_no_gpu() -> None:
     """The launcher may go anywhere."""
     made = cluster(pod("w", "a1"), pod("l", "c", 0))
-    (job,) = made.jobs
-    document = ClusterDocument(made).job(job)
+    (document,) = made.snapshot.jobs()
     assert document["gpu_model"] is None
     demands = [group["demand"] for group in document["groups"]]
     assert [demand.get("node of a100") for demand in demands if demand.get("gpu")] == [1.0]
     assert [demand.get("node of a100") for demand in demands if not demand.get("gpu")] == [None]
-    assert [ClusterDocument(made).server(each)["free"]["node of a100"] > 0 for each in made.nodes] == [
+    assert [each["free"]["node of a100"] > 0 for each in made.snapshot.servers()] == [
         True,
         True,
         False,
@@ -145,7 +144,8 @@ def test_gated_pods_are_not_planned_and_priorities_are_named() -> None:
     assert said[1].startswith("1 planned job has volume claims, whose volumes may be in one zone")
     assert "1 job has a higher priority (PriorityClass) than others" in said[2]
     assert said[3].startswith("For 1 waiting job the scheduler may stop pods of lower priority")
-    worth = cluster(*made.present, value="priority").worth
+    jobs = cluster(*made.present, value="priority").snapshot.jobs()
+    worth = {job["name"]: job["value"] for job in jobs}
     assert worth["t/high"] > worth["t/low"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.importers.clusters.kubernetes_affinity import Volumes
-from clusterplan.instances.importers.clusters.kubernetes_cluster import CLAIMS, Cluster, ClusterDocument
+from clusterplan.instances.importers.clusters.kubernetes_cluster import CLAIMS, Cluster
 from clusterplan.instances.importers.clusters.kubernetes_jobs import keys_with_gangs, workload_of
 from clusterplan.instances.importers.clusters.kubernetes_objects import DisruptionBudget, Pod, PodGang
 from clusterplan.instances.importers.clusters.kubernetes_pod_rules import ALONE, HOST, NEAR
@@ -41,8 +41,7 @@ def labelled(made: Pod, job: str = "", **labels: str) -> Pod:
 
 def rows(made: Cluster) -> dict[str, dict[str, Any]]:
     """Return the documents of the jobs by name."""
-    document = ClusterDocument(made)
-    return {job.name.partition("/")[2]: document.job(job) for job in made.jobs}
+    return {job["name"].partition("/")[2]: job for job in made.snapshot.jobs()}
 
 
 def reachable(made: Cluster, job: str) -> set[str]:
@@ -56,7 +55,7 @@ def test_pods_that_must_be_apart_on_nodes_are_at_most_one_on_each() -> None:
     pods = [labelled(pod(f"j-{i}", 1, **rule("apart", HOST, app="j")), "j", app="j") for i in range(3)]
     made = cluster(*pods, nodes=NODES)
     assert rows(made)["j"]["task_demand"]["apart: t/j"] == 1
-    assert all(ClusterDocument(made).server(n)["capacity"]["apart: t/j"] == 1 for n in made.nodes)
+    assert all(each["capacity"]["apart: t/j"] == 1 for each in made.snapshot.servers())
 
 
 def test_anti_affinity_to_what_stays_forbids_its_domain_both_ways() -> None:
@@ -132,7 +131,7 @@ def test_spread_on_nodes_is_a_limit_from_the_fewest_that_stay() -> None:
     stays = [labelled(pod(f"s{i}", 1, on), app="x") for i, on in enumerate(("a1", "a1", "a2", "b1", "b2"))]
     pods = [labelled(pod(f"j-{i}", 1, **spread(HOST, app="x")), "j", app="x") for i in range(4)]
     made = cluster(*stays, *pods, nodes=NODES)
-    server = {n.name: ClusterDocument(made).server(n)["capacity"]["spread: t/j"] for n in made.nodes}
+    server = {each["name"]: each["capacity"]["spread: t/j"] for each in made.snapshot.servers()}
     assert server == {"a1": 0, "a2": 1, "b1": 1, "b2": 1}
     assert reachable(made, "j") == {"a2", "b1", "b2"}
 
@@ -297,8 +296,7 @@ def test_a_job_that_stays_on_a_node_to_be_emptied_keeps_what_it_holds() -> None:
     moves = labelled(pod("m", 1, "c1"), "m", app="m")
     waits = labelled(pod("w", 1, **rule("near", ZONE, app="h")), "w", app="w")
     made = cluster(stays, moves, waits, nodes=(*NODES, closed))
-    document = ClusterDocument(made)
-    free = {each.name: document.server(each)["free"]["gpu"] for each in made.nodes}
+    free = {each["name"]: each["free"]["gpu"] for each in made.snapshot.servers()}
     assert (made.emptied, free["c1"], free["a1"]) == ({"c1"}, 1, 4)
     assert made.kept == {"t/h": NEAR}
 

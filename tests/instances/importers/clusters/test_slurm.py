@@ -24,8 +24,7 @@ from clusterplan.instances.importers.clusters.slurm_nodes import SlurmNode
 def cluster(**more: Any) -> Cluster:
     """Return a cluster of one node, one that is down, and a job that waits."""
     nodes = [
-        SlurmNode(n, frozenset({s}), 8.0, 1024.0, {}, None, 0.0, 0.0, set())
-        for n, s in (("a", "IDLE"), ("b", "DOWN"))
+        SlurmNode(n, frozenset({s}), 8.0, 1024.0, {}, None, 0.0) for n, s in (("a", "IDLE"), ("b", "DOWN"))
     ]
     document = {
         "job_id": 1,
@@ -41,7 +40,7 @@ def cluster(**more: Any) -> Cluster:
 def test_what_is_planned_and_what_is_left_out() -> None:
     """Nodes that take no jobs, and jobs that wait for other things."""
     made = cluster()
-    said = list(assumptions(made, made.options))
+    said = list(assumptions(made))
     assert said[0] == "Planned are all jobs: 1 job, of which 0 run."
     assert any("not listed for 1 node" in sentence for sentence in said)
     assert list(left_out_notes(made)) == ["1 node takes no jobs (state, or no partition) and is left out: b."]
@@ -109,7 +108,7 @@ def test_rules_that_are_not_in_the_files_are_named() -> None:
 def test_who_stays_is_named_with_the_reason() -> None:
     """As a line of what is assumed."""
     made = cluster(job_state=["RUNNING"], nodes="a", requeue=False)
-    assert "1 running job stays where it is: 1 j (Requeue=0)." in list(assumptions(made, made.options))
+    assert "1 running job stays where it is: 1 j (Requeue=0)." in list(assumptions(made))
 
 
 def gpus(**more: Any) -> float:
@@ -152,7 +151,7 @@ def test_gpus_that_slurm_does_not_track(asked: dict[str, Any], expected: float) 
 
 def node(name: str, partition: str = "p", state: str = "IDLE", used: float = 0.0) -> SlurmNode:
     """Return a node of four GPUs, some of its CPUs in use."""
-    return SlurmNode(name, frozenset({state}), 8.0, 2048.0, {"a100": 4.0}, used, 0.0, 0.0, {partition})
+    return SlurmNode(name, frozenset({state}), 8.0, 2048.0, {"a100": 4.0}, used, 0.0, {}, {partition})
 
 
 def record(identity: int, gpus: int = 1, on: str = "", **more: Any) -> JobRecord:
@@ -188,7 +187,7 @@ def test_nodes_that_take_jobs() -> None:
 def test_what_planned_jobs_hold_is_free_for_the_plan() -> None:
     """Of three CPUs in use, two are held by a planned job."""
     made = listed_cluster(record(1, on="a"))
-    server = made.server(NODES[0])
+    server = made.snapshot.servers()[0]
     assert server["capacity"]["cpu"] == 8
     assert server["free"]["cpu"] == 7
     assert (server["free"]["gpu"], server["gpu_model"]) == (4, "a100")
@@ -215,10 +214,10 @@ def test_a_job_may_use_the_nodes_of_its_partition() -> None:
     """Those that it excludes are left out; a node that it needs is the only one."""
     made = listed_cluster(record(1, excluded_nodes="a"), record(2, required_nodes="b", node_count=1))
     assert [made.allowed(job) for job in made.jobs] == [{"b"}, {"b"}]
-    first = made.document_of(made.jobs[0])
+    first = made.snapshot.jobs()[0]
     assert made.by_models == []
     assert {name for name in first["task_demand"] if "other than a" in name}
-    assert made.document_of(made.jobs[1])["name"] != first["name"]
+    assert made.snapshot.jobs()[1]["name"] != first["name"]
 
 
 def test_a_partition_that_is_all_nodes_of_a_model() -> None:
@@ -226,15 +225,15 @@ def test_a_partition_that_is_all_nodes_of_a_model() -> None:
     nodes = (
         node("a"),
         node("b"),
-        SlurmNode("t", NODES[0].states, 8.0, 2048.0, {"t4": 2.0}, 0.0, 0.0, 0.0, {"q"}),
+        SlurmNode("t", NODES[0].states, 8.0, 2048.0, {"t4": 2.0}, 0.0, 0.0, {}, {"q"}),
     )
     options = SlurmOptions(nodes=Path("n"), queue=Path("q"))
     records = (record(1), record(2, partition="q"), record(3, partition="p,q"), record(4, on="t"))
     made = Cluster(nodes, records, options)
-    documents = [made.document_of(job) for job in made.jobs]
+    documents = made.snapshot.jobs()
     assert [document["gpu_model"] for document in documents] == [["a100"], ["t4"], None, "t4"]
     assert made.by_models == ["1 j", "2 j"]
-    assert [name for name in made.server(nodes[0])["capacity"] if name.startswith("node")] == [
+    assert [name for name in made.snapshot.servers()[0]["capacity"] if name.startswith("node")] == [
         "node in partition p"
     ]
 
@@ -251,8 +250,7 @@ def test_features_that_are_gpu_models() -> None:
             {model: 4.0},
             0.0,
             0.0,
-            0.0,
-            {"p"},
+            partitions={"p"},
             features=frozenset(own),
         )
         for name, model, own in zip("abht", ("a100", "a100", "h100", "t4"), features, strict=True)
@@ -261,10 +259,10 @@ def test_features_that_are_gpu_models() -> None:
     records = [record(k, features=wish) for k, wish in enumerate(wishes)]
     records += [record(7, on="t", features="a100")]
     made = Cluster(nodes, tuple(records), SlurmOptions(nodes=Path("n"), queue=Path("q")))
-    found = [made.document_of(job)["gpu_model"] for job in made.jobs]
+    found = [job["gpu_model"] for job in made.snapshot.jobs()]
     assert found == [["a100", "h100"], ["h100"], None, None, None, "t4"]
     assert list(made.unmodelled) == ["3 j", "4 j"]
-    assert [made.server(node)["capacity"]["node with nvlink"] > 0 for node in nodes] == [
+    assert [server["capacity"]["node with nvlink"] > 0 for server in made.snapshot.servers()] == [
         True,
         False,
         True,
@@ -284,7 +282,7 @@ def test_who_cannot_be_requeued_does_not_move() -> None:
     ]
     running = [record(k, on="a", **more) for k, more in enumerate(fields)]
     made = listed_cluster(*running, record(9, requeue=False))
-    found = [made.document_of(job).get("movable") for job in made.jobs]
+    found = [job.get("movable") for job in made.snapshot.jobs()]
     assert found == [None, None, False, False, False, False, None]
 
 
@@ -297,7 +295,7 @@ def test_shares_by_node_are_on_nodes_of_their_own() -> None:
         record(3, tres_req_str="cpu=2,node=2", **{**by_node, "tres_per_node": "gres:gpu:4"}),
     ]
     made = listed_cluster(*records)
-    first, *others = (made.document_of(job) for job in made.jobs)
+    first, *others = made.snapshot.jobs()
     assert first["tasks"] == 2
     assert first["max_per_server"] == 1
     assert [job["max_per_server"] for job in others] == [None, None]
@@ -311,7 +309,7 @@ def test_beyond_the_limit_of_jobs_that_are_kept_apart_they_are_left_out(
     by_node = {"tres_per_node": "gres:gpu:1", "node_count": 2, "tres_req_str": "cpu=2,node=2"}
     running = {**by_node, "job_state": ["RUNNING"], "nodes": "a,b"}
     made = listed_cluster(record(1, **by_node), record(2, **by_node), record(3, **running))
-    rows = {job.name.split()[0]: made.document_of(job) for job in made.jobs}
+    rows = {job["name"].split()[0]: job for job in made.snapshot.jobs()}
     assert list(rows) == ["1", "3"]
     assert (rows["1"]["max_per_server"], rows["3"]["max_per_server"]) == (1, None)
     assert rows["3"]["movable"] is False
@@ -321,9 +319,9 @@ def test_worth_follows_priority() -> None:
     """Whichever way the numbers are written."""
     jobs = [record(1, priority=100), record(2, priority={"set": True, "infinite": False, "number": 200})]
     made = listed_cluster(*jobs, value="priority")
-    assert [made.document_of(job)["value"] for job in made.jobs] == [1.0, 1000.0]
+    assert [job["value"] for job in made.snapshot.jobs()] == [1.0, 1000.0]
     made = listed_cluster(*jobs)
-    assert [made.document_of(job)["value"] for job in made.jobs] == [1.0, 1.0]
+    assert [job["value"] for job in made.snapshot.jobs()] == [1.0, 1.0]
 
 
 def test_nodes_of_an_earlier_plan_are_no_wish() -> None:

@@ -20,8 +20,6 @@ from clusterplan.instances.consolidation.job import PlacementJob
 from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.instances.importers.clusters.slurm_jobs import (
     parse_gres,
-    parse_places,
-    parse_shards,
     parse_tres,
 )
 from clusterplan.instances.importers.clusters.slurm_nodes import read_reservations
@@ -104,7 +102,7 @@ def test_any_text_is_a_list_or_a_value_error(text: str) -> None:
 )
 def test_generic_resources(text: str, gpus: dict[str, float]) -> None:
     """GPUs are counted by type; what stands in brackets and other resources are passed over."""
-    assert parse_gres(text) == gpus
+    assert parse_gres(text).gpus == gpus
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_generic_resources(text: str, gpus: dict[str, float]) -> None:
 )
 def test_numbers_of_gpus(text: str, numbers: tuple[int, ...]) -> None:
     """Ranges are written out; other resources and other brackets have none."""
-    assert parse_places(text) == numbers
+    assert parse_gres(text).places == numbers
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def test_numbers_of_gpus(text: str, numbers: tuple[int, ...]) -> None:
 )
 def test_shards(text: str, shards: float) -> None:
     """Whatever type of GPU they are of."""
-    assert parse_shards(text) == shards
+    assert parse_gres(text).shards == shards
 
 
 def test_trackable_resources() -> None:

@@ -15,7 +15,12 @@ from sample_documents import said, solved
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.slurm import import_slurm
-from clusterplan.instances.importers.clusters.slurm_nodes import SlurmNode, partition_of, read_nodes
+from clusterplan.instances.importers.clusters.slurm_nodes import (
+    SlurmNode,
+    gpu_model_of,
+    partition_of,
+    read_nodes,
+)
 from clusterplan.planner.api import solve
 
 NODE = {
@@ -38,7 +43,7 @@ def test_a_node_of_scontrol(tmp_path: Path) -> None:
     """CPUs, memory without what is kept for the system, GPUs by type."""
     (node,) = read(tmp_path, {"nodes": [NODE | {"specialized_memory": 96}]})
     assert (node.cpus, node.memory_mib, node.gpus, node.used_cpus) == (8, 4000, {"a100": 4}, 2)
-    assert (node.usable, node.gpu_model) == (True, "a100")
+    assert (node.usable, gpu_model_of(node, keep_partitions=True)) == (True, "a100")
     (down,) = read(tmp_path, {"nodes": [NODE | {"state": ["DOWN*"]}]})
     assert not down.usable
 

@@ -1,0 +1,457 @@
+"""A cluster in use, whatever manages it: its nodes and workloads, and the instance that plans them.
+
+A front end parses what its manager prints to a `ClusterSnapshot`: the nodes that take tasks with their
+amounts, and the workloads that are planned with their tasks, requests, allowed nodes and present places.
+From here on all managers are the same: what is free, resources that stand for choices of nodes, values.
+
+The value of a job is the number of GPUs that it demands, its priority, or their product. A moved job loses
+a part of its value, so that a plan moves jobs only where it gains more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from ...common.errors import some
+from ...common.faults import validated
+from ...consolidation.devices import DeviceDemand
+from ...consolidation.instance import ON_TIES, ConsolidationInstance, emptied_server
+from ...consolidation.job import Workload as Owner
+from ..importer import Option
+from ..node_restrictions import Choice, Restrictions, counted, numbered
+from .device_sharing import DeviceInventory, TaskSet, fields_of
+
+Amount = float | Fraction
+Amounts = Mapping[str, Amount]
+"""Resource of the instance → amount in its unit there, exact where the source is."""
+WHOLE_NODE, SHARES = "whole node", 1000.0
+"""Resource of which a job that needs nodes of its own takes all, others 1 a task; and what nodes have."""
+MAX_OTHERS = 20
+"""Limit of the unplanned jobs that a server names."""
+
+Running = Annotated[
+    Literal["move", "stay"],
+    Option("stay: running jobs keep what they have; move: they may move."),
+]
+Drained = Annotated[
+    Literal["empty", "stay"],
+    Option("empty: jobs move off nodes that are being drained; stay: they keep what they have there."),
+]
+Spread = Annotated[
+    Literal["required", "preferred", "free"],
+    Option("How jobs of several tasks or pods may spread over servers."),
+]
+
+RESTART_COST_H = 0.25
+"""Hours of its value that a job loses by a move: stopping, waiting, loading, and progress not yet saved."""
+
+
+def move_cost_note() -> str:
+    """Return the assumption on the cost of moving a running job."""
+    return (
+        f"A job that is moved or stopped loses {RESTART_COST_H:g} hours of its value, so that a move has to "
+        "pay: an assumption; --restart-cost of solve says otherwise."
+    )
+
+
+def emptied_note(nodes: Collection[str], what: str) -> Iterator[str]:
+    """Yield the note on the nodes to be empty; `what` they are, such as drained."""
+    if nodes:
+        count = counted(len(nodes), f"{what} node")
+        yield f"To be empty: {count} (else --drained stay): {some(sorted(nodes))}."
+
+
+Rule = Literal["gpus", "priority", "priority-then-gpus"]
+Value = Annotated[
+    Rule,
+    Option(
+        "What a job is worth. gpus: the GPUs it asks for; priority: its priority; priority-then-gpus: its "
+        "priority for each GPU, so that GPUs go to the highest priority first."
+    ),
+]
+RULES: tuple[Rule, ...] = get_args(Rule)
+HIGHEST = 1000.0
+"""Weight of the highest priority where the lowest has weight 1; priorities are ordinal, on any scale."""
+NAMED = 3
+"""Number of jobs without a priority that a note names."""
+
+
+def priority_weights(priorities: Sequence[float | None]) -> list[float]:
+    """Return priorities scaled linearly to 1 to 1,000; 1 for a missing one, and if all are equal."""
+    known = [priority for priority in priorities if priority is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    span = high - low or 1.0
+    return [
+        1.0 if priority is None else round(1.0 + (HIGHEST - 1.0) * (priority - low) / span, 3)
+        for priority in priorities
+    ]
+
+
+def worths(rule: Rule, gpus: Sequence[float], priorities: Sequence[float | None]) -> list[float]:
+    """Return the objective value of placing each job; a job without GPUs counts as one GPU.
+
+    Parameters
+    ----------
+    gpus, priorities
+        GPUs and priority of each job; None if it has no priority.
+    """
+    counted = [amount or 1.0 for amount in gpus]
+    if rule == "gpus":
+        return counted
+    if rule == "priority":
+        return priority_weights(priorities)
+    return [weight * amount for weight, amount in zip(priority_weights(priorities), counted, strict=True)]
+
+
+def job_value_note(rule: Rule, jobs: Sequence[str], priorities: Sequence[float | None]) -> str:
+    """Return the assumption on the values of jobs, with the names of jobs without a priority.
+
+    Parameters
+    ----------
+    jobs
+        The names of the jobs.
+    """
+    if rule == "gpus":
+        return "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    known = [priority for priority in priorities if priority is not None]
+    scale = "all are the same and count 1"
+    if known and min(known) < max(known):
+        scale = (
+            f"the lowest, {min(known):,.0f}, counts 1, the highest, {max(known):,.0f}, counts {HIGHEST:,.0f}"
+        )
+    each = "" if rule == "priority" else " for each GPU that it asks for (for 1 where it asks for none)"
+    without = [name for name, priority in zip(jobs, priorities, strict=True) if priority is None]
+    none = f" Without a priority, and so counted as the lowest: {some(without, NAMED)}." if without else ""
+    return f"A job is worth its priority{each}: {scale}.{none}"
+
+
+@dataclass(eq=False)
+class TaskGroup:
+    """Identical tasks of a workload.
+
+    Parameters
+    ----------
+    name
+        The name of the group in the workload.
+    demand
+        The demand of each task.
+    nodes
+        The nodes that each may use.
+    current
+        Node → tasks there now, None for those that wait.
+    describe
+        Returns a few words on what the nodes have in common.
+    ask
+        The demand of each for single devices.
+    members
+        The tasks as holders of devices, if GPUs are single devices.
+    limits
+        The demand of each for resources that stand for rules on other tasks.
+    """
+
+    name: str
+    demand: Amounts
+    nodes: frozenset[str]
+    current: Mapping[str | None, int]
+    describe: Callable[[], str]
+    ask: DeviceDemand | None = None
+    members: Sequence[TaskSet] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Workload:
+    """Tasks that are placed together or not at all.
+
+    Parameters
+    ----------
+    name
+        Its name, which need not be unique.
+    groups
+        Its groups of tasks.
+    gpus
+        The GPUs that all its tasks demand, parts of them as fractions.
+    priority
+        On any scale; None without one.
+    must_place
+        Whether it runs as a whole, and so may not lose its place.
+    stays
+        Why it is not moved; empty if it may be, or does not run.
+    gpu_model
+        The GPU models that it may use; None for any.
+    owner
+        The object of the manager that starts its tasks.
+    exclusive, separate
+        Whether it needs nodes of its own; whether each of its tasks needs another node.
+    assumed
+        What is assumed about it, one sentence each.
+    """
+
+    name: str
+    groups: list[TaskGroup]
+    gpus: float
+    priority: float | None
+    must_place: bool
+    stays: str = ""
+    gpu_model: str | list[str] | None = None
+    owner: Owner | None = None
+    exclusive: bool = False
+    separate: bool = False
+    assumed: Sequence[str] = ()
+
+    @property
+    def tasks(self) -> int:
+        """The number of its tasks."""
+        return sum(sum(group.current.values()) for group in self.groups)
+
+    @property
+    def places(self) -> set[str | None]:
+        """The nodes that its tasks have now, with None if some wait."""
+        return {node for group in self.groups for node in group.current}
+
+    @property
+    def members(self) -> Iterator[TaskSet]:
+        """All its tasks as holders of devices."""
+        return (member for group in self.groups for member in group.members)
+
+
+@dataclass(eq=False)
+class SnapshotNode:
+    """A node that takes tasks, or has to be empty.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    capacity
+        What it has for tasks.
+    foreign
+        What tasks hold there that are not planned.
+    used
+        What all tasks hold there, as far as the node lists it, which then counts instead of `foreign`.
+    others
+        The names of the jobs that run there and are not planned.
+    gpu_model, rack
+        The model of its GPUs, and its rack, if they are known.
+    emptied
+        Whether it has to be empty, but for what cannot be moved.
+    limits
+        Its capacity of resources that stand for rules on other tasks.
+    """
+
+    name: str
+    capacity: Amounts
+    foreign: Amounts
+    used: Mapping[str, Amount | None] = field(default_factory=dict)
+    others: Sequence[str] = ()
+    gpu_model: str | None = None
+    rack: str | None = None
+    emptied: bool = False
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClusterSnapshot:
+    """The nodes that take tasks, and the workloads that are planned.
+
+    Parameters
+    ----------
+    nodes, workloads
+        All of them.
+    devices
+        The GPUs as single devices; None if they are amounts.
+    value
+        What a job is worth.
+    spread
+        How jobs of several tasks may spread.
+    """
+
+    nodes: Sequence[SnapshotNode]
+    workloads: Sequence[Workload]
+    devices: DeviceInventory | None
+    value: Rule
+    spread: str
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the nodes."""
+        return frozenset(node.name for node in self.nodes)
+
+    @property
+    def moving(self) -> bool:
+        """Whether a planned task has a node now."""
+        return any(workload.places != {None} for workload in self.workloads)
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        """The artificial resources that restrict tasks to the nodes that they may use."""
+        choices = (choice for groups in self._choices for choice in groups)
+        return Restrictions(self.names, choices)
+
+    @cached_property
+    def _choices(self) -> list[list[Choice]]:
+        """The choice of nodes of each group of each workload, under a unique name of the workload."""
+        names = numbered((workload.name for workload in self.workloads), "{} ({})")
+        return [
+            [Choice(name, group.nodes, group.current, group.describe) for group in workload.groups]
+            for name, workload in zip(names, self.workloads, strict=True)
+        ]
+
+    @cached_property
+    def _exclusive(self) -> bool:
+        """Whether a workload needs nodes of its own."""
+        return any(workload.exclusive for workload in self.workloads)
+
+    @property
+    def made_up(self) -> list[str]:
+        """The resources that stand for restrictions, for rules, and for nodes of a job's own."""
+        limits = dict.fromkeys(name for node in self.nodes for name in node.limits)
+        return [*self.restrictions.names, *limits, *([WHOLE_NODE] if self._exclusive else [])]
+
+    def notes(self, tasks: str) -> Iterator[str]:
+        """Yield the assumptions on values and spread; `tasks` is the word for tasks."""
+        names = [workload.name for workload in self.workloads]
+        yield job_value_note(self.value, names, [workload.priority for workload in self.workloads])
+        yield f"Spread is not in the source: {self.spread} for every job of several {tasks}."
+
+    @cached_property
+    def _held(self) -> dict[str | None, Counter[str]]:
+        """Node → what planned tasks hold there."""
+        return _held_by(self.workloads)
+
+    @cached_property
+    def _staying(self) -> dict[str | None, list[Workload]]:
+        """Node → the workloads that stay there."""
+        on: dict[str | None, list[Workload]] = defaultdict(list)
+        for workload in self.workloads:
+            if workload.stays:
+                for node in workload.places:
+                    on[node].append(workload)
+        return on
+
+    @cached_property
+    def _members(self) -> set[TaskSet]:
+        return {member for workload in self.workloads for member in workload.members}
+
+    def servers(self) -> list[dict[str, Any]]:
+        """Return the nodes as servers of the document."""
+        return list(map(self._server, self.nodes))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the workloads as jobs of the document."""
+        workloads = self.workloads
+        values = worths(self.value, [w.gpus for w in workloads], [w.priority for w in workloads])
+        return list(map(self._job, workloads, self._choices, values))
+
+    def _server(self, node: SnapshotNode) -> dict[str, Any]:
+        """Return a node as a server of the document."""
+        free, busy = {}, bool(node.foreign)
+        planned = self._held.get(node.name, Counter[str]())
+        for name, amount in node.capacity.items():
+            used = node.used.get(name)
+            # The use that a node lists includes planned jobs; the sum over the other jobs does not.
+            foreign = node.foreign.get(name, 0) if used is None else used - planned[name]
+            busy = busy or foreign > 0
+            # What planned tasks hold stays available to them, even if the node is overcommitted.
+            free[name] = min(amount, max(amount - max(foreign, 0), planned[name]))
+        permits = self.restrictions.permits(node.name) | dict(node.limits)
+        own = {WHOLE_NODE: SHARES} if self._exclusive else {}
+        server = {
+            "name": node.name,
+            "capacity": _numbers(node.capacity) | permits | own,
+            "free": _numbers(free) | permits | {name: amount - busy for name, amount in own.items()},
+            "rack": node.rack,
+            "gpu_model": node.gpu_model,
+            "others": node.others[:MAX_OTHERS] or None,
+            **self._devices_on(node, self._members),
+        }
+        if not node.emptied:
+            return server
+        staying = self._staying.get(node.name)
+        if not staying:
+            return emptied_server(server)
+        # What cannot leave, though its node is to be empty, has what it holds, and no more.
+        held = _held_by(staying)[node.name]
+        amounts = _numbers({name: held[name] for name in node.capacity})
+        members = {member for workload in staying for member in workload.members}
+        return {**server, "free": amounts | permits | own, **self._devices_on(node, members)}
+
+    def _devices_on(self, node: SnapshotNode, planned: set[TaskSet]) -> dict[str, Any]:
+        return {} if self.devices is None else self.devices.document(node.name, planned)
+
+    def _job(self, workload: Workload, choices: Sequence[Choice], value: float) -> dict[str, Any]:
+        """Return a workload as a job of the document."""
+        single = len(workload.groups) == 1
+        fields = [
+            self._tasks("task_demand" if single else "demand", workload, group, choice)
+            for group, choice in zip(workload.groups, choices, strict=True)
+        ]
+        names = [group.name for group in workload.groups]
+        return {
+            "name": choices[0].job,
+            "value": value,
+            "must_place": workload.must_place,
+            "movable": False if workload.stays else None,
+            "spread": self.spread if workload.tasks > 1 else "free",
+            "gpu_model": workload.gpu_model,
+            "workload": workload.owner,
+            "max_per_server": 1 if workload.separate else None,
+            "assumed": [*workload.assumed] or None,
+            **(
+                fields[0]
+                if single
+                else {"groups": [{"name": n, **own} for n, own in zip(names, fields, strict=True)]}
+            ),
+        }
+
+    def _tasks(self, word: str, workload: Workload, group: TaskGroup, choice: Choice) -> dict[str, Any]:
+        """Return the fields of a group of tasks in the document, in which `word` names their demand."""
+        here = {
+            node: count for node, count in group.current.items() if node is not None and node in self.names
+        }
+        demand = _numbers(group.demand) | self.restrictions.demand(choice) | dict(group.limits)
+        if self._exclusive:
+            demand[WHOLE_NODE] = SHARES if workload.exclusive else 1.0
+        held: dict[str, list[tuple[int, ...]]] = {}
+        if self.devices is not None:
+            for each in group.members:
+                for node in filter(here.__contains__, each.current):
+                    held.setdefault(node, []).extend(self.devices.held(each, node))
+        tasks = sum(group.current.values())
+        return {"tasks": tasks, word: demand, "current": here, **fields_of(group.ask, held)}
+
+    def instance(
+        self, name: str, source: str, assumptions: Iterable[str], path: Path
+    ) -> ConsolidationInstance:
+        """Return the instance; parameters as its fields, and the file that messages name."""
+        document = {
+            "name": name,
+            "source": source,
+            "assumptions": [*assumptions],
+            "objectives": ["value", *(ON_TIES if self.moving else ()), "spread", "servers"],
+            **({"restart_cost_h": RESTART_COST_H} if self.moving else {}),
+            "servers": self.servers(),
+            "restrictions": self.made_up or None,
+            "jobs": self.jobs(),
+        }
+        return validated(ConsolidationInstance, document, str(path))
+
+
+def _numbers(amounts: Amounts) -> dict[str, float]:
+    return {name: float(amount) for name, amount in amounts.items()}
+
+
+def _held_by(workloads: Iterable[Workload]) -> dict[str | None, Counter[str]]:
+    """Return node → what the tasks of some workloads hold there."""
+    held: dict[str | None, Counter[str]] = defaultdict(Counter)
+    for workload in workloads:
+        for group in workload.groups:
+            for node, count in group.current.items():
+                held[node].update({name: amount * count for name, amount in group.demand.items()})
+    return held
