@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from ...common.errors import TooLargeError, one_line, shortened, some
 from ...common.hardware import GEOMETRIES, MAX_SLOTS
@@ -36,7 +36,17 @@ MORE_THAN_DEVICES_HOLD = MAX_DEVICES * MAX_SLOTS + 1
 """A number of tasks beyond what the devices of any node can hold."""
 NAMED = 3
 """Number of omitted objects that a note names, with the reason."""
-NodeT = TypeVar("NodeT")
+
+
+class Named(Protocol):
+    """A node of any manager."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+NodeT = TypeVar("NodeT", bound=Named)
 
 Mig = Annotated[
     Literal["new", "keep"],
@@ -378,17 +388,57 @@ def common_demand(asks: Iterable[DeviceDemand]) -> DeviceDemand:
     return requests.pop()
 
 
+@dataclass(frozen=True)
+class Sharing(Generic[NodeT]):
+    """Whether GPUs are planned as single devices, and their partitions as such or as resources.
+
+    Parameters
+    ----------
+    nodes
+        All nodes.
+    mig
+        The option on partitions.
+    is_asked
+        Whether any task requests a part of a GPU; its argument says if partitions are kept as resources.
+    unknown
+        Returns a text with the partitions of a node whose geometry is not known; empty if it is.
+    """
+
+    nodes: Sequence[NodeT]
+    mig: str
+    is_asked: Callable[[bool], bool]
+    unknown: Callable[[NodeT], str]
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
+        if self.mig == "keep" or not self.is_asked(False):
+            return {}
+        by_node = ((node.name, self.unknown(node)) for node in self.nodes)
+        return {name: partitions for name, partitions in by_node if partitions}
+
+    @cached_property
+    def keep_partitions(self) -> bool:
+        """Whether partitions of GPUs are resources, as they are now."""
+        return self.mig == "keep" or bool(self.unknown_partitions)
+
+    @cached_property
+    def by_device(self) -> bool:
+        """Whether GPUs are single devices, because a task demands a part of one."""
+        return self.is_asked(self.keep_partitions)
+
+
 def gpus_of_nodes(
-    nodes: Iterable[NodeT], name: Callable[[NodeT], str], read: Callable[[NodeT], Gpus]
+    nodes: Iterable[NodeT], read: Callable[[NodeT], Gpus]
 ) -> tuple[dict[str, Gpus], dict[str, str]]:
     """Return node → its GPUs, and node → why these are not clear."""
     gpus: dict[str, Gpus] = {}
     out: dict[str, str] = {}
     for node in nodes:
         try:
-            gpus[name(node)] = read(node)
+            gpus[node.name] = read(node)
         except UnclearDemandError as error:
-            out[name(node)] = str(error)
+            out[node.name] = str(error)
     return gpus, out
 
 
@@ -402,7 +452,7 @@ class DeviceInventory:
     out
         Node → why its GPUs are not clear.
     tasks
-        All tasks that run or wait.
+        Identity of an object of the front end → its tasks; all that run or wait.
     task
         The word for one of them, such as pod.
     lacking
@@ -423,17 +473,17 @@ class DeviceInventory:
         self,
         gpus: Mapping[str, Gpus],
         out: Mapping[str, str],
-        tasks: Sequence[TaskSet],
+        tasks: Mapping[int, TaskSet],
         task: str,
         lacking: Callable[[GpuRequest, int | None], str],
         in_use: Mapping[str, ListedUse] | None = None,
     ) -> None:
         self.gpus, self.out = dict(gpus), dict(out)
-        self._tasks, self._task, self._lacking = tasks, task, lacking
+        self.tasks, self._task, self._lacking = tasks, task, lacking
         self._asked: dict[tuple[GpuRequest, frozenset[str]], frozenset[DeviceDemand]] = {}
         self._profiles: set[str] = set()
         self._running: dict[str, list[TaskSet]] = defaultdict(list)
-        for each in tasks:
+        for each in tasks.values():
             for name in each.current:
                 self._running[name].append(each)
         self._unlisted: dict[str, list[Holding]] = {}
@@ -470,6 +520,27 @@ class DeviceInventory:
             # Whose they are is not known; packed on full devices they leave the most capacity.
             for start in range(0, left, size):
                 yield self._part(GpuRequest(used.unit, memory=min(left - start, size)), size)
+
+    def demands(
+        self, allowed: Iterable[tuple[int, frozenset[str]]], planned: frozenset[str]
+    ) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
+        """Return two mappings by identity: the demand of tasks for devices; why that is not clear.
+
+        Parameters
+        ----------
+        allowed
+            Identity, and the nodes that the tasks may use.
+        planned
+            All nodes that accept tasks.
+        """
+        clear: dict[int, DeviceDemand | None] = {}
+        unclear: dict[int, str] = {}
+        for identity, nodes in allowed:
+            try:
+                clear[identity] = self.demand(self.tasks[identity], nodes, planned)
+            except UnclearDemandError as error:
+                unclear[identity] = str(error)
+        return clear, unclear
 
     def demand(self, tasks: TaskSet, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
         """Return the demand of each task for devices, equal on all its nodes; None if it needs no GPU.
@@ -539,7 +610,7 @@ class DeviceInventory:
     @property
     def requests(self) -> Iterator[GpuRequest]:
         """The clear requests of all tasks."""
-        return (each.request for each in self._tasks if each.request is not None and not each.unclear)
+        return (each.request for each in self.tasks.values() if each.request is not None)
 
     def offering(self, request: GpuRequest, nodes: Iterable[str]) -> frozenset[str]:
         """Return the names of those nodes whose GPUs may satisfy a request."""

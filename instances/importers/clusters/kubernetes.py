@@ -128,7 +128,7 @@ def _gpu_model_notes(cluster: Cluster) -> Iterator[str]:
 
 def gpu_assumptions(cluster: Cluster) -> Iterator[str]:
     """Yield the assumptions on GPUs that pods share or demand in parts."""
-    yield from unknown_geometry_note(cluster.unknown_partitions)
+    yield from unknown_geometry_note(cluster.sharing.unknown_partitions)
     devices = cluster.devices
     if devices is not None:
         groups = [group for job in cluster.jobs for group in job.groups]

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from ...common.hardware import GIB
 from ...consolidation.devices import DeviceDemand
 from ..node_restrictions import name_by_models
-from .device_sharing import DeviceInventory, GpuRequest, TaskSet, UnclearDemandError
+from .device_sharing import DeviceInventory, GpuRequest, Sharing
 from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, claims_of, constraint_of, describe
 from .kubernetes_devices import asks_for_part, device_inventory, is_device, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
@@ -69,39 +69,24 @@ class Cluster:
         """The pods that have not ended."""
         return [pod for pod in self.present if pod.node is not None or pod.waits]
 
-    def _ask_for_parts(self, keep_partitions: bool) -> bool:
-        """Return whether any pod requests a share or a partition of a GPU."""
-        return any(asks_for_part(pod, keep_partitions) for pod in self._alive)
+    @cached_property
+    def sharing(self) -> Sharing[Node]:
+        """Whether GPUs are single devices, and whether their partitions are resources as they are now."""
+
+        def is_asked(keep_partitions: bool) -> bool:
+            return any(asks_for_part(pod, keep_partitions) for pod in self._alive)
+
+        return Sharing(self.listed, self.options.mig, is_asked, unknown_partitions)
 
     @cached_property
-    def _keep_partitions(self) -> bool:
-        """Whether partitions of GPUs are resources, as they are now."""
-        return self.options.mig == "keep" or bool(self.unknown_partitions)
-
-    @cached_property
-    def unknown_partitions(self) -> dict[str, str]:
-        """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
-        if self.options.mig == "keep" or not self._ask_for_parts(False):
-            return {}
-        by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
-        return {name: partitions for name, partitions in by_node if partitions}
-
-    @cached_property
-    def _inventory(self) -> tuple[DeviceInventory | None, dict[int, TaskSet]]:
-        """The GPUs as single devices, if any pod demands a part of one; and identity of a pod → its tasks."""
-        if not self._ask_for_parts(self._keep_partitions):
-            return None, {}
-        return device_inventory(self.listed, self._alive, self._keep_partitions)
-
-    @property
     def devices(self) -> DeviceInventory | None:
         """The GPUs as single devices, if any pod demands a part of one; else None."""
-        return self._inventory[0]
+        keep = self.sharing.keep_partitions
+        return device_inventory(self.listed, self._alive, keep) if self.sharing.by_device else None
 
     def request_of(self, pod: Pod) -> GpuRequest | None:
         """Return the request of a pod for single devices; None without one, or if it is unclear."""
-        tasks = self._inventory[1].get(id(pod))
-        return None if tasks is None else tasks.request
+        return None if self.devices is None else self.devices.tasks[id(pod)].request
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -256,17 +241,9 @@ class Cluster:
     @cached_property
     def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
         """Two mappings by identity of a candidate pod: its demand for single devices; why that is unclear."""
-        asks: dict[int, DeviceDemand | None] = {}
-        unclear: dict[int, str] = {}
-        devices, tasks = self._inventory
-        for pod in self._found:
-            if devices is None:
-                break
-            try:
-                asks[id(pod)] = devices.demand(tasks[id(pod)], self._allowed(pod, None), self.names)
-            except UnclearDemandError as error:
-                unclear[id(pod)] = str(error)
-        return asks, unclear
+        if self.devices is None:
+            return {}, {}
+        return self.devices.demands(((id(pod), self._allowed(pod, None)) for pod in self._found), self.names)
 
     @property
     def unclear(self) -> dict[str, str]:
@@ -509,7 +486,7 @@ class Cluster:
 
     def is_device(self, resource: str) -> bool:
         """Return whether a resource stands for GPUs that are planned as single devices."""
-        return self.devices is not None and is_device(resource, self._keep_partitions)
+        return self.devices is not None and is_device(resource, self.sharing.keep_partitions)
 
     def all_run(self, job: PodJob) -> bool:
         """Return whether every pod of a job is on a node that accepts pods."""
@@ -577,7 +554,7 @@ class Cluster:
     def _workload(self, job: PodJob) -> Workload:
         """Return a job of pods; the GPU model that is a field of the job is no restriction, too."""
         without = self.models.label if job.gpu_model else None
-        tasks = self._inventory[1]
+        tasks = {} if self.devices is None else self.devices.tasks
         groups = [
             TaskGroup(
                 name=group.role,

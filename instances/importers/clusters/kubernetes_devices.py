@@ -330,17 +330,15 @@ def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return by_resource
 
 
-def device_inventory(
-    nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool
-) -> tuple[DeviceInventory, dict[int, TaskSet]]:
-    """Return the GPUs of all nodes as single devices; and identity of a pod → the pod as their holder.
+def device_inventory(nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool) -> DeviceInventory:
+    """Return the GPUs of all nodes as single devices, and the pods as their holders.
 
     Parameters
     ----------
     keep_partitions
         Whether partitions are resources, as they are now.
     """
-    gpus, out = gpus_of_nodes(nodes, lambda node: node.name, lambda node: gpus_of(node, keep_partitions))
+    gpus, out = gpus_of_nodes(nodes, lambda node: gpus_of(node, keep_partitions))
     if any(devices.names for devices in gpus.values()):
         # HAMi places only on nodes that list their devices.
         gpus = {
@@ -348,7 +346,7 @@ def device_inventory(
             for name, devices in gpus.items()
         }
     tasks = {id(pod): _tasks_of(pod, gpus, keep_partitions) for pod in pods}
-    return DeviceInventory(gpus, out, list(tasks.values()), "pod", _lacking), tasks
+    return DeviceInventory(gpus, out, tasks, "pod", _lacking)
 
 
 def _tasks_of(pod: Pod, gpus: Mapping[str, Gpus], keep_partitions: bool) -> TaskSet:

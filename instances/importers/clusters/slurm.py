@@ -96,7 +96,7 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
         )
     yield from snapshot.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
     yield from gpu_model_note(cluster.by_models)
-    yield from unknown_geometry_note(cluster.unknown_partitions)
+    yield from unknown_geometry_note(cluster.sharing.unknown_partitions)
     if cluster.devices is not None:
         yield from device_notes(cluster.devices, cluster.asks)
 

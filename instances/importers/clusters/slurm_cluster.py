@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +15,7 @@ from ...common.hostlist import compress_hostlist
 from ...consolidation.devices import DeviceDemand
 from ..importer import ImportOptions, Option
 from ..node_restrictions import name_by_models
-from .device_sharing import DeviceInventory, Mig, TaskSet, UnclearDemandError
+from .device_sharing import DeviceInventory, Mig, Sharing
 from .slurm_jobs import (
     JobRecord,
     SlurmJob,
@@ -88,47 +89,29 @@ class Cluster:
         """The waiting and running jobs."""
         return [record for record in self.records if is_waiting(record) or is_running(record)]
 
-    def _ask_for_parts(self, keep_partitions: bool) -> bool:
-        """Return whether any job requests a shard or a partition of a GPU."""
-        return any(asks_for_part(record, keep_partitions) for record in self._alive)
-
     @cached_property
-    def keep_partitions(self) -> bool:
-        """Whether a partition of a GPU is a GPU of its own type."""
-        return self.options.mig == "keep" or bool(self.unknown_partitions)
+    def sharing(self) -> Sharing[SlurmNode]:
+        """Whether GPUs are single devices, and whether their partitions are resources as they are now."""
 
-    @cached_property
-    def unknown_partitions(self) -> dict[str, str]:
-        """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
-        if self.options.mig == "keep" or not self._ask_for_parts(False):
-            return {}
-        by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
-        return {name: partitions for name, partitions in by_node if partitions}
+        def is_asked(keep_partitions: bool) -> bool:
+            return any(asks_for_part(record, keep_partitions) for record in self._alive)
 
-    @cached_property
-    def _by_device(self) -> bool:
-        """Whether GPUs are single devices, because a job demands a part of one."""
-        return self._ask_for_parts(self.keep_partitions)
+        return Sharing(self.listed, self.options.mig, is_asked, unknown_partitions)
 
     @cached_property
     def _jobs_of(self) -> dict[int, list[SlurmJob]]:
         """Identity of the record of a waiting or running job → its jobs, several of a job array."""
-        if not self._by_device:
+        if not self.sharing.by_device:
             return {id(record): list(jobs_of(record)) for record in self._alive}
-        return {id(record): jobs_on_devices(record, self.keep_partitions) for record in self._alive}
+        keep = self.sharing.keep_partitions
+        return {id(record): jobs_on_devices(record, keep) for record in self._alive}
 
     @cached_property
-    def _inventory(self) -> tuple[DeviceInventory | None, dict[int, TaskSet]]:
-        """The GPUs as single devices, if any job demands a part of one; and identity of a job → its tasks."""
-        if not self._by_device:
-            return None, {}
-        jobs = (job for own in self._jobs_of.values() for job in own)
-        return device_inventory(self.listed, jobs, self.keep_partitions)
-
-    @property
     def devices(self) -> DeviceInventory | None:
         """The GPUs as single devices, if any job demands a part of one; else None."""
-        return self._inventory[0]
+        jobs = chain.from_iterable(self._jobs_of.values())
+        keep = self.sharing.keep_partitions
+        return device_inventory(self.listed, jobs, keep) if self.sharing.by_device else None
 
     def in_partition(self, partitions: Iterable[str]) -> bool:
         """Return whether one of these partitions is selected by the options."""
@@ -231,24 +214,17 @@ class Cluster:
         return bool(every.jobs)
 
     @cached_property
-    def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[str, str]]:
-        """Identity of a job → device demand of its tasks; and name of a job → why this is unclear."""
-        asks: dict[int, DeviceDemand | None] = {}
-        unclear: dict[str, str] = {}
-        devices, tasks = self._inventory
-        for job in self._ready:
-            if devices is None:
-                break
-            try:
-                asks[id(job)] = devices.demand(tasks[id(job)], self._allowed(job), self.names)
-            except UnclearDemandError as error:
-                unclear[job.name] = str(error)
-        return asks, unclear
+    def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
+        """Two mappings by identity of a job: the demand of its tasks for devices; why that is unclear."""
+        if self.devices is None:
+            return {}, {}
+        return self.devices.demands(((id(job), self._allowed(job)) for job in self._ready), self.names)
 
     @property
     def unclear(self) -> dict[str, str]:
         """Name of each job with an unclear demand for devices → the reason."""
-        return self._asks[1]
+        reasons = self._asks[1]
+        return {job.name: reasons[id(job)] for job in self._ready if id(job) in reasons}
 
     @cached_property
     def _clear(self) -> list[SlurmJob]:
@@ -270,7 +246,7 @@ class Cluster:
     @cached_property
     def models(self) -> dict[str, str | None]:
         """Node → the model of its GPUs, None if it has none or several."""
-        keep = self.keep_partitions or self.devices is None
+        keep = self.sharing.keep_partitions or self.devices is None
         return {node.name: gpu_model_of(node, keep) for node in self.nodes}
 
     @cached_property
@@ -322,7 +298,7 @@ class Cluster:
         )
         if key not in self._allowances:
             nodes = self.allowed(job)
-            request = self._inventory[1][id(job)].request if self.devices is not None else None
+            request = None if self.devices is None else self.devices.tasks[id(job)].request
             if self.devices is not None and request is not None:
                 nodes = self.devices.offering(request, nodes)
             self._allowances[key] = nodes
@@ -406,7 +382,7 @@ class Cluster:
             current=dict(job.current.items()) or {None: job.tasks},
             describe=partial(self._described, job),
             ask=ask,
-            members=[] if devices is None else [self._inventory[1][id(job)]],
+            members=[] if devices is None else [devices.tasks[id(job)]],
         )
         why = self.why_it_stays(job) if job.current else ""
         notes = [f"It is not moved ({why})."] if why else []

@@ -356,8 +356,8 @@ def jobs_on_devices(record: JobRecord, keep_partitions: bool) -> list[SlurmJob]:
 
 def device_inventory(
     nodes: Sequence[SlurmNode], jobs: Iterable[SlurmJob], keep_partitions: bool
-) -> tuple[DeviceInventory, dict[int, TaskSet]]:
-    """Return the GPUs of all nodes as single devices; and identity of a job → its tasks as their holders.
+) -> DeviceInventory:
+    """Return the GPUs of all nodes as single devices, and the tasks of jobs as their holders.
 
     Parameters
     ----------
@@ -366,14 +366,14 @@ def device_inventory(
     keep_partitions
         Whether a partition is a GPU of its own type.
     """
-    gpus, out = gpus_of_nodes(nodes, lambda node: node.name, lambda node: gpus_of(node, keep_partitions))
+    gpus, out = gpus_of_nodes(nodes, lambda node: gpus_of(node, keep_partitions))
     in_use = {}
     for node in nodes:
         whole, partitions = _by_partition(node.used_gpus, keep_partitions)
         # The use of a node is at most its capacity.
         in_use[node.name] = ListedUse(whole, partitions, int(min(node.used_shards, node.shards)), SHARD)
     tasks = {id(job): _tasks_of(job, gpus) for job in jobs}
-    return DeviceInventory(gpus, out, list(tasks.values()), "job", _lacking, in_use), tasks
+    return DeviceInventory(gpus, out, tasks, "job", _lacking, in_use)
 
 
 def _tasks_of(job: SlurmJob, gpus: Mapping[str, Gpus]) -> TaskSet:

@@ -384,9 +384,9 @@ def test_what_pods_hold_of_devices() -> None:
     whole = Pod.model_validate(pod("whole", {"nvidia.com/gpu": "1"}, on="n"))
     assert [asks_for_part(each, keep_partitions=False) for each in (whole, half)] == [False, True]
     there = Node.model_validate(node("n", {"nvidia.com/gpu": "2"}))
-    devices, tasks = device_inventory([there], [half, whole], keep_partitions=False)
+    devices = device_inventory([there], [half, whole], keep_partitions=False)
     here = frozenset("n")
-    asks = [devices.demand(each, here, here) for each in tasks.values()]
+    asks = [devices.demand(each, here, here) for each in devices.tasks.values()]
     assert [ask and ask.thousandths for ask in asks] == [500, 1000]
     assert asks[0] is not None
     assert devices.worth(asks[0]) == 0.5
