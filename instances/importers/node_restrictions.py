@@ -79,9 +79,10 @@ def name_by_models(workloads: Iterable[_Restricted], models: Mapping[str, str | 
     known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
     for workload in workloads:
         choices = frozenset(group.nodes for group in workload.groups)
-        if choices == {every}:
-            continue
         key = workload.gpu_model, choices
+        # Thousands of workloads have the same choice, and to compare large sets takes long.
+        if key not in known and choices == {every}:
+            known[key] = every, None
         if key not in known:
             of_model = {name for name, model in models.items() if workload.gpu_model in (None, model)}
             shared = {choice & of_model for choice in choices}
@@ -168,11 +169,11 @@ class Restrictions:
 
     def __init__(self, servers: frozenset[str], choices: Iterable[Choice]) -> None:
         self._servers = servers
+        self._all: dict[int, bool] = {}
         self._found: dict[tuple[frozenset[str], str], _Resource] = {}
         taken: Counter[str] = Counter()
         for choice in choices:
-            # A choice of all servers is no restriction.
-            if choice.servers == servers:
+            if self._is_all(choice.servers):
                 continue
             key = choice.key
             if key not in self._found:
@@ -188,7 +189,13 @@ class Restrictions:
 
     def demand(self, choice: Choice) -> dict[str, float]:
         """Return the demand of one task for the artificial resource of its allowed servers."""
-        return {} if choice.servers == self._servers else {self._found[choice.key].name: 1.0}
+        return {} if self._is_all(choice.servers) else {self._found[choice.key].name: 1.0}
+
+    def _is_all(self, servers: frozenset[str]) -> bool:
+        """Return whether a choice is of all servers, which is no restriction; each set is compared once."""
+        if id(servers) not in self._all:
+            self._all[id(servers)] = servers == self._servers
+        return self._all[id(servers)]
 
     def permits(self, server: str) -> dict[str, float]:
         """Return a server's capacity of each artificial resource; 0 keeps the restricted tasks off it."""

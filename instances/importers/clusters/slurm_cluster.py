@@ -439,7 +439,8 @@ class Cluster:
     def why_it_stays(self, job: SlurmJob) -> str:
         """Return why a running job is not moved; empty if it may be."""
         crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
-        outside = not self.emptied.union(self._allowed(job)).issuperset(job.current)
+        allowed, emptied = self._allowed(job), self.emptied
+        outside = any(node not in allowed and node not in emptied for node in job.current)
         return why_it_stays(job.record) or CROWDED * crowded or OUTSIDE * outside
 
     def _has(self, node: SlurmNode) -> dict[str, float]:
