@@ -96,8 +96,18 @@ DOCUMENT = {
     "consolidation": CONSOLIDATION,
     "scheduling": SCHEDULING,
 }
-
-
+INTERNAL = (
+    "function-",
+    "<function",
+    "functools",
+    "[key]",
+    "tag:yaml",
+    "sys.",
+    "Traceback",
+    "internal error",
+    "pydantic",
+)
+"""What no message shows."""
 INFINITE = float("inf")
 
 

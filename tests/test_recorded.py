@@ -14,7 +14,8 @@ import pytest
 from recorded import __main__ as command
 from recorded import store
 from recorded.parts import PARTS
-from recorded.store import ABSENT, Case, Outcome, changes, differences, outcomes_of, stored
+from recorded.store import ABSENT, Case, Outcome, changes, differences, given, outcomes_of, stored
+from sample_documents import INTERNAL
 
 SHARES, QUICK_SHARES = 8, 2
 """The cases of a part are shared out among so many tests, which run beside each other."""
@@ -55,6 +56,20 @@ def test_all_outcomes_are_those_recorded(part: str, share: int) -> None:
 def test_all_that_is_recorded_is_compared(part: str) -> None:
     """A case that is no longer made would be recorded for nothing."""
     assert {case.name for case in cases_of(part)} == stored(part).keys()
+
+
+def test_wrong_inputs_of_every_command_are_answered_in_words() -> None:
+    """A hundred and more: a line says what was given and what is allowed, and shows nothing of the inside."""
+    commands = {case["arguments"][0] for case in given("refusals").values()}
+    assert len(given("refusals")) >= 100
+    assert commands >= {"solve", "compare", "pareto", "verify", "report", "diff", "export-plan", "validate"}
+    assert commands >= {"schema", "solvers", "export-model", "import", "generate", "fit", "predict"}
+    for name, outcome in stored("refusals").items():
+        assert outcome["exit code"] in (2, 3, 4, 5, 6, 7, 8), name
+        assert any(outcome["stderr"] + outcome["stdout"]), name
+        for line in outcome["stderr"]:
+            assert line.isprintable(), line
+            assert not any(word in line for word in INTERNAL), line
 
 
 def test_it_takes_little_room() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sample_documents import ALLOCATION, CONSOLIDATION, INFINITE, accepted
+from sample_documents import ALLOCATION, CONSOLIDATION, INTERNAL, accepted
 
 import clusterplan
 from clusterplan.instances import examples
@@ -85,7 +85,6 @@ DOCUMENT = {
 }
 JOB: tuple[Any, ...] = ("jobs", 0)
 VARIANT: tuple[Any, ...] = (*JOB, "variants", 0)
-TABLE: tuple[Any, ...] = ("jobs", 1, "variants", 0)
 
 
 def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
@@ -112,17 +111,7 @@ def lines_of(call: Callable[[], Any], source: str) -> list[str]:
         assert line.startswith(f"{source}: "), line
         assert len(line) < 700, line
         assert line.isprintable(), line
-        for internal in (
-            "function-",
-            "<function",
-            "functools",
-            "[key]",
-            "tag:yaml",
-            "sys.",
-            "Traceback",
-            "pydantic",
-        ):
-            assert internal not in line, line
+        assert not any(word in line for word in INTERNAL), line
     return lines
 
 
@@ -159,222 +148,18 @@ def table_faults(folder: Path, kind: str, key: str, name: str, content: Any) -> 
     return [line.removeprefix(f"{path}: ") for line in lines_of(lambda: load(path), str(path))]
 
 
-SINGLE_FAULTS: list[tuple[str, tuple[Any, ...], Any, str, tuple[str, ...]]] = [
-    # kind, where, the wrong value, the path that the line names, words that it must hold
-    ("allocation", ("kind",), "alloc", "kind", ("'alloc'", "allocation, staging, consolidation")),
-    ("allocation", ("kind",), REMOVED, "kind", ("missing", "allocation, staging, consolidation")),
-    ("allocation", ("kind",), ["staging"], "kind", ("allowed",)),
-    ("allocation", ("schema_version",), REMOVED, "schema_version", ("missing", "schema_version: 1")),
-    ("allocation", ("schema_version",), 2, "schema_version", ("is 2", "allowed: 1")),
-    ("allocation", ("schema_version",), "1", "schema_version", ("is '1'", "allowed: 1")),
-    ("allocation", ("schema_version",), True, "schema_version", ("allowed: 1",)),
-    (
-        "allocation",
-        ("recources",),
-        {},
-        "recources",
-        ("did you mean 'resources'?", "allowed here: schema_version"),
-    ),
-    ("allocation", (*JOB, "weigth"), 1, "jobs[0].weigth", ("did you mean 'weight'?", "remaining_steps")),
-    ("allocation", (*VARIANT, "speed", "thta"), 1, "jobs[0].variants[0].speed.thta", ("'theta'", "batch")),
-    ("allocation", ("zzz",), 1, "zzz", ("unknown key", "allowed here", "resources")),
-    ("allocation", (3,), 1, "[3]", ("key",)),
-    ("allocation", ("\x1b[31mred",), 1, "", ("unknown key",)),
-    ("allocation", (*VARIANT, "speed", "model"), "sync", "jobs[0].variants[0].speed", ("'sync'", "ps_async")),
-    ("allocation", (*VARIANT, "speed", "model"), REMOVED, "jobs[0].variants[0].speed", ("model", "ps_async")),
-    ("allocation", (*VARIANT, "speed"), "fast", "jobs[0].variants[0].speed", ("'fast'", "mapping")),
-    ("allocation", (*VARIANT, "speed", "theta"), [0] * 5, "jobs[0].variants[0].speed.theta", ("positive",)),
-    ("allocation", (*VARIANT, "speed", "theta"), [1] * 6, "jobs[0].variants[0].speed.theta", ("6", "5")),
-    (
-        "allocation",
-        (*VARIANT, "speed", "theta", 2),
-        -1,
-        "jobs[0].variants[0].speed.theta[2]",
-        ("at least 0",),
-    ),
-    (
-        "allocation",
-        (*VARIANT, "speed", "theta", 2),
-        "1",
-        "jobs[0].variants[0].speed.theta[2]",
-        ("not a number",),
-    ),
-    ("allocation", ("prices_usd_per_hour",), {"cpu": -1}, "prices_usd_per_hour.cpu", ("-1", "at least 0")),
-    ("allocation", ("prices_usd_per_hour",), {"cpu": NAN}, "prices_usd_per_hour.cpu", ("nan", "not allowed")),
-    ("allocation", ("prices_usd_per_hour",), {"cpu": INFINITE}, "prices_usd_per_hour.cpu", ("not allowed",)),
-    ("allocation", ("prices_usd_per_hour",), {"tpu": 1}, "prices_usd_per_hour.tpu", ("'tpu'", "cpu, gpu")),
-    ("allocation", ("budget_usd_per_hour",), 5, "budget_usd_per_hour", ("no resource has a price",)),
-    ("allocation", ("resources", "gpu"), True, "resources.gpu", ("not a number",)),
-    ("allocation", ("resources", "gpu"), "4", "resources.gpu", ("not a number",)),
-    ("allocation", ("resources", "gpu"), None, "resources.gpu", ("not a number",)),
-    ("allocation", ("resources", "gpu"), [4], "resources.gpu", ("not a number",)),
-    ("allocation", ("resources", "gpu"), 1.1e15, "resources.gpu", ("at most 1e",)),
-    ("allocation", ("resources", "gpu"), 10**16, "resources.gpu", ("at most 1e15",)),
-    ("allocation", ("resources", "gpu"), 10**400, "resources.gpu", ("at most 1e15",)),
-    ("allocation", ("resources", "gpu"), -INFINITE, "resources.gpu", ("finite",)),
-    ("allocation", ("resources",), {}, "resources", ("at least 1",)),
-    ("allocation", ("resources",), ["cpu"], "resources", ("mapping",)),
-    ("allocation", ("name",), "a\nb", "name", ("control character",)),
-    ("allocation", ("name",), "\x1b[31m", "name", ("control character",)),
-    ("allocation", ("name",), "a\u202eb", "name", ("control character",)),
-    ("allocation", ("name",), "\ud800", "name", ()),
-    ("allocation", ("name",), "", "name", ("at least",)),
-    ("allocation", ("name",), "x" * 201, "name", ("at most 200",)),
-    ("allocation", ("name",), 5, "name", ("not text", "quotes")),
-    ("allocation", (*JOB, "name"), "a\tb", "jobs[0].name", ("control character",)),
-    ("allocation", (*JOB, "remaining_steps"), 0, "jobs[0].remaining_steps", ("greater than 0",)),
-    ("allocation", (*JOB, "remaining_steps"), True, "jobs[0].remaining_steps", ("not a number",)),
-    ("allocation", (*JOB, "optional"), "yes", "jobs[0].optional", ("true or false",)),
-    ("allocation", (*JOB, "optional"), 1, "jobs[0].optional", ("true or false",)),
-    ("allocation", (*JOB, "optional"), True, "jobs[0].unplaced_s", ("missing", "optional")),
-    ("allocation", (*JOB, "unplaced_s"), 5, "jobs[0].unplaced_s", ("optional: true",)),
-    ("allocation", (*JOB, "deadline_s"), "2024-01-01", "jobs[0].deadline_s", ("not a number",)),
-    (
-        "allocation",
-        (*JOB, "current"),
-        {"variant": "z", "workers": 1},
-        "jobs[0].current.variant",
-        ("'z'", "v"),
-    ),
-    (
-        "allocation",
-        (*JOB, "current"),
-        {"variant": "v", "workers": 1.5},
-        "jobs[0].current.workers",
-        ("whole",),
-    ),
-    ("allocation", (*JOB, "variants"), [], "jobs[0].variants", ("at least 1",)),
-    (
-        "allocation",
-        (*JOB, "variants"),
-        [ALLOCATION["jobs"][1]["variants"][0]] * 2,
-        "jobs[0].variants[1].name",
-        ("'t'",),
-    ),
-    (
-        "allocation",
-        (*VARIANT, "workers"),
-        REMOVED,
-        "jobs[0].variants[0].workers",
-        ("missing", "{min: 1, max: 16}"),
-    ),
-    (
-        "allocation",
-        (*VARIANT, "ps"),
-        REMOVED,
-        "jobs[0].variants[0].ps",
-        ("missing", "ps_sync", "{min: 1, max: 8}"),
-    ),
-    (
-        "allocation",
-        (*VARIANT, "workers"),
-        {"min": 3, "max": 1},
-        "jobs[0].variants[0].workers.max",
-        ("min 3",),
-    ),
-    (
-        "allocation",
-        (*VARIANT, "workers"),
-        {"min": 0, "max": 1},
-        "jobs[0].variants[0].workers.min",
-        ("at least 1",),
-    ),
-    (
-        "allocation",
-        (*VARIANT, "workers"),
-        {"max": 10**6},
-        "jobs[0].variants[0].workers.max",
-        ("at most 100000",),
-    ),
-    ("allocation", (*VARIANT, "workers"), 3, "jobs[0].variants[0].workers", ("mapping",)),
-    (
-        "allocation",
-        (*VARIANT, "worker_demand", "tpu"),
-        1,
-        "jobs[0].variants[0].worker_demand.tpu",
-        ("cpu, gpu",),
-    ),
-    ("allocation", (*VARIANT, "worker_demand"), REMOVED, "jobs[0].variants[0].worker_demand", ("missing",)),
-    ("allocation", (*TABLE, "workers"), {"max": 3}, "jobs[1].variants[0].workers", ("table", "leave")),
-    ("allocation", (*TABLE, "ps"), {"max": 3}, "jobs[1].variants[0].ps", ("table", "leave")),
-    ("allocation", (*TABLE, "speed", "rows"), [], "jobs[1].variants[0].speed.rows", ("at least 1",)),
-    (
-        "allocation",
-        (*TABLE, "speed", "rows", 1, "workers"),
-        1,
-        "jobs[1].variants[0].speed.rows[1]",
-        ("twice",),
-    ),
-    ("allocation", ("jobs", 1, "name"), "j", "jobs[1].name", ("'j'", "jobs[0]", "unique")),
-    ("allocation", ("jobs",), [], "jobs", ("at least 1",)),
-    ("allocation", ("jobs",), None, "jobs", ("not a list",)),
-    ("allocation", ("jobs", 0), "j", "jobs[0]", ("mapping",)),
-    ("allocation", ("objective",), "speed", "objective", ("'total_completion_time'", "'makespan'")),
-    ("allocation", ("assumptions",), "text", "assumptions", ("not a list",)),
-    ("staging", ("types", 0, "price_usd_per_hour"), -1, "types[0].price_usd_per_hour", ("at least 0",)),
-    ("staging", ("types", 0, "price_usd_per_hour"), REMOVED, "types[0].price_usd_per_hour", ("missing",)),
-    ("staging", ("types", 0, "limit"), 0, "types[0].limit", ("at least 1",)),
-    ("staging", ("types", 0, "limit"), 2.5, "types[0].limit", ("whole number",)),
-    ("staging", ("layers", 1, "name"), "l0", "layers[1].name", ("'l0'", "layers[0]")),
-    ("staging", ("layers", 0, "compute_s", "C"), 1, "layers[0].compute_s.C", ("'C'", "A, B")),
-    ("staging", ("layers", 0, "compute_s"), {}, "layers[0].compute_s", ("at least 1",)),
-    ("staging", ("layers", 0, "compute_s", "A"), 0, "layers[0].compute_s.A", ("greater than 0",)),
-    ("staging", ("layers", 0, "communication_s"), {"C": 1}, "layers[0].communication_s.C", ("A, B",)),
-    ("staging", ("layers", 0, "compute_parallel"), {"A": 0.5}, "layers[0].compute_parallel", ("'B'",)),
-    ("staging", ("training",), {"samples": 0}, "training.samples", ("greater than 0",)),
-    ("staging", ("training",), {"epochs": 2}, "training.samples", ("missing",)),
-    ("staging", ("probe_batch",), INFINITE, "probe_batch", ("finite",)),
-    ("staging", ("catalogue",), "nope.yaml", "catalogue: nope.yaml", ("no such file",)),
-    ("consolidation", ("objectives",), ["value", "value"], "objectives[1]", ("'value'", "twice")),
-    ("consolidation", ("objectives",), ["valu"], "objectives[0]", ("'valu'", "'traffic'")),
-    ("consolidation", ("objectives",), "value", "objectives", ("not a list",)),
-    ("consolidation", ("objectives",), [], "objectives", ("at least 1",)),
-    ("consolidation", ("servers", 0, "free"), {"gpu": 5}, "servers[0].free.gpu", ("5", "capacity 4")),
-    ("consolidation", ("servers", 0, "free"), {"tpu": 1}, "servers[0].free.tpu", ("capacity",)),
-    ("consolidation", ("servers", 0, "count"), 0, "servers[0].count", ("at least 1",)),
-    ("consolidation", ("servers", 0, "count"), 10**7, "servers[0].count", ("at most 1",)),
-    (
-        "consolidation",
-        ("servers",),
-        [{"name": "n", "count": 2, "capacity": {"gpu": 1}}, {"name": "n-1", "capacity": {"gpu": 1}}],
-        "servers",
-        ("'n-1'", "rename"),
-    ),
-    ("consolidation", (*JOB, "spread"), "from_skew", "jobs[0].skew", ("missing", "from_skew")),
-    ("consolidation", (*JOB, "tasks"), REMOVED, "jobs[0].tasks", ("missing", "groups")),
-    ("consolidation", (*JOB, "tasks"), "2", "jobs[0].tasks", ("whole number",)),
-    ("consolidation", (*JOB, "task_demand", "tpu"), 1, "jobs[0].task_demand.tpu", ("'tpu'", "gpu, cpu")),
-    ("consolidation", (*JOB, "current"), {"n": 1}, "jobs[0].current.n", ("unknown server", "n-0, n-1")),
-    ("consolidation", (*JOB, "current"), {"n-0": 3}, "jobs[0].current", ("3", "2")),
-    ("consolidation", (*JOB, "current"), {"n-0": 0}, "jobs[0].current.n-0", ("at least 1",)),
-    ("consolidation", ("jobs", 1, "groups"), [], "jobs[1].groups", ("at least one group",)),
-    (
-        "consolidation",
-        ("jobs", 1, "groups", 0, "demand"),
-        {"tpu": 1},
-        "jobs[1].groups[0].demand.tpu",
-        ("gpu, cpu",),
-    ),
-    (
-        "consolidation",
-        ("jobs", 1, "groups"),
-        CONSOLIDATION["jobs"][1]["groups"] * 2,
-        "jobs[1].groups[1].name",
-        ("'w'",),
-    ),
-    ("consolidation", ("skew_threshold",), 2, "skew_threshold", ("at most 1",)),
-]
-
-
-@pytest.mark.parametrize(("kind", "where", "value", "path", "words"), SINGLE_FAULTS)
-def test_one_wrong_value_is_one_line(
-    kind: str, where: tuple[Any, ...], value: Any, path: str, words: tuple[str, ...]
-) -> None:
-    """A wrong value is one line `file: path: what is wrong, what is allowed`."""
-    lines = faults(changed(DOCUMENT[kind], where, value))
-    assert len(lines) == 1, lines
-    assert lines[0].startswith(f"doc: {path}: " if path else "doc: "), lines
-    assert all(word in lines[0] for word in words), lines
+@pytest.mark.parametrize(
+    ("where", "value", "path"),
+    [
+        *((("resources", name), 1, "resources") for name in (1, "", "a\nb", "\x1b[31m", True, "x" * 300)),
+        (("name",), "\ud800", "name"),
+        (("resources", "gpu"), 10**400, "resources.gpu"),
+    ],
+)
+def test_one_wrong_name_or_number_is_one_line(where: tuple[Any, ...], value: Any, path: str) -> None:
+    """Those that hardly a file holds; all others are in `recorded/given/refusals.json`."""
+    (line,) = faults(changed(ALLOCATION, where, value))
+    assert line.startswith(f"doc: {path}")
 
 
 @pytest.mark.parametrize("kind", DOCUMENT)
@@ -388,20 +173,6 @@ def test_a_wrong_share_is_named_as_the_user_wrote_it(share: Any) -> None:
     """A field that takes a number or a mapping reports its own name, not the types it tried."""
     lines = faults(changed(STAGING, ("layers", 0, "compute_parallel"), share))
     assert all(re.match(r"doc: layers\[0\]\.compute_parallel(\.\w+)?: ", line) for line in lines), lines
-
-
-@pytest.mark.parametrize("name", [1, "", "a\nb", "\x1b[31m", True, "x" * 300])
-def test_a_wrong_resource_name_is_one_line(name: Any) -> None:
-    """A key that is no name is a fault of the mapping that holds it."""
-    lines = faults(changed(ALLOCATION, ("resources", name), 1))
-    assert len(lines) == 1
-    assert lines[0].startswith("doc: resources")
-
-
-def test_groups_beside_tasks_are_refused() -> None:
-    """A job gives its tasks in one way; each key that stands beside groups is named."""
-    lines = faults(changed(CONSOLIDATION, (*JOB, "groups"), CONSOLIDATION["jobs"][1]["groups"]))
-    assert [line.split(": ")[1] for line in lines] == ["jobs[0].tasks", "jobs[0].task_demand"]
 
 
 @pytest.mark.parametrize(
@@ -503,12 +274,6 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert lines_of(lambda: load(folder), str(folder)) == [f"{folder}: is a folder; give a file"]
 
 
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    """A file that is not there is named."""
-    path = tmp_path / "nope.yaml"
-    assert lines_of(lambda: load(path), str(path)) == [f"{path}: there is no such file"]
-
-
 @pytest.mark.parametrize("name", ["e.txt", "e.toml", "e", "e.yaml.bak"])
 def test_other_endings_are_refused(tmp_path: Path, name: str) -> None:
     """A file with another ending is refused with those that are allowed."""
@@ -563,19 +328,19 @@ YAML_NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("number", JSON_NUMBERS)
-def test_json_numbers_are_finite(tmp_path: Path, number: str) -> None:
-    """NaN, infinities, absurd magnitudes and other types are refused where they stand."""
-    text = json.dumps(ALLOCATION).replace('"gpu": 4', f'"gpu": {number}')
-    (line,) = file_faults(tmp_path, "e.json", text)
-    assert "resources.gpu" in line or "number" in line or "large" in line
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [*(("e.json", number) for number in JSON_NUMBERS), *(("e.yaml", number) for number in YAML_NUMBERS)],
+)
+def test_numbers_are_finite(tmp_path: Path, name: str, number: str) -> None:
+    """Infinities, absurd magnitudes and other types are refused where they stand.
 
-
-@pytest.mark.parametrize("number", YAML_NUMBERS)
-def test_yaml_numbers_are_finite(tmp_path: Path, number: str) -> None:
-    """The same in YAML, where hexadecimal, base-60 and underscored numbers are text."""
-    text = yaml.safe_dump(ALLOCATION).replace("gpu: 4", f"gpu: {number}")
-    (line,) = file_faults(tmp_path, "e.yaml", text)
+    In YAML, hexadecimal, base-60 and underscored numbers are text.
+    """
+    written = json.dumps(ALLOCATION).replace('"gpu": 4', f'"gpu": {number}')
+    if name == "e.yaml":
+        written = yaml.safe_dump(ALLOCATION).replace("gpu: 4", f"gpu: {number}")
+    (line,) = file_faults(tmp_path, name, written)
     assert "resources.gpu" in line or "number" in line or "large" in line
 
 
@@ -1133,18 +898,10 @@ def test_json_schema_accepts_rows_that_a_catalogue_fills() -> None:
     assert accepted("consolidation", {**CONSOLIDATION, "catalogue": "c.yaml", "servers": servers}) == []
 
 
-@pytest.mark.parametrize("kind", DOCUMENT)
-@pytest.mark.parametrize("key", ["schema_version", "kind", "name"])
-def test_json_schema_requires_what_the_reader_requires(kind: str, key: str) -> None:
-    """A document without version, kind or name is refused by reader and schema alike."""
-    document = changed(DOCUMENT[kind], (key,), REMOVED)
-    assert faults(document)
-    assert accepted(kind, document)
-
-
 @pytest.mark.parametrize(
     ("kind", "where", "value"),
     [
+        *((kind, (key,), REMOVED) for kind in DOCUMENT for key in ("schema_version", "kind", "name")),
         ("allocation", ("resources", "gpu"), -1),
         ("allocation", (*JOB, "remaining_steps"), 0),
         ("allocation", (*VARIANT, "workers", "max"), 0.5),
@@ -1152,18 +909,11 @@ def test_json_schema_requires_what_the_reader_requires(kind: str, key: str) -> N
         ("consolidation", ("servers", 0, "count"), 0),
     ],
 )
-def test_json_schema_knows_the_ranges(kind: str, where: tuple[Any, ...], value: Any) -> None:
-    """Numbers that the reader refuses are outside the schema's minimum and maximum."""
+def test_json_schema_refuses_what_the_reader_refuses(kind: str, where: tuple[Any, ...], value: Any) -> None:
+    """A document without version, kind or name, and numbers outside of minimum and maximum."""
     document = changed(DOCUMENT[kind], where, value)
-    assert faults_or_more(document)
+    assert faults(document)
     assert accepted(kind, document)
-
-
-def faults_or_more(document: Any) -> str:
-    """Return the text of the faults, whatever its form."""
-    with pytest.raises(InstanceError) as error:
-        parse_instance(document, "doc")
-    return str(error.value)
 
 
 @pytest.mark.parametrize("kind", DOCUMENT)

@@ -15,7 +15,7 @@ PARTS: dict[str, Callable[[], list[Case]]] = {
     "imports": partial(commands.cases, "imports", quick=4),
     "exports": partial(commands.cases, "exports", quick=4),
     "pages": partial(commands.cases, "pages", quick=5),
-    "refusals": partial(commands.cases, "refusals", quick=3),
+    "refusals": partial(commands.cases, "refusals", quick=1),
     "surface": surface.cases,
 }
 """Part → its cases."""

@@ -58,9 +58,6 @@ def test_what_is_written_is_not_printed(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (("--jobs", 2), "without the options of a batch"),
-        (("c.yaml",), "of one file"),
-        (("--output", "w.md"), "w.md: with scenarios a page"),
         (("--what-if", "burn=n-0"), "'burn=n-0' is no change; there are: drain=SERVER"),
         (("--pin", "nobody"), "--pin 'nobody' matches no job"),
         (("--apply", "add=n"), "--apply 'add=n' writes a plan; give --output PLAN.json"),
@@ -212,16 +209,11 @@ def test_a_page(instance: str, tmp_path: Path) -> None:
     ("more", "what"),
     [
         (["--jobs", "2"], "--robust takes one file"),
-        (["--what-if", "floor=1"], "--robust takes one file"),
         (["--output", "x.csv"], "a page (.html) or everything (.json)"),
     ],
 )
 def test_what_does_not_go_together(instance: str, more: list[str], what: str) -> None:
     assert what in invoke(solve, instance, "--robust", *more, fails=OptionError)
-
-
-def test_an_instance_without_intervals() -> None:
-    assert "has no intervals" in invoke(solve, "example:heterps-ctr", "--robust", fails=OptionError)
 
 
 def test_the_worst_exit_code_is_returned(instance: str, tmp_path: Path) -> None:
@@ -265,9 +257,3 @@ def test_the_frontier_is_written_and_otherwise_printed(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "frontier.json").read_text())["status"] == "complete"
     assert answer.stderr.count("written: ") == 4
     assert "samples/s" in invoke(pareto, file, "--quiet").stdout
-
-
-def test_an_instance_without_a_trade_off_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text(yaml.safe_dump(CONSOLIDATION))
-    assert "nothing to free" in invoke(pareto, file, fails=OptionError)

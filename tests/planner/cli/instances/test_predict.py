@@ -125,19 +125,15 @@ def test_what_to_measure(tmp_path: Path) -> None:
     ("more", "what"),
     [
         (["--output", "x.yaml"], "give a page (.html), or add --kind"),
-        (["--within", "3", "--deadline", "friday"], "give one of them"),
-        (["--deadline", "soon"], "write a day such as friday"),
         (["--measurements", "l4=", "--measurements", "x"], "write NAME=FILE"),
         (["--measurements", "l4=a", "--measurements", "L4=b"], "each name once"),
         (["--price", "l4"], "write NAME=NUMBER"),
         (["--plan-measurements", "--solve"], "leave --kind and --solve out"),
-        (["--plan-measurements", "--kind", "staging"], "leave --kind and --solve out"),
         (["--plan-measurements", "--format", "json"], "shapes are printed as CSV"),
         (["--kind", "staging", "--gpus", 4], "--gpus: an instance leaves to the solver"),
         (["--solve", "--no-recompute"], "--recompute: an instance leaves to the solver"),
         (["--kind", "staging", "--format", "json"], "the ending of --output is the format"),
         (["--solve", "--format", "csv"], "table or json"),
-        (["--output", "x.html", "--format", "json"], "leave --output out"),
     ],
 )
 def test_what_does_not_go_together(more: list[str], what: str) -> None:
