@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from .palette import Palette
-from .truth import TooManyPlansError, Truth, limits, whole
+from .truth import Judgement, TooManyPlansError, Truth, limits, whole
 
 MAX_PLANS = 4000
 
@@ -168,7 +168,7 @@ class AllocationTruth(Truth):
         del index
         return Fraction(cost, self.unit)
 
-    def judge(self, plan: Sequence[dict[str, Any]]) -> tuple[tuple[int, ...] | None, list[str]]:
+    def judge(self, plan: Sequence[dict[str, Any]]) -> Judgement:
         """Return the cost of a plan, and what is wrong with it."""
         used, cost, wrong = [0] * len(self.limits), 0, []
         if sorted(entry["job"] for entry in plan) != sorted(self.menus):

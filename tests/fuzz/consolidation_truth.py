@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from .device_truth import DeviceTruth, Tasks, tasks_there, thousandths
-from .truth import TooManyPlansError, Truth, limits, whole
+from .truth import Judgement, TooManyPlansError, Truth, limits, whole
 
 MAX_WAYS = 4000
 OF_A_GROUP = ("traffic_gbit_per_s", "current", "devices", "share", "profile", "current_devices")
@@ -415,7 +415,7 @@ class ConsolidationTruth(Truth):
         units = {"slowdown": self.slowdown_unit, "traffic": self.traffic_unit}
         return Fraction(cost, units.get(name, 1))
 
-    def judge(self, plan: Sequence[dict[str, Any]]) -> tuple[tuple[int, ...] | None, list[str]]:
+    def judge(self, plan: Sequence[dict[str, Any]]) -> Judgement:
         """Return the costs of a plan, and what is wrong with it."""
         if sorted(entry["job"] for entry in plan) != sorted(self.jobs):
             return None, ["the jobs of the plan are not those of the instance"]

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from .staging import MAX_PLANS, Stage, StagingTruth
-from .truth import TooManyPlansError, limits
+from .staging import Stage, StagingTruth
+from .truth import Judgement, TooManyPlansError, limits
 
 FINE = 1 << 200
 """Memory is compared in multiples of 1/FINE GiB."""
@@ -127,11 +127,9 @@ class GraphTruth(StagingTruth):
 
     def _choose(self, parts: Sequence[int], time: int, rate: int, taken: list[int], certain: bool) -> None:
         """Add the plans of some stages, the last of a row, to what those before take."""
-        self._steps += 1
-        if self._steps > 5 * MAX_PLANS or len(self.plans) > MAX_PLANS:
-            raise TooManyPlansError
+        self._count_step()
         if not parts:
-            self.plans.append(((self._cost(time, rate),), certain and not self._broken(time, rate, 0)))
+            self._add(time, rate, certain)
             return
         done = self.everything & ~sum(parts)
         for t in range(len(self.names)):
@@ -146,7 +144,7 @@ class GraphTruth(StagingTruth):
                 self._choose(parts[1:], longer, dearer, taken, certain and stage.certain)
                 taken[t] -= k
 
-    def judge(self, plan: Sequence[dict[str, Any]]) -> tuple[tuple[int, ...] | None, list[str]]:
+    def judge(self, plan: Sequence[dict[str, Any]]) -> Judgement:
         """Return the cost of a plan, and what is wrong with it."""
         done, time, rate, taken = 0, 0, 0, [0] * len(self.names)
         wrong = []
@@ -168,11 +166,7 @@ class GraphTruth(StagingTruth):
             taken[stage.type] += stage.units
         if done != self.everything:
             return None, ["layers are missing"]
-        if any(a > b for a, b in zip(taken, self.most, strict=True)):
-            wrong.append("more units than there are")
-        if self._broken(time, rate, 1):
-            wrong.append("the floor, the budget or the cost limit is broken")
-        return (self._cost(time, rate),), wrong
+        return self._judged(time, rate, taken, wrong)
 
 
 def _partitions(rest: int) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .graph_documents import on_graph
 from .palette import Palette
-from .truth import TooManyPlansError, Truth, limits, whole
+from .truth import Judgement, TooManyPlansError, Truth, limits, whole
 
 ON_GRAPHS = 0.4
 """Share of the documents whose layers make a graph."""
@@ -227,11 +227,9 @@ class StagingTruth(Truth):
         return time > self.slowest[which] or rate > self.budget[which] or time * rate > self.cost_limit[which]
 
     def _extend(self, layer: int, before: int, time: int, rate: int, taken: list[int], certain: bool) -> None:
-        self._steps += 1
-        if self._steps > 5 * MAX_PLANS or len(self.plans) > MAX_PLANS:
-            raise TooManyPlansError
+        self._count_step()
         if layer == len(self.stages):
-            self.plans.append(((self._cost(time, rate),), certain and not self._broken(time, rate, 0)))
+            self._add(time, rate, certain)
             return
         for stage in self.stages[layer].values():
             if stage.type == before and not self.free_cuts:
@@ -245,6 +243,16 @@ class StagingTruth(Truth):
             self._extend(stage.last + 1, stage.type, longer, dearer, taken, certain and stage.certain)
             taken[stage.type] -= stage.units
 
+    def _count_step(self) -> None:
+        """Refuse an instance with too many plans."""
+        self._steps += 1
+        if self._steps > 5 * MAX_PLANS or len(self.plans) > MAX_PLANS:
+            raise TooManyPlansError
+
+    def _add(self, time: int, rate: int, certain: bool) -> None:
+        """Add a plan."""
+        self.plans.append(((self._cost(time, rate),), certain and not self._broken(time, rate, 0)))
+
     def _cost(self, time: int, rate: int) -> int:
         return time * rate if self.goal == "cost" else time
 
@@ -256,7 +264,7 @@ class StagingTruth(Truth):
         seconds = Fraction(cost, self.time_unit)
         return self.batch / seconds if self.goal == "throughput" else self.rounds * seconds / self.batch
 
-    def judge(self, plan: Sequence[dict[str, Any]]) -> tuple[tuple[int, ...] | None, list[str]]:
+    def judge(self, plan: Sequence[dict[str, Any]]) -> Judgement:
         """Return the cost of a plan, and what is wrong with it."""
         layer, before, time, rate, taken = 0, None, 0, 0, [0] * len(self.names)
         for entry in plan:
@@ -273,7 +281,10 @@ class StagingTruth(Truth):
             taken[stage.type] += stage.units
         if layer != len(self.stages):
             return None, ["layers are missing"]
-        wrong = []
+        return self._judged(time, rate, taken, [])
+
+    def _judged(self, time: int, rate: int, taken: list[int], wrong: list[str]) -> Judgement:
+        """Return the cost of stages, and what is wrong with them: what was found before, and the limits."""
         if any(a > b for a, b in zip(taken, self.most, strict=True)):
             wrong.append("more units than there are")
         if self._broken(time, rate, 1):

@@ -18,6 +18,8 @@ CERTAIN = 1 + Fraction(1, 10**9) - Fraction(1, 10**12)
 POSSIBLE = 1 + Fraction(1, 10**9) + Fraction(1, 10**12)
 TINY = Fraction(2, 10**18)
 """Absolute slack beside the relative one, so that a limit of 0 has some."""
+Judgement = tuple[tuple[int, ...] | None, list[str]]
+"""The costs of a plan, none where it is no plan at all, and what is wrong with it."""
 
 
 class TooManyPlansError(Exception):
@@ -74,7 +76,7 @@ class Truth(ABC):
         """Return the value of an objective, as the documentation states it, from its cost."""
 
     @abstractmethod
-    def judge(self, plan: Sequence[dict[str, Any]]) -> tuple[tuple[int, ...] | None, list[str]]:
+    def judge(self, plan: Sequence[dict[str, Any]]) -> Judgement:
         """Return the costs of a plan given as plain data, and what is wrong with it."""
 
     @property
