@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sample_documents import STAGING
@@ -29,27 +31,27 @@ from clusterplan.planner.reports.text import (
     unit_of_time,
 )
 
+WRITTEN: dict[Callable[[Any], str], dict[float | None, str]] = {
+    # Seven digits, or whole.
+    figure: {None: "–", 0.0: "0", 1234.0: "1,234", 0.5: "0.500000", 1234.5678: "1,234.568", 1e-9: "1e-09"},
+    # No zeros at the end.
+    short: {None: "–", 0.0: "0", 2.5: "2.5", 0.12345678: "0.123457", 1e6: "1,000,000"},
+    # Small gaps are not rounded to none.
+    percent: {None: "–", 0.0: "0 %", 0.0123: "1.23 %", 1e-6: "1e-04 %"},
+    # In the unit that suits.
+    duration: {
+        **{None: "–", 0.0: "0 s", 0.0123: "12.3 ms", 119.0: "119 s"},
+        **{120.0: "2 min", 7200.0: "2 h", 4 * 86400.0: "4 days"},
+    },
+    # As people write powers.
+    style._tick: {0.5: "0.5", 2000.0: "2,000", 1e6: "10<sup>6</sup>", 3e-7: "3·10<sup>-7</sup>"},
+}
+"""What writes a number → number → text."""
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"),
-        (0.0, "0"),
-        (1234.0, "1,234"),
-        (0.5, "0.500000"),
-        (1234.5678, "1,234.568"),
-        (1e-9, "1e-09"),
-    ],
-)
-def test_numbers_have_seven_digits_or_are_whole(value: float | None, text: str) -> None:
-    assert figure(value) == text
 
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "–"), (0.0, "0 %"), (0.0123, "1.23 %"), (1e-6, "1e-04 %")]
-)
-def test_small_gaps_are_not_rounded_to_none(value: float | None, text: str) -> None:
-    assert percent(value) == text
+@pytest.mark.parametrize("writes", WRITTEN, ids=lambda writes: writes.__name__)
+def test_numbers_are_written_as_people_read_them(writes: Callable[[Any], str]) -> None:
+    assert {value: writes(value) for value in WRITTEN[writes]} == WRITTEN[writes]
 
 
 @pytest.mark.parametrize("cell", ["a,b", 'say "x"', "two\nlines", "two\r\nlines", "", "ä"])
@@ -98,30 +100,6 @@ def test_a_frontier_lists_its_points_and_what_is_proven() -> None:
     assert "| " not in frontier_markdown(clusterplan.pareto(nothing))
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (None, "–"),
-        (0.0, "0 s"),
-        (0.0123, "12.3 ms"),
-        (119.0, "119 s"),
-        (120.0, "2 min"),
-        (7200.0, "2 h"),
-        (4 * 86400.0, "4 days"),
-    ],
-)
-def test_durations_have_the_unit_that_suits_them(value: float | None, words: str) -> None:
-    assert duration(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(None, "–"), (0.0, "0"), (2.5, "2.5"), (0.12345678, "0.123457"), (1e6, "1,000,000")],
-)
-def test_numbers_have_no_zeros_at_their_end(value: float | None, words: str) -> None:
-    assert short(value) == words
-
-
 def test_the_unit_of_time_is_a_power_that_people_know() -> None:
     assert [unit_of_time(value)[1] for value in (1.0, 300.0, 9000.0, 1e6)] == ["s", "min", "h", "days"]
 
@@ -165,13 +143,6 @@ def test_a_logarithmic_axis_holds_its_values_and_has_a_few_ticks(values: tuple[f
     assert all(low <= math.sqrt(tick) <= high for tick in axis["tickvals"])
     assert 0 < len(axis["tickvals"]) <= 12
     assert len(axis["ticktext"]) == len(axis["tickvals"])
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.5, "0.5"), (2000.0, "2,000"), (1e6, "10<sup>6</sup>"), (3e-7, "3·10<sup>-7</sup>")]
-)
-def test_ticks_are_written_as_people_write_them(value: float, text: str) -> None:
-    assert style._tick(value) == text
 
 
 def test_an_axis_is_logarithmic_where_values_span_much() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,28 +23,31 @@ from clusterplan.solvers.allocation.total_time import SETTINGS, IncumbentSearch,
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 
+OPTIONS = SolveOptions(threads=1)
+
+
+def by_brute_force(objective: str) -> Iterator[tuple[AllocationFormulation, float | None]]:
+    """Yield random formulations that counting does not refute, with their optima; None where none fits."""
+    for seed in range(60):
+        instance = random_allocation(seed)
+        assert isinstance(instance, AllocationInstance)
+        formulation = AllocationFormulation(instance.model_copy(update={"objective": objective}))
+        if formulation.elementary_infeasibility() is None:
+            best = AllocationBruteForce().solve(formulation, OPTIONS, Clock(None)).plan
+            yield formulation, None if best is None else formulation.evaluate(best)[0]
+
 
 @pytest.mark.parametrize("cores", [True, False])
 def test_plans_and_bounds_enclose_the_optimum(cores: bool) -> None:
     """With cores both reach it; without, the bound is below and the plan above."""
     compared = 0
-    for seed in range(60):
-        instance = random_allocation(seed)
-        assert isinstance(instance, AllocationInstance)
-        formulation = AllocationFormulation(
-            instance.model_copy(update={"objective": "total_completion_time"})
-        )
-        if formulation.elementary_infeasibility() is not None:
-            continue
-        options = SolveOptions(threads=1)
-        best = AllocationBruteForce().solve(formulation, options, Clock(None))
-        found = TotalTimeSearch(formulation, options, Clock(None), cores).run()
-        if best.plan is None:
+    for formulation, optimum in by_brute_force("total_completion_time"):
+        found = TotalTimeSearch(formulation, OPTIONS, Clock(None), cores).run()
+        if optimum is None:
             assert found.plan is None
             assert found.infeasible or not cores
             continue
         compared += 1
-        optimum = formulation.evaluate(best.plan)[0]
         assert found.bounds[0] is not None
         assert found.bounds[0] <= optimum * (1 + 1e-9)
         if found.plan is not None:
@@ -230,22 +234,14 @@ def test_a_choice_that_fits_ends_the_game() -> None:
 def test_plan_and_bound_reach_the_optimum() -> None:
     """On random instances, against brute force."""
     compared = 0
-    for seed in range(60):
-        instance = random_allocation(seed)
-        assert isinstance(instance, AllocationInstance)
-        formulation = AllocationFormulation(instance.model_copy(update={"objective": "makespan"}))
-        if formulation.elementary_infeasibility() is not None:
-            continue
-        options = SolveOptions(threads=1)
-        best = AllocationBruteForce().solve(formulation, options, Clock(None))
-        found = MakespanSearch(formulation, options, Clock(None)).run()
-        if best.plan is None:
+    for formulation, optimum in by_brute_force("makespan"):
+        found = MakespanSearch(formulation, OPTIONS, Clock(None)).run()
+        if optimum is None:
             assert found.infeasible
             continue
         compared += 1
         assert found.plan is not None
         assert not formulation.violations(found.plan)
-        optimum = formulation.evaluate(best.plan)[0]
         assert formulation.evaluate(found.plan)[0] == pytest.approx(optimum)
         assert found.bounds[0] == pytest.approx(optimum)
     assert compared > 20

@@ -57,6 +57,10 @@ PARAMETERS = {
 """As `sum(p.numel() for p in model.parameters())` of the published PyTorch models."""
 
 
+GPT2 = '{{"model_type": "gpt2", {}"n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9}}'
+LAYERS = "layer,kind,shape\n"
+
+
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_are_those_of_the_published_model(name: str) -> None:
     assert load_model(name).parameters() == PARAMETERS[name]
@@ -79,24 +83,35 @@ def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "says"),
+    ("name", "text", "says"),
     [
-        ({"model_type": "mamba"}, "model_type: is 'mamba'; known are bert"),
-        ({"model_type": "whisper", "is_encoder_decoder": True},
+        ("c.json", '{"model_type": "mamba"}', "model_type: is 'mamba'; known are bert"),
+        ("c.json", '{"model_type": "whisper", "is_encoder_decoder": true}',
          "model_type: is 'whisper'; known with encoder and decoder are t5"),
-        ({"model_type": "gpt2", "n_embd": 10, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
+        ("c.json", GPT2.format('"n_embd": 10, '),
          "num_attention_heads: is 3, which does not divide hidden_size 10"),
-        ({"model_type": "gpt2", "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
-         "hidden_size or n_embd or d_model or n_embed or dim: is missing"),
-        ({"model_type": "gpt2", "n_embd": -4, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
-         "must be at least 1"),
+        ("c.json", GPT2.format(""), "hidden_size or n_embd or d_model or n_embed or dim: is missing"),
+        ("c.json", GPT2.format('"n_embd": -4, '), "must be at least 1"),
+        ("deep.json", '{"a":' * 5000, "deep.json: is nested too deeply"),
+        ("m.csv", LAYERS + "a,lstm,1x2\n", "line 2: layer kind 'lstm': unknown; there are linear"),
+        ("m.csv", LAYERS + "a,linear,1x2\n", "line 2: linear: has 2 sizes"),
+        ("m.csv", LAYERS + "a,linear,1xtwox3\n",
+         "line 2: shape is 'two'; it must be made of whole numbers"),
+        ("m.csv", LAYERS + "a,linear,\n", "line 2: has no shape"),
+        ("m.csv", "layer,kind,shape,paramters\na,linear,1x2x3,6\n",
+         "line 1: 'paramters' means nothing here; the fields are layer"),
+        ("m.yaml", "layers: 5", "has neither a model_type, as a config.json, nor a list of layers"),
+        ("m.yaml", "- layer: a", "is no mapping; it must have a model_type"),
+        ("m.yaml", "layers: " + "[" * 3000, "is nested too deeply"),
+        ("m.yaml", "name: [a]\nlayers: [{layer: a, kind: linear, shape: [1, 2, 3]}]",
+         "name: is ['a']; it must be text"),
     ],
 )  # fmt: skip
-def test_a_wrong_config_is_one_line(tmp_path: Path, config: dict[str, object], says: str) -> None:
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(config))
+def test_a_wrong_file_is_one_line(tmp_path: Path, name: str, text: str, says: str) -> None:
+    """A config, a table of layers, and a document of something else."""
+    (tmp_path / name).write_text(text)
     with pytest.raises(InstanceError) as error:
-        load_model(file)
+        load_model(tmp_path / name)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -120,31 +135,6 @@ def test_a_table_of_layers_is_a_model(tmp_path: Path) -> None:
     assert load_model(same).parameters() == 220
 
 
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ("a,lstm,1x2", "line 2: layer kind 'lstm': unknown; there are linear"),
-        ("a,linear,1x2", "line 2: linear: has 2 sizes"),
-        ("a,linear,1xtwox3", "line 2: shape is 'two'; it must be made of whole numbers"),
-        ("a,linear,", "line 2: has no shape"),
-    ],
-)
-def test_a_wrong_layer_is_one_line(tmp_path: Path, row: str, says: str) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text(f"layer,kind,shape\n{row}\n")
-    with pytest.raises(InstanceError) as error:
-        load_model(file)
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_a_document_without_an_end_is_one_line(tmp_path: Path) -> None:
-    file = tmp_path / "deep.json"
-    file.write_text('{"a":' * 5000)
-    with pytest.raises(InstanceError, match=r"deep\.json: is nested too deeply"):
-        load_model(file)
-
-
 def test_settings_that_cannot_be_are_one_line() -> None:
     gpt, resnet = load_model("gpt2"), load_model("resnet50")
     with pytest.raises(OptionError, match="sequence 2048: the model has positions for 1024"):
@@ -157,31 +147,3 @@ def test_settings_that_cannot_be_are_one_line() -> None:
         resnet.layers(Setting(sequence=2))
     with pytest.raises(OptionError, match="batch 0: must be from 1"):
         Setting(batch=0)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("layers: 5", "has neither a model_type, as a config.json, nor a list of layers"),
-        ("- layer: a", "is no mapping; it must have a model_type"),
-        ("layers: " + "[" * 3000, "is nested too deeply"),
-        (
-            "name: [a]\nlayers: [{layer: a, kind: linear, shape: [1, 2, 3]}]",
-            "name: is ['a']; it must be text",
-        ),
-    ],
-)
-def test_a_document_of_something_else_is_one_line(tmp_path: Path, text: str, says: str) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(text)
-    with pytest.raises(InstanceError) as error:
-        load_model(file)
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_a_table_has_no_other_columns(tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text("layer,kind,shape,paramters\na,linear,1x2x3,6\n")
-    with pytest.raises(InstanceError, match="line 1: 'paramters' means nothing here; the fields are layer"):
-        load_model(file)
