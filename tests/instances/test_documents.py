@@ -725,12 +725,6 @@ def test_faults_of_a_catalogue_name_both_files(
     assert line.startswith(f"doc: catalogue.{path}: ")
 
 
-def test_a_misspelt_bundled_catalogue_names_the_document() -> None:
-    """The line starts with the file that refers to it, and lists the catalogues that there are."""
-    (line,) = faults({**STAGING, "catalogue": "catalogue:nope"})
-    assert "aws-us-east-1" in line
-
-
 def test_hardware_without_a_catalogue_needs_its_figures() -> None:
     """Without a catalogue a type gives its price itself."""
     lines = faults({**STAGING, "types": MACHINES})

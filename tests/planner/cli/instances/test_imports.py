@@ -43,25 +43,6 @@ def test_every_importer_has_a_command_with_its_options() -> None:
         assert command.help == IMPORTERS[name].options.__doc__
 
 
-@pytest.mark.parametrize(
-    ("command", "options"),
-    [
-        ("sailor", {"--model-dir", "--types", "--price", "--limit", "--link-gbit-per-s", "--llm-info"}),
-        ("sailor", {"--tensor-parallel", "--objective", "--stage-rule"}),
-        ("pipedream", {"graph", "--types", "--input-time", "--no-input-time", "--batch"}),
-        ("pipedream", {"--objective", "--stage-rule"}),
-        ("dnn-partitioning", {"--objective", "--stage-rule"}),
-        ("kubernetes", {"nodes", "pods", "--plan", "--namespace", "--gpu-resource", "--running"}),
-        ("slurm", {"nodes", "queue", "--plan", "--partition", "--spread", "--value"}),
-        ("pollux", {"--app", "--gpus", "--samples", "--steps"}),
-    ],
-)
-def test_names_of_options(command: str, options: set[str]) -> None:
-    """Those that are called otherwise than their fields, flags, and arguments."""
-    params = COMMANDS[command].params
-    assert options <= {name for param in params for name in (*param.opts, *param.secondary_opts)}
-
-
 def test_what_is_typed_reaches_the_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs, lists, flags, and 0 where there is no link; what is not typed has its default."""
     seen = []
@@ -72,27 +53,6 @@ def test_what_is_typed_reaches_the_importer(tmp_path: Path, monkeypatch: pytest.
     (options,) = seen
     assert (options.graph_file, options.types, options.memory) == (Path("g.txt"), {"a": 2, "b": 1}, {"a": 16})
     assert (options.input_time, options.link_gbit_per_s, options.parallel_share) == (False, None, 0.99)
-
-
-def test_a_command_prints_the_instance(tmp_path: Path) -> None:
-    """From the files of a small graph."""
-    node = {"supportedOnFpga": 1, "cpuLatency": 2.0, "fpgaLatency": 1.0, "isBackwardNode": 0, "size": 1.0}
-    nodes = [{"id": k, **node} for k in (0, 1)]
-    edges = [{"sourceId": 0, "destId": 1, "cost": 1.0}]
-    graph = {"maxSizePerFPGA": 10.0, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
-    (tmp_path / "g.json").write_text(json.dumps(graph))
-    words = [
-        "dnn-partitioning",
-        str(tmp_path / "g.json"),
-        "--types",
-        "accelerator=2",
-        "--limit",
-        "accelerator=1",
-    ]
-    done = CliRunner().invoke(importers, words)
-    assert done.exit_code == 0
-    assert "name: dnn-partitioning-g" in done.stdout
-    assert "limit: 1" in done.stdout
 
 
 def sailor_files(folder: Path) -> Path:
@@ -178,16 +138,6 @@ def test_one_command_goes_from_a_table_to_the_page_of_a_plan(tmp_path: Path) -> 
     assert quiet.stderr == ""
 
 
-def test_a_page_needs_a_plan(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text(TRACE)
-    with pytest.raises(OptionError, match="--report is the page of a plan; say with --solve"):
-        CliRunner().invoke(
-            importers,
-            ["trace", str(tmp_path / "jobs.csv"), *TRACE_OPTIONS, "--report", str(tmp_path / "p.html")],
-            catch_exceptions=False,
-        )
-
-
 CASES = [
     (
         "allocation --jobs 3 --resources 2 --tightness 0.3 --optional-share 0.5 --seed 4",
@@ -212,12 +162,6 @@ def test_the_options_are_those_of_the_generator(words: str, made: Callable[[], I
     done = CliRunner().invoke(generators, words.split())
     assert done.exit_code == 0
     assert parse_instance(yaml.safe_load(done.stdout)).sha256() == made().sha256()
-
-
-def test_numbers_out_of_range_are_refused() -> None:
-    """Before anything is made."""
-    done = CliRunner().invoke(generators, ["allocation", "--jobs", "0"])
-    assert done.exit_code == 2
 
 
 @pytest.fixture
