@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.scheduling.engine import Schedule
 
 MODES = ("free", "costs", "none")
 GROWS = {"name": "a", "work": 12, "demand": {"gpu": 1}, "speeds": {1: 2.0, 2: 3.0, 4: 4.0}}
@@ -31,6 +34,43 @@ def plan_by(formulation: SchedulingFormulation, name: str) -> list[Segment]:
     assert plan is not None
     assert formulation.violations(plan) == []
     return list(plan)
+
+
+def rigid_jobs(*jobs: tuple[float, int, float]) -> list[dict[str, Any]]:
+    """Return the rows of jobs a, b, … of (arrival, tasks of one GPU each, duration)."""
+    return [
+        {"name": "abcdefgh"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
+        for k, (r, g, p) in enumerate(jobs)
+    ]
+
+
+def rigid_trace(*jobs: tuple[float, int, float], gpus: float = 2, **others: Any) -> SchedulingInstance:
+    """Return a trace of such jobs."""
+    document = {"name": "t", "resources": {"gpu": gpus}, **others, "jobs": rigid_jobs(*jobs)}
+    return SchedulingInstance.model_validate(document)
+
+
+def segments_of(there: SchedulingInstance, plan: Sequence[Segment], *more: str) -> list[tuple[Any, ...]]:
+    """Return job, start, end, and more, of the segments of a plan, which has to be feasible."""
+    formulation = SchedulingFormulation(there)
+    assert formulation.violations(plan) == []
+    names = ("job", "start_s", "end_s", *more)
+    return [tuple(getattr(segment, name) for name in names) for segment in formulation.finish(plan)]
+
+
+def rows_of(schedule: Schedule) -> list[tuple[int, float, float]]:
+    """Return job, start and end of what was simulated, in one order."""
+    return sorted(zip(schedule.job.tolist(), schedule.start_s.tolist(), schedule.end_s.tolist(), strict=True))
+
+
+def random_prices(instance: SchedulingInstance, seed: int, count: int) -> Iterator[PriceGrid]:
+    """Yield prices of every resource in six cells, the last of which is free."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        edges = np.append(0.0, np.cumsum(rng.integers(1, 6, 5))).astype(float)
+        price = rng.exponential(0.5, (6, len(instance.pool))) * (rng.random((6, 1)) < 0.7)
+        price[-1] = 0
+        yield PriceGrid(edges, price)
 
 
 def random_trace(seed: int, most_jobs: int = 12, whole: bool = False) -> SchedulingInstance:

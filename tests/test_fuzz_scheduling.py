@@ -12,6 +12,7 @@ from fuzz import lanes
 from fuzz.kinds import KINDS
 from fuzz.scheduling import SchedulingTruth, document
 from fuzz.truth import TooManyPlansError
+from malleable_instances import rigid_jobs
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.documents import parse_instance
@@ -19,12 +20,8 @@ from clusterplan.instances.documents import parse_instance
 
 def trace(*jobs: tuple[float, int, float], gpus: float = 2, **fields: Any) -> dict[str, Any]:
     """Return jobs a, b, … of (arrival, tasks of a GPU, duration)."""
-    rows = [
-        {"name": "abcd"[k], "arrival_s": r, "tasks": n, "demand": {"gpu": 1}, "duration_s": p}
-        for k, (r, n, p) in enumerate(jobs)
-    ]
     plain = {"schema_version": 1, "kind": "scheduling", "name": "t", "resources": {"gpu": gpus}}
-    return {**plain, "jobs": rows, **fields}
+    return {**plain, "jobs": rigid_jobs(*jobs), **fields}
 
 
 SHORT_LATER = trace((0, 2, 10), (1, 2, 2))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import rigid_jobs, rows_of
 from muri import arrival_events, least_attained, simulate
 
 from clusterplan.instances.common.errors import OptionError
@@ -17,36 +18,27 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 def trace(*jobs: tuple[float, int, float], **others: Any) -> SchedulingInstance:
     """Return jobs of (arrival, GPUs, duration) on two servers of four GPUs."""
-    rows = [
-        {"name": f"j{k}", "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p, "model": "dqn"}
-        for k, (r, g, p) in enumerate(jobs)
-    ]
+    rows = [{**row, "model": "dqn"} for row in rigid_jobs(*jobs)]
     servers = [{"name": "n", "count": 2, "capacity": {"gpu": 4}}]
     return SchedulingInstance.model_validate({"name": "t", "servers": servers, "jobs": rows, **others})
 
 
-def rows_of(there: SchedulingInstance, policy: str) -> list[tuple[int, float, float]]:
-    """Return the segments."""
-    found = simulate(there, policy)
-    return sorted(zip(found.job.tolist(), found.start_s.tolist(), found.end_s.tolist(), strict=True))
-
-
 def test_every_event_costs_its_overhead_and_ends_ignore_it() -> None:
     """The first job has lost 5 s at 20 s, so that it ends at 105 s and not at 100 s."""
-    assert rows_of(trace((0, 1, 100), (20, 1, 200)), "srtf")[0] == (0, 0, 105)
+    assert rows_of(simulate(trace((0, 1, 100), (20, 1, 200)), "srtf"))[0] == (0, 0, 105)
 
 
 def test_a_job_needs_one_server_if_it_fits_one() -> None:
     """Three GPUs on each server leave no two together."""
     there = trace((0, 3, 50), (0, 3, 50), (0, 2, 60))
-    assert rows_of(there, "srtf")[2][1] == 50
-    assert rows_of(there, "las")[2][1] == 0
+    assert rows_of(simulate(there, "srtf"))[2][1] == 50
+    assert rows_of(simulate(there, "las"))[2][1] == 0
 
 
 def test_jobs_larger_than_a_server_need_idle_ones() -> None:
     """Six GPUs are one whole server and two of another."""
     there = trace((0, 2, 50), (0, 6, 60), (0, 1, 70))
-    assert [row[1] for row in rows_of(there, "srtf")] == [0, 0, 50]
+    assert [row[1] for row in rows_of(simulate(there, "srtf"))] == [0, 0, 50]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from small_models import OPTIMUM, knapsack, worth
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.backends.base import (
+    Backend,
     BackendError,
     Request,
     call_with_deadline,
@@ -109,16 +110,29 @@ def test_ctrl_c_cancels_the_call_and_keeps_its_answer() -> None:
     assert call_with_deadline(Clock(), until_cancelled, cancelled.set) == "the best so far"
 
 
-needs_cbc = pytest.mark.skipif(Cbc().unavailable() is not None, reason="CBC cannot be run here")
+def usable(backend: Backend, *more: object) -> Any:
+    """Return parameters of a test that is skipped where the library cannot be used."""
+    lacks = pytest.mark.skipif(
+        backend.unavailable() is not None, reason=f"{backend.name} cannot be used here"
+    )
+    return pytest.param(backend, *more, marks=lacks, id=backend.name)
 
 
-@needs_cbc
-def test_the_optimum_and_its_bound_are_found() -> None:
-    answer = Cbc().minimise(knapsack(), Request(seed=1))
+@pytest.mark.parametrize("backend", [usable(Cbc()), usable(Highs()), usable(Scip())])
+def test_the_optimum_and_its_bound_are_found(backend: Backend) -> None:
+    answer = backend.minimise(knapsack(), Request(seed=1))
     assert answer.values is not None
     assert worth(dict(answer.values)) == OPTIMUM
-    assert answer.bound == pytest.approx(OPTIMUM, abs=2 * LOG_ROUNDING)
-    assert Cbc().minimise(knapsack(fewest=4), Request()).infeasible
+    rounding = 2 * LOG_ROUNDING if isinstance(backend, Cbc) else None
+    assert answer.bound == pytest.approx(OPTIMUM, abs=rounding)
+    assert (answer.limit, answer.infeasible) == ("none", False)
+    assert backend.minimise(knapsack(fewest=4), Request()).infeasible
+
+
+@pytest.mark.parametrize(("backend", "name"), [usable(Highs(), "no_such"), usable(Scip(), "no/such")])
+def test_an_option_that_a_library_does_not_know_is_refused(backend: Backend, name: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        backend.minimise(knapsack(), Request(settings={name: 1}))
 
 
 @pytest.mark.parametrize("setting", [{"-solve": 1}, {"ratio": "0.1 -import"}, {"a b": 1}])
@@ -155,23 +169,10 @@ def test_a_log_without_an_answer_is_a_failure() -> None:
     assert Cbc._answer(knapsack(), bounded + unclear, gap=0.0).infeasible
 
 
-def test_the_optimum_and_its_bound_are_found_of_highs() -> None:
-    answer = Highs().minimise(knapsack(), Request(threads=1, seed=1))
-    assert answer.values is not None
-    assert worth(dict(answer.values)) == OPTIMUM
-    assert answer.bound == pytest.approx(OPTIMUM)
-    assert (answer.limit, answer.infeasible) == ("none", False)
-
-
 def test_no_solution_is_told_from_no_time() -> None:
     assert Highs().minimise(knapsack(fewest=4), Request()).infeasible
     stopped = Highs().minimise(knapsack(), Request(clock=Clock(0.0)))
     assert (stopped.limit, stopped.infeasible) == ("time", False)
-
-
-def test_an_option_that_highs_does_not_know_is_refused() -> None:
-    with pytest.raises(OptionError, match="no_such"):
-        Highs().minimise(knapsack(), Request(settings={"no_such": 1}))
 
 
 def test_large_rows_are_scaled_down_and_fractions_over_integers_up() -> None:
@@ -272,24 +273,6 @@ def test_tangents_of_a_parabola_meet_between_their_points(unit: float) -> None:
     place, above = envelope.maximize(0 * ONE, -unit, 0 * ONE, 3 * ONE)
     assert place == pytest.approx([1.5])
     assert above == pytest.approx(3 * unit)
-
-
-needs_scip = pytest.mark.skipif(Scip().unavailable() is not None, reason="PySCIPOpt is not installed")
-
-
-@needs_scip
-def test_the_optimum_and_its_bound_are_found_of_scip() -> None:
-    answer = Scip().minimise(knapsack(), Request(seed=1))
-    assert answer.values is not None
-    assert worth(dict(answer.values)) == OPTIMUM
-    assert answer.bound == pytest.approx(OPTIMUM)
-    assert Scip().minimise(knapsack(fewest=4), Request()).infeasible
-
-
-@needs_scip
-def test_an_option_that_scip_does_not_know_is_refused() -> None:
-    with pytest.raises(OptionError, match="no/such"):
-        Scip().minimise(knapsack(), Request(settings={"no/such": 1}))
 
 
 def test_only_bare_exceptions_are_those_of_scip() -> None:

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from malleable_instances import rows_of
 
 from clusterplan.instances.common.arrays import Flags, Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
@@ -61,32 +62,31 @@ def test_a_choice_that_cannot_be_is_refused(jobs: tuple[int, ...], fault: str) -
         Engine(instance(), Chooses(*jobs)).run()
 
 
-def rows_of(there: SchedulingInstance) -> list[tuple[int, float, float]]:
+def by_remaining_time(there: SchedulingInstance) -> list[tuple[int, float, float]]:
     """Return the segments of shortest remaining time first."""
-    found = Engine(there, ShortestRemaining()).run()
-    return sorted(zip(found.job.tolist(), found.start_s.tolist(), found.end_s.tolist(), strict=True))
+    return rows_of(Engine(there, ShortestRemaining()).run())
 
 
 def test_a_restart_takes_its_time() -> None:
     """The first job makes no progress for a second after it comes back."""
     there = instance(preemption="costs", restart_s=1)
-    assert rows_of(there) == [(0, 0, 2), (0, 5, 13), (1, 2, 5)]
+    assert by_remaining_time(there) == [(0, 0, 2), (0, 5, 13), (1, 2, 5)]
 
 
 def test_a_lease_holds_a_job() -> None:
     """To its end, at which the policy decides anew."""
-    assert rows_of(instance(lease_s=4)) == [(0, 0, 4), (0, 7, 12), (1, 4, 7)]
+    assert by_remaining_time(instance(lease_s=4)) == [(0, 0, 4), (0, 7, 12), (1, 4, 7)]
 
 
 def test_without_preemption_a_job_runs_to_its_end() -> None:
     """Whatever the policy would rather do."""
-    assert rows_of(instance(preemption="none")) == [(0, 0, 9), (1, 9, 12)]
+    assert by_remaining_time(instance(preemption="none")) == [(0, 0, 9), (1, 9, 12)]
 
 
 def test_a_job_that_loses_its_place_goes_on_later() -> None:
     """When the cluster has recovered; what it has done is not lost."""
     events = [{"at_s": 1, "change": {"gpu": -1}}, {"at_s": 6, "change": {"gpu": 1}}]
-    assert rows_of(instance(events=events)) == [(0, 0, 1), (0, 9, 17), (1, 6, 9)]
+    assert by_remaining_time(instance(events=events)) == [(0, 0, 1), (0, 9, 17), (1, 6, 9)]
 
 
 def test_a_list_stays_sorted_by_key_then_job() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import GROWS
+from malleable_instances import GROWS, segments_of
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -22,17 +22,17 @@ from clusterplan.solvers.scheduling.placement import RULES, place_jointly, place
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, PolicySolver
 
 BY_NAME = {policy.name: policy for policy in (*POLICIES, find_solver("optimus-exact", "scheduling"))}
-Row = tuple[str, float, float, dict[str, int]]
 
 
-def rows(instance: SchedulingInstance, name: str, placement: str = "best-fit", **more: Any) -> list[Row]:
+def rows(
+    instance: SchedulingInstance, name: str, placement: str = "best-fit", **more: Any
+) -> list[tuple[Any, ...]]:
     """Return job, start, end and servers of a policy's segments, which must make a feasible plan."""
     formulation = SchedulingFormulation(instance)
     options = SolveOptions(method_options={"placement": placement, **more})
     plan = BY_NAME[name].solve(formulation, options, Clock()).plan
     assert plan is not None
-    assert formulation.violations(plan) == []
-    return [(s.job, s.start_s, s.end_s, s.servers) for s in formulation.finish(plan)]
+    return segments_of(instance, plan, "servers")
 
 
 def trace(*jobs: tuple[float, int, float, float], servers: tuple[float, ...], **more: Any) -> Any:
@@ -41,8 +41,13 @@ def trace(*jobs: tuple[float, int, float, float], servers: tuple[float, ...], **
         {"name": "abcdefgh"[k], "arrival_s": r, "tasks": n, "demand": {"gpu": g}, "duration_s": p}
         for k, (r, n, g, p) in enumerate(jobs)
     ]
+    return on_servers(*listed, servers=servers, **more)
+
+
+def on_servers(*jobs: dict[str, Any], servers: tuple[float, ...], **more: Any) -> SchedulingInstance:
+    """Return jobs on servers s0, s1, … with so many GPUs."""
     there = [{"name": f"s{k}", "capacity": {"gpu": gpus}} for k, gpus in enumerate(servers)]
-    return SchedulingInstance.model_validate({"name": "t", "servers": there, "jobs": listed, **more})
+    return SchedulingInstance.model_validate({"name": "t", "servers": there, "jobs": list(jobs), **more})
 
 
 def with_fields(instance: SchedulingInstance, **fields: dict[str, Any]) -> SchedulingInstance:
@@ -214,14 +219,7 @@ def planned(there: SchedulingInstance, name: str, **settings: Any) -> list[tuple
     if outcome.plan is None:
         assert "nothing will ever happen" in (outcome.message or "")
         return None
-    assert formulation.violations(outcome.plan) == []
-    return [(s.job, s.start_s, s.end_s, s.configuration, s.servers) for s in formulation.finish(outcome.plan)]
-
-
-def on_servers(*jobs: dict[str, Any], servers: tuple[float, ...], **more: Any) -> SchedulingInstance:
-    """Return jobs on servers s0, s1, … with so many GPUs."""
-    there = [{"name": f"s{k}", "capacity": {"gpu": gpus}} for k, gpus in enumerate(servers)]
-    return SchedulingInstance.model_validate({"name": "t", "servers": there, "jobs": list(jobs), **more})
+    return segments_of(there, outcome.plan, "configuration", "servers")
 
 
 def test_a_configuration_has_as_many_tasks_as_it_says() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import RULES
+from malleable_instances import RULES, segments_of
+from malleable_instances import rigid_trace as trace
 
 import clusterplan
 from clusterplan.formulations.common.clock import Clock
@@ -39,18 +40,7 @@ def solved(instance: SchedulingInstance, name: str, **settings: Any) -> tuple[fl
     BY_NAME[name].check_options(options)
     plan = BY_NAME[name].solve(formulation, options, Clock()).plan
     assert plan is not None
-    assert formulation.violations(plan) == []
-    return formulation.evaluate(plan)[0], [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
-
-
-def trace(*jobs: tuple[float, int, float], gpus: int = 2, **others: Any) -> SchedulingInstance:
-    """Return jobs a, b, … of (arrival, GPUs, duration)."""
-    rows = [
-        {"name": "abcdefgh"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
-        for k, (r, g, p) in enumerate(jobs)
-    ]
-    document = {"name": "t", "resources": {"gpu": gpus}, **others, "jobs": rows}
-    return SchedulingInstance.model_validate(document)
+    return formulation.evaluate(plan)[0], segments_of(instance, plan)
 
 
 TOY = trace((0, 2, 2), (0, 1, 8), (0, 2, 6), lease_s=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import GROWS, RIGID, random_trace
+from malleable_instances import GROWS, RIGID, random_trace, segments_of
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.arrays import Floats, Ints
@@ -50,10 +50,7 @@ def instance(*jobs: dict[str, Any], **others: Any) -> SchedulingInstance:
 
 def segments(there: SchedulingInstance, policy: RoundPolicy) -> list[tuple[Any, ...]]:
     """Return the segments of a policy's plan, which must be feasible."""
-    formulation = SchedulingFormulation(there)
-    plan = plan_of(there, RoundEngine(there, policy).run())
-    assert formulation.violations(plan) == []
-    return [(s.job, s.start_s, s.end_s, s.configuration) for s in formulation.finish(plan)]
+    return segments_of(there, plan_of(there, RoundEngine(there, policy).run()), "configuration")
 
 
 def test_a_policy_is_asked_at_the_end_of_each_round() -> None:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from malleable_instances import rigid_trace
 
 from clusterplan.formulations.common.objective import TOLERANCE
 from clusterplan.formulations.scheduling.certificate import PriceGrid
@@ -46,32 +47,18 @@ def test_bounds_are_just_below_what_is_attained(start_s: float) -> None:
     assert makespan == pytest.approx(110, abs=2e-4)
 
 
-def gang(name: str, arrival_s: float, gpus: int, duration_s: float) -> dict[str, object]:
-    return {
-        "name": name,
-        "arrival_s": arrival_s,
-        "tasks": gpus,
-        "demand": {"gpu": 1},
-        "duration_s": duration_s,
-    }
-
-
-def on_gpus(gpus: int, *jobs: dict[str, object]) -> SchedulingInstance:
-    return SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": gpus}, "jobs": jobs})
-
-
 def test_jobs_that_come_late_need_their_time_after_they_came() -> None:
     """What ran before leaves no room for them."""
-    there = on_gpus(1, gang("a", 0, 1, 1), gang("b", 10, 1, 5), gang("c", 10, 1, 5))
+    there = rigid_trace((0, 1, 1), (10, 1, 5), (10, 1, 5), gpus=1)
     assert 20 - 1e-4 < least_makespan_s(there) <= 20
 
 
 def test_jobs_over_half_of_the_cluster_follow_each_other() -> None:
     """Two that take just half of it may run together, but not beside one that takes more."""
-    wide = [gang("a", 0, 2, 10), gang("b", 0, 2, 10)]
-    assert 20 - 1e-4 < least_makespan_s(on_gpus(3, *wide)) <= 20
-    assert 10 - 1e-4 < least_makespan_s(on_gpus(4, *wide)) <= 10
-    assert 14 - 1e-4 < least_makespan_s(on_gpus(4, *wide, gang("c", 0, 3, 4))) <= 14
+    wide = [(0, 2, 10)] * 2
+    assert 20 - 1e-4 < least_makespan_s(rigid_trace(*wide, gpus=3)) <= 20
+    assert 10 - 1e-4 < least_makespan_s(rigid_trace(*wide, gpus=4)) <= 10
+    assert 14 - 1e-4 < least_makespan_s(rigid_trace(*wide, (0, 3, 4), gpus=4)) <= 14
 
 
 def shortest(gpus: int, jobs: list[tuple[int, int, int]]) -> int:
@@ -98,13 +85,12 @@ def test_no_schedule_of_a_tiny_trace_is_shorter(seed: int) -> None:
         (2 * int(rng.integers(0, 4)), int(rng.integers(1, gpus + 1)), 2 * int(rng.integers(1, 3)))
         for _ in range(int(rng.integers(1, 5)))
     ]
-    there = on_gpus(gpus, *(gang(f"j{k}", arrival, g, d) for k, (arrival, g, d) in enumerate(jobs)))
-    assert least_makespan_s(there) <= shortest(gpus, jobs)
+    assert least_makespan_s(rigid_trace(*jobs, gpus=gpus)) <= shortest(gpus, jobs)
 
 
 def test_jobs_below_half_of_the_cluster_take_nothing_from_those_over_half() -> None:
     """They may run beside them, and do not make the bound weaker."""
-    there = on_gpus(4, gang("a", 0, 3, 10), gang("b", 0, 3, 10), gang("c", 0, 1, 10))
+    there = rigid_trace((0, 3, 10), (0, 3, 10), (0, 1, 10), gpus=4)
     assert 20 - 1e-4 < least_makespan_s(there) <= 20
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import plan_by
+from malleable_instances import plan_by, random_prices
 from muri import MuriPolicy
 
 from clusterplan.formulations.common.clock import Clock
@@ -151,12 +151,8 @@ def compare(seed: int, most_steps: int) -> tuple[float, float]:
     bound = price_bound(instance, found.grid)
     assert bound <= best
     assert bound == pytest.approx(found.bound, rel=1e-6, abs=1e-6)
-    rng = np.random.default_rng(seed)
-    for _ in range(3):
-        edges = np.append(0.0, np.cumsum(rng.integers(1, 6, 5))).astype(float)
-        price = rng.exponential(0.5, (6, len(instance.pool))) * (rng.random((6, 1)) < 0.7)
-        price[-1] = 0
-        assert price_bound(instance, PriceGrid(edges, price)) <= best
+    for grid in random_prices(instance, seed, 3):
+        assert price_bound(instance, grid) <= best
     return best, max(bound, least_mean_completion_s(instance))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import plan_by
+from malleable_instances import plan_by, random_prices
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
@@ -212,12 +212,8 @@ def compare(seed: int, most_steps: int) -> tuple[float, float]:
     found = best_prices(instance, formulation.segments(plan), value, Clock(), most_steps=most_steps)
     bound = price_bound(instance, found.grid)
     assert bound <= best, seed
-    rng = np.random.default_rng(seed)
-    for _ in range(2):
-        edges = np.append(0.0, np.cumsum(rng.integers(1, 6, 5))).astype(float)
-        price = rng.exponential(0.5, (6, len(instance.pool))) * (rng.random((6, 1)) < 0.7)
-        price[-1] = 0
-        assert price_bound(instance, PriceGrid(edges, price)) <= best, seed
+    for grid in random_prices(instance, seed, 2):
+        assert price_bound(instance, grid) <= best, seed
     return best, max(bound, least_mean_completion_s(instance))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import rigid_trace, segments_of
 
-from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine
 from clusterplan.solvers.scheduling.policies.fairness import (
@@ -73,10 +73,7 @@ def segments(*jobs: dict[str, Any], gpus: int = 2) -> list[tuple[Any, ...]]:
     rows = [{"name": "abcdefg"[k], "demand": {"gpu": 1}, **job} for k, job in enumerate(jobs)]
     document = {"name": "t", "resources": {"gpu": gpus}, "jobs": rows}
     there = SchedulingInstance.model_validate(document)
-    formulation = SchedulingFormulation(there)
-    plan = plan_of(there, RoundEngine(there, MaxMin(10.0)).run())
-    assert formulation.violations(plan) == []
-    return [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+    return segments_of(there, plan_of(there, RoundEngine(there, MaxMin(10.0)).run()))
 
 
 @pytest.mark.parametrize(
@@ -111,21 +108,9 @@ def test_no_cluster_no_shares() -> None:
     assert shares[0].tolist() == [0]
 
 
-def instance(*jobs: tuple[float, int, float], gpus: int = 2) -> SchedulingInstance:
-    """Return jobs of (arrival, GPUs, duration)."""
-    rows = [
-        {"name": "abcd"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
-        for k, (r, g, p) in enumerate(jobs)
-    ]
-    return SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": gpus}, "jobs": rows})
-
-
 def themis_segments(there: SchedulingInstance, **settings: Any) -> list[tuple[Any, ...]]:
     """Return what runs when, with leases of ten seconds."""
-    formulation = SchedulingFormulation(there)
-    plan = plan_of(there, RoundEngine(there, Themis(10.0, **settings)).run())
-    assert formulation.violations(plan) == []
-    return [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+    return segments_of(there, plan_of(there, RoundEngine(there, Themis(10.0, **settings)).run()))
 
 
 def test_the_ratio_is_shared_over_isolated_time() -> None:
@@ -138,19 +123,23 @@ def test_the_ratio_is_shared_over_isolated_time() -> None:
                 seen.append(self.ratios(jobs).tolist())
             return super().choose(jobs, free)
 
-    RoundEngine(instance((0, 2, 30), (5, 2, 40)), Watching(10.0)).run()
+    RoundEngine(rigid_trace((0, 2, 30), (5, 2, 40)), Watching(10.0)).run()
     # Two jobs that each ask for all would take twice as long on half of the cluster.
     assert seen == [pytest.approx([(10 + 20) / 60, (5 + 40) / 80])]
 
 
 def test_the_worst_comes_first_when_leases_end() -> None:
     """The short job that waited for half its length is worse off than the long one."""
-    assert themis_segments(instance((0, 2, 30), (1, 2, 10))) == [("a", 0, 10), ("b", 10, 20), ("a", 20, 40)]
+    assert themis_segments(rigid_trace((0, 2, 30), (1, 2, 10))) == [
+        ("a", 0, 10),
+        ("b", 10, 20),
+        ("a", 20, 40),
+    ]
 
 
 def test_within_a_lease_nobody_is_stopped() -> None:
     """What is free meanwhile goes to whoever fits."""
-    found = themis_segments(instance((0, 1, 25), (1, 2, 5), (2, 1, 4)))
+    found = themis_segments(rigid_trace((0, 1, 25), (1, 2, 5), (2, 1, 4)))
     assert found[0][:2] == ("a", 0)
     assert ("c", 2, 6) in found
 

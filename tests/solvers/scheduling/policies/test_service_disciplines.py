@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import rigid_trace, rows_of, segments_of
 
-from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine
 from clusterplan.solvers.scheduling.kernels import until_limit
 from clusterplan.solvers.scheduling.policies.attained_service import Gittins, gittins_index, limit_reached
@@ -20,15 +19,8 @@ from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 def segments(*jobs: tuple[float, int, float], gpus: int) -> list[tuple[Any, ...]]:
     """Return what runs when, in quanta of ten seconds, of jobs of (arrival, GPUs, duration)."""
-    rows = [
-        {"name": "abcdef"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
-        for k, (r, g, p) in enumerate(jobs)
-    ]
-    there = SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": gpus}, "jobs": rows})
-    formulation = SchedulingFormulation(there)
-    plan = plan_of(there, RoundEngine(there, TimeSlice(10.0)).run())
-    assert formulation.violations(plan) == []
-    return [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+    there = rigid_trace(*jobs, gpus=gpus)
+    return segments_of(there, plan_of(there, RoundEngine(there, TimeSlice(10.0)).run()))
 
 
 def test_where_all_fit_all_run() -> None:
@@ -72,14 +64,8 @@ def test_who_is_full_need_not_sort_those_who_wait(events: list[Any], monkeypatch
 
 def test_a_job_that_comes_within_a_round_waits_for_its_end() -> None:
     """The second comes at 2 s, and runs from 10 s on."""
-    rows = [
-        {"name": "a", "demand": {"gpu": 1}, "duration_s": 15},
-        {"name": "b", "arrival_s": 2, "demand": {"gpu": 1}, "duration_s": 3},
-    ]
-    document = {"name": "t", "resources": {"gpu": 1}, "jobs": rows}
-    found = Engine(SchedulingInstance.model_validate(document), RoundRobin(10.0)).run()
-    segments = sorted(zip(found.job.tolist(), found.start_s.tolist(), found.end_s.tolist(), strict=True))
-    assert segments == [(0, 0, 10), (0, 13, 18), (1, 10, 13)]
+    found = Engine(rigid_trace((0, 1, 15), (2, 1, 3), gpus=1), RoundRobin(10.0)).run()
+    assert rows_of(found) == [(0, 0, 10), (0, 13, 18), (1, 10, 13)]
 
 
 def test_a_limit_is_reached_up_to_rounding() -> None:

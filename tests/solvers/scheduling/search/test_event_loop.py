@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import RULES
+from malleable_instances import RULES, rows_of
 
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError, Schedule
+from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError
 from clusterplan.solvers.scheduling.policies.service_disciplines import (
     FirstCome,
     Shortest,
@@ -68,12 +68,6 @@ POLICIES = {
     "srtf": ShortestRemaining,
     "srsf": ShortestService,
 }
-
-
-def rows_of(schedule: Schedule) -> list[tuple[int, float, float]]:
-    """Return the segments in one order."""
-    columns = (schedule.job.tolist(), schedule.start_s.tolist(), schedule.end_s.tolist())
-    return sorted(zip(*columns, strict=True))
 
 
 def of_several_resources(seed: int) -> SchedulingInstance:
