@@ -28,9 +28,10 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
-def plan_by(formulation: SchedulingFormulation, name: str) -> list[Segment]:
+def plan_by(formulation: SchedulingFormulation, policy: str | Any, **options: Any) -> list[Segment]:
     """Return the plan of a policy, which has to be feasible."""
-    plan = find_solver(name, "scheduling").solve(formulation, SolveOptions(), Clock()).plan
+    solver = find_solver(policy, "scheduling") if isinstance(policy, str) else policy
+    plan = solver.solve(formulation, SolveOptions(**options), Clock()).plan
     assert plan is not None
     assert formulation.violations(plan) == []
     return list(plan)

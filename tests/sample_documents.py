@@ -6,7 +6,8 @@ import copy
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -109,6 +110,16 @@ INTERNAL = (
 )
 """What no message shows."""
 INFINITE = float("inf")
+
+
+Place = TypeVar("Place", str, Path)
+
+
+def put(path: Place, document: Any) -> Place:
+    """Write a text, or a document as JSON, which is YAML too; return the path."""
+    text = document if isinstance(document, str) else json.dumps(document)
+    Path(path).write_text(text, encoding="utf-8")
+    return path
 
 
 def breaches(schema: dict[str, Any], value: Any, root: dict[str, Any], path: str = "") -> list[str]:

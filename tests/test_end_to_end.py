@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from command_line import run_here
 from fuzz.cases import kept, retried
+from sample_documents import put
 
 import clusterplan
 import clusterplan.__main__ as start
@@ -70,7 +71,7 @@ def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> 
     (tmp_path / "result.json").write_text(line)
     assert run_here("verify", "a.yaml", "result.json", cwd=tmp_path).returncode == 0
     result["plan"] = with_other_count(source, result["plan"])
-    (tmp_path / "result.json").write_text(json.dumps(result))
+    put(tmp_path / "result.json", result)
     checked = run_here("verify", "a.yaml", "result.json", cwd=tmp_path)
     assert checked.returncode == 7
     assert "wrong: broken constraint" in checked.stdout or "is stored as" in checked.stdout

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from mutants import record, running
 from mutants.choosing import covering, noted
 from mutants.operators import Mutant, mutants_of
+from sample_documents import put
 
 SOURCE = '''\
 """A check."""
@@ -136,7 +136,7 @@ def test_the_page_tells_survivors_and_why(tmp_path: Path, monkeypatch: pytest.Mo
         "after": "(min)",
         "why": "never negative",
     }
-    reasons.write_text(json.dumps([reason]), encoding="utf-8")
+    put(reasons, [reason])
     monkeypatch.setattr(record, "REASONS", reasons)
     tried = [mutant("3", "2"), mutant("max", "(min)")]
     for _ in range(2):

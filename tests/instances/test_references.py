@@ -7,13 +7,13 @@ import io
 import json
 import os
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import run_here
-from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
+from table_files import flat
 
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError
@@ -40,20 +40,12 @@ CATALOGUE = {
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
     """Return rows as a CSV table."""
-    flat = [dict(_cells(row)) for row in rows]
+    cells = [flat(row) for row in rows]
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in flat for key in row)))
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in cells for key in row)))
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows(cells)
     return text.getvalue()
-
-
-def _cells(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _cells(item, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
 
 
 @pytest.fixture
@@ -65,13 +57,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     (outside / "jobs.csv").write_text(as_csv(ALLOCATION["jobs"]))
     monkeypatch.chdir(inside)
     return inside, outside
-
-
-def put(path: Path, document: Any) -> Path:
-    """Write a document or text; return the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(document if isinstance(document, str) else json.dumps(document))
-    return path
 
 
 def said(path: Path, **options: bool) -> str:
@@ -89,6 +74,7 @@ def test_tables_beside_and_below_a_document_are_read(folders: tuple[Path, Path])
     inside, outside = folders
     text = (outside / "jobs.csv").read_text()
     put(inside / "jobs.csv", text)
+    (inside / "deep" / "er").mkdir(parents=True)
     put(inside / "deep" / "er" / "jobs.csv", text)
     (inside / "link.csv").symlink_to("deep/er/jobs.csv")
     whole = load(put(inside / "whole.json", ALLOCATION)).sha256()

@@ -12,7 +12,7 @@ import yaml
 from command_line import Command
 from forgeries import BUSY, altered, stored
 from random_instances import RANDOM
-from sample_documents import CONSOLIDATION, DOCUMENT
+from sample_documents import CONSOLIDATION, DOCUMENT, put
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
@@ -30,7 +30,7 @@ from clusterplan.solvers.common.result import SolveOptions
 
 def claimed(**changes: Any) -> str:
     """Write an instance and a result whose bound nobody can derive again; return the result as a line."""
-    Path("d.yaml").write_text(yaml.safe_dump(CONSOLIDATION, allow_unicode=True))
+    put("d.yaml", CONSOLIDATION)
     instance = clusterplan.parse_instance(CONSOLIDATION)
     formulation = formulate(instance)
     empty = [
@@ -87,7 +87,7 @@ def test_a_page_says_what_is_only_claimed(run: Command) -> None:
 
 def test_a_page_says_by_which_gap_a_plan_is_optimal(run: Command) -> None:
     """A wide gap that was asked for stands where else `proven optimal` would."""
-    Path("d.yaml").write_text(yaml.safe_dump(DOCUMENT["staging"], allow_unicode=True))
+    put("d.yaml", DOCUMENT["staging"])
     result = clusterplan.solve(clusterplan.load("d.yaml"), "exact", SolveOptions(gap=0.5))
     Path("r.json").write_text(result.to_json())
     assert run("report", "d.yaml", "r.json", "--output", "page.html")[0] == 0
@@ -98,7 +98,7 @@ def test_a_page_says_by_which_gap_a_plan_is_optimal(run: Command) -> None:
 def test_a_page_of_a_frontier_says_it_too(run: Command) -> None:
     """Both kinds of frontier."""
     for kind, name in (("staging", "d.yaml"), ("allocation", "example:gavel-three-gpu-types")):
-        Path("d.yaml").write_text(yaml.safe_dump(DOCUMENT["staging"], allow_unicode=True))
+        put("d.yaml", DOCUMENT["staging"])
         frontier = clusterplan.pareto(clusterplan.load(name), error=0.3)
         Path("f.json").write_text(json.dumps({**json.loads(frontier.to_json()), "certified_error": None}))
         assert run("verify", name, "f.json")[0] == 8, kind
@@ -109,14 +109,14 @@ def test_a_page_of_a_frontier_says_it_too(run: Command) -> None:
 
 def test_an_exported_plan_says_what_is_only_claimed(run: Command) -> None:
     """On stderr, in JSON, and at the head of a Kubernetes file; what a forger writes stays in its line."""
-    Path("d.yaml").write_text(yaml.safe_dump(BUSY, allow_unicode=True))
+    put("d.yaml", BUSY)
     data = stored(clusterplan.load("d.yaml"))
-    assert "ONLY CLAIMED" not in run("export-plan", "d.yaml", put(data))[2]
+    assert "ONLY CLAIMED" not in run("export-plan", "d.yaml", put("r.json", data))[2]
     exported = json.loads(run("export-plan", "d.yaml", "r.json")[1])
     assert (exported["complete"], exported["claimed"]) == (True, [])
     data["versions"]["clusterplan"] = "9\n---\nkind: Forged\u2028# x"
     data = altered(data, 2, reason="waits\nkind: Forged")
-    code, out, err = run("export-plan", "d.yaml", put(data), "--format", "kubernetes")
+    code, out, err = run("export-plan", "d.yaml", put("r.json", data), "--format", "kubernetes")
     assert code == 0
     assert "ONLY CLAIMED: plan[2].reason is stored as" in err
     comment, begin, *_ = out.split("\n")
@@ -126,26 +126,20 @@ def test_an_exported_plan_says_what_is_only_claimed(run: Command) -> None:
     exported = json.loads(run("export-plan", "d.yaml", "r.json")[1])
     assert (exported["complete"], len(exported["claimed"])) == (False, 1)
     data["status"] = "feasible"
-    assert run("export-plan", "d.yaml", put(data))[0] == 7
-
-
-def put(data: Any) -> str:
-    """Write a result; return the name of its file."""
-    Path("r.json").write_text(json.dumps(data), encoding="utf-8")
-    return "r.json"
+    assert run("export-plan", "d.yaml", put("r.json", data))[0] == 7
 
 
 def test_half_a_surrogate_pair_breaks_no_report(run: Command) -> None:
     """JSON may hold what is no text: it is shown escaped, in the answer and on a page."""
-    Path("d.yaml").write_text(yaml.safe_dump(CONSOLIDATION, allow_unicode=True))
+    put("d.yaml", CONSOLIDATION)
     data = stored(clusterplan.load("d.yaml"))
     unit, data["objectives"][0]["unit"] = data["objectives"][0]["unit"], "\ud800"
-    code, out, _ = run("verify", "d.yaml", put(data), "--format", "json")
+    code, out, _ = run("verify", "d.yaml", put("r.json", data), "--format", "json")
     assert code == 7
     assert "unit is stored as '\\ud800'; it is" in json.loads(out)["faults"][0]
     data["objectives"][0]["unit"] = unit
     data["options"]["backend_options"] = {"x": "\ud800"}
-    assert run("report", "d.yaml", put(data), "--output", "page.html")[0] == 0
+    assert run("report", "d.yaml", put("r.json", data), "--output", "page.html")[0] == 0
 
 
 RECORD = {"source": "a", "solver": "exact", "seconds": 1.0}

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from rich.text import Text
-from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 
 import clusterplan
 from clusterplan.instances.common.errors import Fault, OptionError, visible
@@ -70,13 +70,6 @@ def run(
         return text
 
     return call
-
-
-def put(name: str, document: Any) -> str:
-    """Write a document into the current folder; return its name."""
-    text = document if isinstance(document, str) else json.dumps(document)
-    Path(name).write_text(text, encoding="utf-8")
-    return name
 
 
 def test_visible_text_keeps_lines_and_tabs_and_shows_the_rest() -> None:

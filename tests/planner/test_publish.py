@@ -17,7 +17,7 @@ import yaml
 from command_line import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING, put
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
@@ -87,7 +87,7 @@ def test_a_plan_is_exported_after_its_check() -> None:
 
 def export_plan_solved(document: dict[str, Any], **over: Any) -> tuple[str, str]:
     """Write a document and its result into the current folder; return their names."""
-    Path("d.yaml").write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    put("d.yaml", document)
     result = solve(parse_instance(document)).model_copy(update=over)
     Path("r.json").write_text(result.to_json() + "\n", encoding="utf-8")
     return "d.yaml", "r.json"
@@ -423,7 +423,7 @@ def test_a_result_of_another_instance_is_not_exported(run: Command) -> None:
     """The hash of the instance does not agree."""
     export_plan_solved(CONSOLIDATION)
     other = jobs({"name": "j", "tasks": 1, "task_demand": {"gpu": 1}})
-    Path("other.yaml").write_text(yaml.safe_dump(other))
+    put("other.yaml", other)
     assert run("export-plan", "other.yaml", "r.json")[0] == 7
 
 
@@ -451,7 +451,7 @@ def test_files_that_do_not_hold_one_result(run: Command) -> None:
 
 def test_frontiers_are_not_exported(run: Command) -> None:
     """A frontier has many plans."""
-    Path("s.yaml").write_text(yaml.safe_dump(STAGING))
+    put("s.yaml", STAGING)
     assert run("pareto", "s.yaml", "--output", "f")[0] == 0
     code, _, err = run("export-plan", "s.yaml", "f/frontier.json")
     assert code == 3

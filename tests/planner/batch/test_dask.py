@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sample_documents import put
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -97,8 +97,7 @@ def test_traces_are_scheduled_on_the_cluster(cluster: Any, tmp_path: Path) -> No
         {"name": f"j{k}", "arrival_s": k, "tasks": 1 + k, "demand": {"gpu": 1}, "duration_s": 50 - 9 * k}
         for k in range(5)
     ]
-    file = tmp_path / "servers.json"
-    file.write_text(json.dumps({**document, "servers": servers, "jobs": jobs}), encoding="utf-8")
+    file = put(tmp_path / "servers.json", {**document, "servers": servers, "jobs": jobs})
     rigid, malleable = generate_scheduling(20, 32, seed=3), generate_scheduling(8, 8, seed=3, malleable=True)
     batch = BatchOptions(scheduler=cluster.scheduler_address)
     options = clusterplan.SolveOptions(time_limit_s=120, seed=1)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command_line import Command, Done, run_here
-from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT
+from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, put
 
 import clusterplan
 from clusterplan.planner.cli import solving
@@ -30,13 +29,6 @@ def consolidation(job: dict[str, Any], **over: Any) -> dict[str, Any]:
     """Return the consolidation document with another first job."""
     first = {**CONSOLIDATION["jobs"][0], **job}
     return {**CONSOLIDATION, "jobs": [first, CONSOLIDATION["jobs"][1]], **over}
-
-
-def put(name: str, document: Any) -> str:
-    """Write a document, or text, into the current folder; return its name."""
-    text = document if isinstance(document, str) else yaml.safe_dump(document, allow_unicode=True)
-    Path(name).write_text(text, encoding="utf-8")
-    return name
 
 
 # Exit codes
@@ -477,8 +469,7 @@ def test_the_module_runs_like_the_command_and_a_closed_pipe_is_quiet() -> None:
 
 def test_an_encoding_without_dashes_is_no_error(tmp_path: Path) -> None:
     """A name beyond the encoding of stdout is shown with substitutes instead of an internal error."""
-    path = tmp_path / "d.yaml"
-    path.write_text(yaml.safe_dump(allocation(name="plän", jobs=ALLOCATION["jobs"][1:])), encoding="utf-8")
+    path = put(tmp_path / "d.yaml", allocation(name="plän", jobs=ALLOCATION["jobs"][1:]))
     done = subprocess.run(
         [sys.executable, "-m", "clusterplan", "solve", str(path)],
         capture_output=True,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command_line import invoke
+from sample_documents import put
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, parse_instance
@@ -41,9 +41,7 @@ DOCUMENT: dict[str, Any] = {
 @pytest.fixture
 def instance(tmp_path: Path) -> Path:
     """Return the file of an instance where one of two shares has to go to the other device."""
-    path = tmp_path / "moves.yaml"
-    path.write_text(yaml.safe_dump(DOCUMENT))
-    return path
+    return put(tmp_path / "moves.yaml", DOCUMENT)
 
 
 def test_moves_count_with_the_option_alone(instance: Path, tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 import pytest
 import typer
-import yaml
 from command_line import invoke
-from sample_documents import CONSOLIDATION
+from sample_documents import CONSOLIDATION, put
 from typer.testing import CliRunner
 
 from clusterplan.formulations.common.objective import Objective
@@ -115,13 +114,6 @@ def test_a_frontier_is_one_of_those_of_the_kinds() -> None:
     assert sorted(schema_of("frontier")["$defs"].keys() & set(able)) == sorted(able)
 
 
-def put(folder: Path, document: dict[str, object]) -> Path:
-    """Write a document."""
-    path = folder / "d.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
-
-
 @pytest.mark.parametrize(
     ("finding", "code", "word"),
     [
@@ -150,7 +142,7 @@ def test_solvers_are_listed_in_every_format() -> None:
 
 
 def test_a_model_is_written_in_the_format_of_its_ending(tmp_path: Path) -> None:
-    path = put(tmp_path, CONSOLIDATION)
+    path = put(tmp_path / "d.yaml", CONSOLIDATION)
     assert invoke(export_model, path).stdout.startswith("*SENSE:Minimize")
     invoke(export_model, path, "--output", tmp_path / "m.lp")
     assert "Subject To" in (tmp_path / "m.lp").read_text()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import Done, run_here
-from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 
 Run = Callable[..., Done]
 
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with an instance of each kind and a result of one."""
     made = tmp_path_factory.mktemp("pipes")
     for name, document in (("a", ALLOCATION), ("s", STAGING), ("c", CONSOLIDATION)):
-        (made / f"{name}.yaml").write_text(yaml.safe_dump(document))
+        put(made / f"{name}.yaml", document)
     assert run_here("solve", "c.yaml", "--output", "r.json", "--quiet", cwd=made).stderr == ""
     (made / "m.csv").write_text(
         "workers,steps_per_s,batch\n1,2,32\n2,3,32\n4,4,32\n1,1.2,64\n2,2,64\n4,3,64\n"
@@ -97,7 +97,7 @@ def test_a_named_pipe_is_read(run: Run, folder: Path) -> None:
 def test_a_name_that_no_file_can_have_is_no_pipe(run: Run, folder: Path) -> None:
     """Of a file, of one in a document, and of one in a batch."""
     name = "n" * 300 + ".yaml"
-    (folder / "long.yaml").write_text(yaml.safe_dump({**ALLOCATION, "jobs": name}))
+    put(folder / "long.yaml", {**ALLOCATION, "jobs": name})
     for command in (f"validate {name}", "validate long.yaml", "validate long.yaml --allow-outside"):
         assert "cannot be read: File name too long" in run(command).stderr
     assert "File name too long" in run(f"solve {name} --jobs 1").stderr
@@ -108,7 +108,7 @@ def test_a_document_refers_to_no_pipe(run: Run, folder: Path, reference: str) ->
     """Nobody who wrote it may keep its reader waiting, with leave to read outside neither."""
     if not (folder / "pipe.csv").exists():
         os.mkfifo(folder / "pipe.csv")
-    (folder / "d.yaml").write_text(yaml.safe_dump({**ALLOCATION, "jobs": reference}))
+    put(folder / "d.yaml", {**ALLOCATION, "jobs": reference})
     done = run("validate d.yaml --allow-outside", "job,gpus,samples_per_s\nb,1,3\n")
     assert done.returncode == 3
     assert ("no such file" if reference == "-" else "a document cannot refer to") in done.stderr

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
-import yaml
 from command_line import invoke
-from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING, put
 
 import clusterplan
 from clusterplan.instances.common.errors import OptionError
@@ -28,9 +27,7 @@ SCENARIOS = ("--what-if", "drain=n-0,drain=n-1", "--what-if", "add=2xn")
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "c.yaml"
-    path.write_text(yaml.safe_dump(CONSOLIDATION))
-    return path
+    return put(tmp_path / "c.yaml", CONSOLIDATION)
 
 
 def test_the_table_begins_with_the_answer(file: Path) -> None:
@@ -97,7 +94,7 @@ RUNNING = [{"name": "j", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0
 def test_the_plan_of_a_drained_server_is_of_the_instance_itself(tmp_path: Path) -> None:
     """Its result says which servers are drained, and that the objectives are those of the instance."""
     path, plan = tmp_path / "c.yaml", tmp_path / "p.json"
-    path.write_text(yaml.safe_dump({**CONSOLIDATION, "jobs": RUNNING}))
+    put(path, {**CONSOLIDATION, "jobs": RUNNING})
     answer = invoke(what_if, path, "drain=n-0", "--apply", "drain=n-0", "--output", plan)
     assert answer.stdout.startswith("drain=n-0: value ")
     assert answer.stderr.endswith(f"{plan}; verify, diff, report and export-plan take it after {path}\n")
@@ -122,7 +119,7 @@ def test_the_plan_of_other_scenarios_has_its_instance_beside_it(
     kind: str, scenario: str, tmp_path: Path
 ) -> None:
     path, plan, changed = (tmp_path / name for name in ("i.yaml", "p.json", "p.instance.json"))
-    path.write_text(yaml.safe_dump(DOCUMENT[kind]))
+    put(path, DOCUMENT[kind])
     answer = invoke(what_if, path, scenario, "--apply", 1, "--output", plan)
     assert answer.stderr.endswith(f"take it after {changed}\n")
     assert invoke(verify, changed, plan, "--accept-claimed").exit_code == 0
@@ -178,8 +175,7 @@ ENDS_DOCUMENT = {
 
 @pytest.fixture
 def instance(tmp_path: Path) -> str:
-    path = tmp_path / "one.yaml"
-    path.write_text(yaml.safe_dump(ENDS_DOCUMENT))
+    path = put(tmp_path / "one.yaml", ENDS_DOCUMENT)
     return str(path)
 
 
@@ -219,8 +215,7 @@ def test_what_does_not_go_together(instance: str, more: list[str], what: str) ->
 def test_the_worst_exit_code_is_returned(instance: str, tmp_path: Path) -> None:
     run = RunOptions(files=[instance], output=tmp_path / "all.json", quiet=True)
     assert plan_at_ends(run, False, "auto", SolveOptions()) == 0
-    path = tmp_path / "dear.yaml"
-    path.write_text(yaml.safe_dump({**ENDS_DOCUMENT, "cost_limit_usd": 0.6}))
+    path = put(tmp_path / "dear.yaml", {**ENDS_DOCUMENT, "cost_limit_usd": 0.6})
     dear = RunOptions(files=[str(path)], output=tmp_path / "dear.json", quiet=True)
     assert plan_at_ends(dear, False, "auto", SolveOptions()) == 4
 
@@ -248,8 +243,7 @@ def test_baselines_are_for_the_page_of_a_kind_that_shows_some() -> None:
 
 
 def test_the_frontier_is_written_and_otherwise_printed(tmp_path: Path) -> None:
-    file = tmp_path / "s.yaml"
-    file.write_text(yaml.safe_dump(STAGING))
+    file = put(tmp_path / "s.yaml", STAGING)
     words = (file, "--threads", 1, "--seed", 1, "--baselines", "none", "--output", tmp_path / "out")
     answer = invoke(pareto, *words, "--format", "json")
     assert answer.exit_code == 0

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command_line import invoke
-from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 from sample_pages import sample_comparison
 
 import clusterplan
@@ -51,7 +50,7 @@ def files(tmp_path: Path) -> list[Path]:
     """Return the files of two instances."""
     paths = [tmp_path / "a.yaml", tmp_path / "s.yaml"]
     for path, document in zip(paths, (ALLOCATION, STAGING), strict=True):
-        path.write_text(yaml.safe_dump(document))
+        put(path, document)
     return paths
 
 
@@ -99,8 +98,7 @@ def test_a_dry_run_says_what_validate_says(files: list[Path], monkeypatch: pytes
 
 
 def test_a_dry_run_knows_the_options(tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text(yaml.safe_dump(CONSOLIDATION))
+    file = put(tmp_path / "c.yaml", CONSOLIDATION)
     assert "matches no server" in invoke(solve, file, "--drain", "x", "--dry-run").stderr
     assert invoke(solve, file, "--drain", "x", "--dry-run").exit_code == 2
     assert invoke(solve, file, "--drain", "n-0", "--dry-run").exit_code == 0

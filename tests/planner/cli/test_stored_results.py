@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command_line import invoke
-from sample_documents import STAGING
+from sample_documents import STAGING, put
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
@@ -32,9 +31,7 @@ def instance(tmp_path: Path) -> Path:
     """Return the file of an instance in which a move lets a job start."""
     servers = [{"name": name, "capacity": {"gpu": 4}} for name in "ab"]
     document = {"schema_version": 1, "kind": "consolidation", "name": "k", "servers": servers, "jobs": JOBS}
-    path = tmp_path / "k.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
+    return put(tmp_path / "k.yaml", document)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_a_result_only_chooses_among_the_options(instance: Path, tmp_path: Path)
     assert invoke(solve, instance, "--quiet", "--output", result, "--max-moves", "1").exit_code == 0
     data = json.loads(result.read_text())
     data["instance_options"] |= {"max_moves": 2, "name": "other", "jobs": []}
-    result.write_text(json.dumps(data))
+    put(result, data)
     found = solved_instance(str(instance), False, False, read_results(result))
     assert found.name == "k"
     assert found.chosen()["max_moves"] == 2
@@ -132,9 +129,7 @@ FALSE = RESULT.model_copy(update={"objective": 1.0})
 @pytest.fixture
 def stored_instance(tmp_path: Path) -> Path:
     """Return the file of the instance."""
-    path = tmp_path / "s.yaml"
-    path.write_text(yaml.safe_dump(STAGING))
-    return path
+    return put(tmp_path / "s.yaml", STAGING)
 
 
 @pytest.fixture
@@ -239,8 +234,7 @@ def test_text_in_place_of_a_number_is_refused(
     for step in above:
         part = part[step]
     part[last] = str(part[last]) if value == "text" else value
-    changed = tmp_path / "changed.json"
-    changed.write_text(json.dumps(data))
+    changed = put(tmp_path / "changed.json", data)
     answer = invoke(verify, stored_instance, changed)
     assert answer.exit_code == 7
     assert f"  wrong: {said.format(repr(part[last]))}" in answer.stdout

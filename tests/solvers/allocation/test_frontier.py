@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from command_line import run_here
 from random_instances import random_allocation
+from sample_documents import put
 
 import clusterplan
 from clusterplan.formulations.allocation.cluster_grids import ZERO, ClusterGrid, cluster_grid_of
@@ -380,7 +381,7 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
     assert "no plan beats the points" in checked.stdout
     stored["points"][0]["mean_completion_s"] *= 0.9
-    (folder / "frontier.json").write_text(json.dumps(stored))
+    put(folder / "frontier.json", stored)
     assert run_here("verify", name, str(folder / "frontier.json")).returncode == 7
 
 

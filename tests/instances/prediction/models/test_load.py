@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from sample_documents import put
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.models import Setting, load_model
@@ -77,8 +77,7 @@ def test_every_known_model_has_layers(name: str) -> None:
 
 def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
     config = {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024}
-    file = tmp_path / "mine.json"
-    file.write_text(json.dumps({**config, "vocab_size": 50257, "resid_pdrop": 0.1}))
+    file = put(tmp_path / "mine.json", {**config, "vocab_size": 50257, "resid_pdrop": 0.1})
     assert load_model(file).operators(Setting(4)) == load_model("gpt2").operators(Setting(4))
 
 

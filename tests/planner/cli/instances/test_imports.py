@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from sample_documents import put
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -62,9 +63,9 @@ def sailor_files(folder: Path) -> Path:
     model = folder / "profiles" / "M"
     for gpu in ("A100-40", "GH-96"):
         (model / gpu).mkdir(parents=True)
-        (model / gpu / "profile.json").write_text(json.dumps({"4": {"1": layers, "2": layers}}))
+        put(model / gpu / "profile.json", {"4": {"1": layers, "2": layers}})
     info = {"M": {degree: {"0": sizes, "1": sizes} for degree in "12"}}
-    (folder / "llm_info.json").write_text(json.dumps(info))
+    put(folder / "llm_info.json", info)
     return model
 
 

@@ -32,13 +32,20 @@ from clusterplan.solvers.consolidation.heuristics.list_heuristics import (
 from clusterplan.solvers.consolidation.heuristics.placer import Request
 
 
-def placed(objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> list[str]:
-    """Return the server of each job, each of which is on one."""
+def plan_by(
+    heuristic: Any, objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]
+) -> list[dict[str, int]]:
+    """Return the tasks by server of each job."""
     formulation = ConsolidationFormulation(placement(objectives, servers, jobs))
-    plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    plan = heuristic.solve(formulation, SolveOptions(), Clock()).plan
     assert plan is not None
     assert formulation.violations(plan) == []
-    return [next(iter(entry.servers)) for entry in plan]
+    return [entry.servers for entry in plan]
+
+
+def placed(objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> list[str]:
+    """Return the server of each job, each of which is on one."""
+    return [next(iter(tasks)) for tasks in plan_by(BestFit(), objectives, servers, jobs)]
 
 
 def test_what_is_asked_of_what_is_free() -> None:
@@ -166,11 +173,7 @@ def test_the_largest_sum_comes_first(solver: Solver[ConsolidationFormulation]) -
 
 def plan_of(servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> list[dict[str, int]]:
     """Return the tasks by server of each job."""
-    formulation = ConsolidationFormulation(placement(["value"], servers, jobs))
-    plan = BinCentric().solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
-    assert formulation.violations(plan) == []
-    return [entry.servers for entry in plan]
+    return plan_by(BinCentric(), ["value"], servers, jobs)
 
 
 def test_the_largest_server_is_filled_first() -> None:

@@ -152,16 +152,6 @@ needs_torch = pytest.mark.skipif(
 SMALL = {"traces": 1, "passes": 1, "episodes": 1}
 
 
-@pytest.fixture(autouse=True)
-def little_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the traces of training small."""
-    if SOLVER.unavailable() is None:
-        from clusterplan.solvers.scheduling.policies import dl2_training
-
-        monkeypatch.setattr(dl2_training, "JOBS", 8)
-        monkeypatch.setattr(dl2_training, "VALIDATION", dl2_training.VALIDATION[:1])
-
-
 def solved(there: SchedulingInstance, seed: int = 0, **settings: Any) -> Any:
     """Return the result of a short dl2_training."""
     options = SolveOptions(seed=seed, method_options={**SMALL, **settings})

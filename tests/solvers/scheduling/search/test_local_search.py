@@ -95,10 +95,7 @@ RULES: list[dict[str, Any]] = [
 def value_of(there: SchedulingInstance, solver: Any, **settings: Any) -> float:
     """Return the objective of a plan, which must be feasible."""
     formulation = SchedulingFormulation(there)
-    plan = solver.solve(formulation, SolveOptions(seed=1, method_options=settings), Clock()).plan
-    assert plan is not None
-    assert formulation.violations(plan) == []
-    return formulation.evaluate(plan)[0]
+    return formulation.evaluate(plan_by(formulation, solver, seed=1, method_options=settings))[0]
 
 
 def weighted(there: SchedulingInstance, seed: int) -> SchedulingInstance:
