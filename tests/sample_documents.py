@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,6 +120,15 @@ def put(path: Place, document: Any) -> Place:
     text = document if isinstance(document, str) else json.dumps(document)
     Path(path).write_text(text, encoding="utf-8")
     return path
+
+
+@contextmanager
+def refused(says: str, error: type[Exception] = InstanceError) -> Iterator[None]:
+    """Expect a fault of one line that says something."""
+    with pytest.raises(error) as caught:
+        yield
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def breaches(schema: dict[str, Any], value: Any, root: dict[str, Any], path: str = "") -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sample_documents import refused
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.calibration import SPREADS, TOTALS
@@ -80,10 +81,8 @@ def test_a_table_is_read_and_used(tmp_path: Path) -> None:
 def test_wrong_rows_are_one_line(tmp_path: Path, row: str, says: str) -> None:
     file = tmp_path / "mine.csv"
     file.write_text(HEADER + row + "\n")
-    with pytest.raises(InstanceError) as error:
+    with refused(says):
         read_measurements(file)
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_columns_and_gpus_are_checked(tmp_path: Path) -> None:
@@ -153,6 +152,11 @@ def test_a_queue_takes_its_work_or_its_launches() -> None:
     assert queued(np.array([[0.2, 0.1, 5.0]]), counts) == pytest.approx(15.0 * HOST)
 
 
+def growing(kind: str, first: int, beyond: int, *sizes: int) -> list[Operator]:
+    """Return operators whose first size is a power of two, from one exponent up to another."""
+    return [Operator(kind, (2**k, *sizes)) for k in range(first, beyond)]
+
+
 ONE = Operator("linear", (512, 512, 512))
 MEASURED = [Measurement(Operator("linear", (2**k, 512, 512)), 2.0**k * 1e-7) for k in range(4, 12)]
 
@@ -178,7 +182,7 @@ def test_a_total_is_no_more_than_its_parts(measured: list[Measurement] | None) -
 
 
 V100, T4 = gpu_named("v100"), gpu_named("t4")
-COEFFICIENTS_SHAPES = [Operator("linear", (2**k, 1024, 1024)) for k in range(6, 16)]
+COEFFICIENTS_SHAPES = growing("linear", 6, 16, 1024, 1024)
 
 
 def test_each_gpu_counts_as_much_however_many_of_its_calls_were_timed() -> None:
@@ -309,7 +313,7 @@ def test_few_measurements_draw_to_others_but_keep_their_scale() -> None:
     """A GPU that is three times as slow as others in all arithmetic shows it in ten measurements."""
     others = np.array(TRUTH["linear"])
     slow = others * np.array([3, 3, 1, 3, 1, 1, 1])
-    shapes = [Operator("linear", (2**k, 4096, 4096)) for k in range(5, 15)]
+    shapes = growing("linear", 5, 15, 4096, 4096)
     design = parts(shapes, L4)
     found = relative_fit(design, design @ slow, others)
     new = parts([Operator("linear", (200, 2048, 8192))], L4)[0]
@@ -336,7 +340,7 @@ def test_what_was_measured_in_the_cold_may_take_longer_in_a_model() -> None:
     """Products at the peak of an L4 are more than its power sustains; on a V100 they are not."""
     for name, longer in (("l4", True), ("v100", False)):
         gpu = gpu_named(name)
-        shapes = [Operator("linear", (2**k, 4096, 4096)) for k in range(8, 15)]
+        shapes = growing("linear", 8, 15, 4096, 4096)
         times = FittedTimes(gpu, [Measurement(op, 1.1 * op.flops / gpu.peak("fp32")) for op in shapes])
         cool, hot = times.unthrottled_and_power_limited(shapes)
         assert (hot > 1.5 * cool) is longer
@@ -355,13 +359,13 @@ def test_power_slows_down_nothing_on_a_board_that_holds_its_peak() -> None:
 def test_power_slows_down_only_what_was_measured() -> None:
     """The data sheet has the limit already: half of a total that was not measured adds nothing."""
     products = [Operator("bmm", (16, 2**k, 2048, 512)) for k in range(6, 13)]
-    norms = [Operator("layer_norm", (2**k, 1024)) for k in range(6, 13)]
+    norms = growing("layer_norm", 6, 13, 1024)
     cool, hot = FittedTimes(L4, _measured(norms)).unthrottled_and_power_limited([*products, *norms])
     assert hot == cool
 
 
 def test_a_larger_shape_is_outside_and_wider() -> None:
-    measured = _measured([Operator("linear", (2**k, 1024, 1024)) for k in range(6, 14)], noise=0.05)
+    measured = _measured(growing("linear", 6, 14, 1024, 1024), noise=0.05)
     times = FittedTimes(L4, measured)
     inside, outside = times.predict(
         [Operator("linear", (4096, 1024, 1024)), Operator("linear", (65536, 4096, 4096))]
@@ -373,7 +377,7 @@ def test_a_larger_shape_is_outside_and_wider() -> None:
 
 def test_a_total_of_larger_shapes_is_outside_and_wider() -> None:
     """Nine tenths of its time must be of calls no larger than those that were measured."""
-    shapes = [Operator("linear", (2**k, 1024, 1024)) for k in range(8, 14)]
+    shapes = growing("linear", 8, 14, 1024, 1024)
     times = FittedTimes(gpu_named("v100"), [Measurement(op, op.flops / 1e13) for op in shapes])
     small, large = shapes[-1], Operator("linear", (2**14, 1024, 1024))
     within, outside = times.total([small.times(19), large]), times.total([small.times(16), large])
@@ -384,7 +388,7 @@ def test_a_total_of_larger_shapes_is_outside_and_wider() -> None:
 
 def test_few_measurements_are_drawn_to_the_coefficients_that_are_given() -> None:
     """Three small products say little of a large one; a prior of ten times the time says it takes longer."""
-    few = _measured([Operator("linear", (2**k, 64, 64)) for k in range(3, 6)])
+    few = _measured(growing("linear", 3, 6, 64, 64))
     slow = {name: 10.0 * np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
     truth = {name: np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
     large = [Operator("linear", (4096, 4096, 4096))]
@@ -409,7 +413,7 @@ def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
 
 def test_a_total_says_how_much_of_it_was_measured() -> None:
     """Norms alone say nothing of products, nor of another precision; one call of a family says nothing."""
-    norms = [Operator("layer_norm", (2**k, 1024)) for k in range(10, 15)]
+    norms = growing("layer_norm", 10, 15, 1024)
     product, half = Operator("linear", (512, 1024, 1024)), Operator("layer_norm", (64, 64), precision="fp16")
     sheet, times = DataSheetTimes(L4), FittedTimes(L4, _measured(norms))
     assert times.total(norms).basis == "5 measurements on l4"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sample_documents import refused
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.common.fields import Model
@@ -141,10 +142,8 @@ EVERY = "decoder_sparse_step or moe_layer_freq"
     ],
 )
 def test_wrong_experts_are_one_line_each(given: dict[str, object], says: str) -> None:
-    with pytest.raises(InstanceError) as error:
+    with refused(says):
         config_of({"model_type": "mixtral", **EXPERTS_CONFIG_SIZES, **given}, "x")
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def _sizes(hidden: int, heads: int, blocks: int, words: int, inner: int, **more: Any) -> dict[str, Any]:
@@ -313,10 +312,8 @@ def test_pretraining_of_electra_has_no_words() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_refused_in_one_line(more: dict[str, Any], says: str) -> None:
-    with pytest.raises(InstanceError) as error:
+    with refused(says):
         config_of({**_sizes(64, 8, 2, 99, 256), **more}, "x")
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", sorted({*STYLES} - {*PICTURES}))
