@@ -51,6 +51,24 @@ def rigid_trace(*jobs: tuple[float, int, float], gpus: float = 2, **others: Any)
     return SchedulingInstance.model_validate(document)
 
 
+def on_several_resources() -> SchedulingInstance:
+    """Return jobs of unlike shapes on GPUs and CPUs, most of which have fractions, of three tenants."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.uniform(0, 50)),
+            "demand": {"gpu": int(rng.integers(0, 4)), "cpu": round(float(rng.uniform(0.1, 8)), 3)},
+            "tasks": int(rng.integers(1, 3)),
+            "duration_s": float(rng.exponential(20) + 0.1),
+            "tenant": f"t{k % 3}",
+        }
+        for k in range(50)
+    ]
+    document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
+    return SchedulingInstance.model_validate(document)
+
+
 def segments_of(there: SchedulingInstance, plan: Sequence[Segment], *more: str) -> list[tuple[Any, ...]]:
     """Return job, start, end, and more, of the segments of a plan, which has to be feasible."""
     formulation = SchedulingFormulation(there)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import RULES, segments_of
+from malleable_instances import RULES, on_several_resources, segments_of
 from malleable_instances import rigid_trace as trace
 
 import clusterplan
@@ -128,21 +128,8 @@ def test_every_plan_of_every_policy_is_feasible(name: str, rules: dict[str, Any]
 
 
 def test_several_resources_are_all_kept() -> None:
-    """Jobs of unlike shapes on GPUs, CPUs and memory, most of which have fractions."""
-    rng = np.random.default_rng(2)
-    rows = [
-        {
-            "name": f"j{k}",
-            "arrival_s": float(rng.uniform(0, 50)),
-            "demand": {"gpu": int(rng.integers(0, 4)), "cpu": round(float(rng.uniform(0.1, 8)), 3)},
-            "tasks": int(rng.integers(1, 3)),
-            "duration_s": float(rng.exponential(20) + 0.1),
-            "tenant": f"t{k % 3}",
-        }
-        for k in range(50)
-    ]
-    document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
-    there = SchedulingInstance.model_validate(document)
+    """By every policy."""
+    there = on_several_resources()
     for name in BY_NAME:
         solved(there, name)
 

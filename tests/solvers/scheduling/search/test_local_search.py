@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import plan_by
+from malleable_instances import on_several_resources, plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -141,19 +141,8 @@ def test_with_preemption_it_finds_what_all_fixed_orders_find() -> None:
 
 
 def test_several_resources() -> None:
-    """Of unlike amounts, most of which have fractions."""
-    rng = np.random.default_rng(2)
-    rows = [
-        {
-            "name": f"j{k}",
-            "arrival_s": float(rng.uniform(0, 50)),
-            "demand": {"gpu": int(rng.integers(0, 4)), "cpu": round(float(rng.uniform(0.1, 8)), 3)},
-            "duration_s": float(rng.exponential(20) + 0.1),
-        }
-        for k in range(50)
-    ]
-    document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
-    there = SchedulingInstance.model_validate(document)
+    """It is no worse than the rule that it begins with."""
+    there = on_several_resources()
     srsf = find_solver("srsf", "scheduling")
     assert value_of(there, Price(), trials=200) <= value_of(there, srsf)
 
