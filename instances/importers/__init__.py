@@ -15,10 +15,10 @@ from .importer import Importer, multi_kind_importer
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
 from .layer_graphs.sailor import import_sailor as import_sailor
+from .traces.csv_trace import import_trace as import_trace
+from .traces.gavel import import_gavel as import_gavel
 from .traces.gavel import import_gavel_consolidation as import_gavel_consolidation
 from .traces.gavel import import_gavel_trace as import_gavel_trace
-from .traces.gavel_speeds import import_gavel as import_gavel
-from .traces.gpu_trace import import_trace as import_trace
 from .traces.openb import import_openb as import_openb
 from .traces.openb import import_openb_trace as import_openb_trace
 from .traces.philly import import_philly as import_philly

@@ -142,35 +142,29 @@ def multi_kind_importer(about: str, importers: Mapping[str, Importer[Any, Any]])
         The importer, if an option is missing that the kind needs, or one is given that belongs to another.
     """
     by_kind = {kind: importer.options.in_order() for kind, importer in importers.items()}
-    names = list(dict.fromkeys(name for fields in by_kind.values() for name in fields))
+    names = dict.fromkeys(name for options in by_kind.values() for name in options)
     always = [
         name
         for name in names
-        if all(name in fields and fields[name].is_required() for fields in by_kind.values())
+        if all(name in options and options[name].is_required() for options in by_kind.values())
     ]
     first = next(iter(importers))
     kinds = Literal[tuple(importers)]  # type: ignore[valid-type]  # known only here
     chosen = Option(f"What to plan: {' or '.join(importers)}.")
-    fields: dict[str, Any] = {name: _of_all(name, by_kind) for name in always}
+    fields: dict[str, Any] = {name: (_annotated(by_kind[first][name]), ...) for name in always}
     fields["kind"] = (Annotated[kinds, chosen], first)
     fields |= {name: _of_some(name, by_kind) for name in names if name not in always}
     model = create_model("EitherOptions", __base__=ImportOptions, __doc__=about, **fields)
 
     def make(options: ImportOptions) -> Instance:
-        given = {name: value for name in fields if (value := getattr(options, name)) is not None}
+        given = {name: value for name, value in options if value is not None}
         kind = given.pop("kind")
-        _check(kind, given, by_kind)
+        _check(kind, given, by_kind, model.model_fields)
         return cast("Instance", importers[kind](**given))
 
     make.__annotations__["options"] = model
     make.__doc__ = f"Return the {' or '.join(importers)} instance of these files."
     return Importer(make)
-
-
-def _of_all(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[Any, Any]:
-    """Return type and default of an option that every kind of instance requires."""
-    field = next(iter(by_kind.values()))[name]
-    return _annotated(field, option_of(field)), ...
 
 
 def _of_some(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[Any, None]:
@@ -189,28 +183,30 @@ def _default(value: Any) -> str:
     return "" if value in (None, (), {}) or isinstance(value, bool) else f" [default: {value}]"
 
 
-def _annotated(field: FieldInfo, option: Option) -> Any:
-    """Return the annotated type of an option field, with another `Option` (help, command line)."""
-    marks = [mark for mark in field.metadata if not isinstance(mark, Option)]
-    return Annotated[(field.annotation, *marks, option)]
+def _annotated(field: FieldInfo, option: Option | None = None) -> Any:
+    """Return the annotated type of an option field, with another `Option` if one is given."""
+    marks = [option if option and isinstance(mark, Option) else mark for mark in field.metadata]
+    return Annotated[(field.annotation, *marks)]
 
 
-def _check(kind: str, given: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> None:
+def _check(
+    kind: str,
+    given: Mapping[str, Any],
+    by_kind: Mapping[str, Mapping[str, FieldInfo]],
+    fields: Mapping[str, FieldInfo],
+) -> None:
     """Refuse options of other kinds of instance, and missing options that this kind requires."""
     own = by_kind[kind]
+    flags = {
+        name: option_of(field).option.split("/")[0] or f"--{name.replace('_', '-')}"
+        for name, field in fields.items()
+    }
     for name in given:
         if name not in own:
-            others = " or ".join(other for other, fields in by_kind.items() if name in fields)
-            raise OptionError(f"{_flag(name, by_kind)} goes with --kind {others} only")
-    always = {name for name in own if all(name in f and f[name].is_required() for f in by_kind.values())}
-    needed = [name for name, field in own.items() if field.is_required() and name not in always]
+            others = " or ".join(other for other, options in by_kind.items() if name in options)
+            raise OptionError(f"{flags[name]} goes with --kind {others} only")
+    needed = [name for name in own if own[name].is_required() and not fields[name].is_required()]
     for name in needed:
         if name not in given:
-            words = ", ".join(_flag(each, by_kind) for each in needed)
-            raise OptionError(f"{_flag(name, by_kind)} is missing; --kind {kind} needs {words}")
-
-
-def _flag(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> str:
-    """Return the command-line flag of an option."""
-    field = next(fields[name] for fields in by_kind.values() if name in fields)
-    return option_of(field).option.split("/")[0] or f"--{name.replace('_', '-')}"
+            words = ", ".join(flags[each] for each in needed)
+            raise OptionError(f"{flags[name]} is missing; --kind {kind} needs {words}")

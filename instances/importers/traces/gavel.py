@@ -1,7 +1,8 @@
-"""Gavel (OSDI'20): its speed table and traces of jobs, for consolidation and scheduling.
+"""Gavel (OSDI'20): its table of measured speeds, and traces of jobs.
 
-For consolidation, jobs have the measured slowdown of being spread over servers. For scheduling, they
-arrive over time, and run on GPUs of one type with measured speeds.
+For allocation, jobs have measured speeds on GPUs of several types. For consolidation, jobs have the measured
+slowdown of being spread over servers. For scheduling, they arrive over time, and run on GPUs of one type
+with measured speeds.
 
 The speed table is JSON: GPU type → ``('Model (batch size B)', GPUs)`` → ``null`` → steps per second of
 the job alone; a type with ``_unconsolidated`` behind its name has the speeds of jobs spread over servers.
@@ -15,20 +16,114 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...common.errors import Fault, Faults, InstanceError, refuse_faults, shortened, some
+from ...allocation.instance import AllocationInstance
+from ...common.errors import Fault, Faults, InstanceError, refuse_faults, shortened
 from ...common.faults import validated
 from ...common.fields import Cell, Model, Name, NonNegative, Number, Positive, PositiveCount, ServerCount
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import MAX_SMALL_ROWS, fail, read_mapping, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .gpu_trace import Origin, gpu_job, gpu_row, gpu_servers, gpu_trace
+from .trace import (
+    AT_ONCE,
+    GANG,
+    NO_CPU,
+    ClusterGpus,
+    TraceSource,
+    gpu_job,
+    gpu_row,
+    gpu_servers,
+    named,
+    scheduling,
+)
 
-SOURCE = "stanford-futuredata/gavel (commit c4fa400, MIT)"
+FIRST = ("cut", "Only the first {taken} of the {listed} jobs of the trace are considered.")
+ZEROS = ("zero", "{zero} measured speeds are 0 and left out as missing: {zero_names}.")
+ALLOCATION = TraceSource(
+    name="gavel-{trace.stem}",
+    files="{throughputs.name} and {trace.name}, in the layout of "
+    "stanford-futuredata/gavel (commit c4fa400, MIT)",
+    sentences=(
+        "All jobs are present at once with all their steps still to be made; arrival times are not used.",
+        "A step is the same work at every number of GPUs, as the source's steps per second grow with it.",
+        "Speeds are those of a job alone on its GPUs, all of one type and as close together as they can be.",
+        "A worker takes one GPU; CPU and memory of the jobs are not in the source and not asked for.",
+        "The trace asks {asked} GPUs for the {jobs} jobs taken; here the plan decides, and every "
+        "number of GPUs that the speed table has for a job's model is offered.",
+        (
+            "missing",
+            "{missing} of these jobs ask a number of GPUs that the speed table lacks for their model; they "
+            "stay in with the numbers it has.",
+        ),
+        (
+            "absent",
+            "{absent} jobs are left out, because the speed table lacks their model: {absent_names}.",
+        ),
+        ZEROS,
+        FIRST,
+        ("ranked", "A job's weight is its priority in the trace."),
+        ("unranked", "{unranked} jobs have no priority in the trace; their weight is 1."),
+        ("unusable", "{unusable} jobs have a priority that is not positive; their weight is 1."),
+        (
+            "deadlines",
+            "{deadlines} jobs have a service-level objective in the trace; it is not used.",
+        ),
+    ),
+    jobs="trace",
+)
+"""Jobs that are present at once and choose their GPUs."""
+AT_HAND = replace(
+    ALLOCATION,
+    name="gavel-{trace.stem}-{gpu_type}",
+    sentences=(
+        FIRST,
+        "All jobs are present at once; arrival times and steps are not used.",
+        "The cluster is chosen, not the source's: {servers} servers of {gpus_per_server} "
+        "{gpu_type} GPUs, all free. The {taken} jobs ask {asked} of the {room} GPUs.",
+        AT_ONCE,
+        NO_CPU,
+        ("ranked", "Priorities of the trace are not used."),
+        "A job on one server has the speed measured consolidated, on two or more servers the one measured "
+        "unconsolidated, however many they are: the source does not say over how many it spread a job.",
+        (
+            "large",
+            "{large} jobs ask more GPUs than a server has, so none of them reaches its full speed.",
+        ),
+        ("faster", "{faster} jobs were measured faster when spread; their slowdown is negative."),
+        (
+            "unknown",
+            "{unknown} jobs stay in without measured speeds of their model on as many GPUs, and lose "
+            "nothing by being spread: {unknown_names}.",
+        ),
+        ZEROS,
+    ),
+)
+"""Jobs that are present at once on servers with one type of GPU."""
+TRACE = replace(
+    ALLOCATION,
+    name="gavel-{trace.stem}-{gpus}x{gpu_type}",
+    sentences=(
+        "The cluster is chosen, not the source's: {gpus:,} GPUs of type {gpu_type}.",
+        "A job takes its total steps over the steps per second measured on {gpu_type} with the GPUs "
+        "that it asks for, alone and as close together as they can be.",
+        "A job's weight is its priority in the trace where that is positive, else 1.",
+        FIRST,
+        (
+            "absent",
+            "{absent} jobs are left out, because the speed table lacks their model with as many GPUs as "
+            "they ask for: {absent_names}.",
+        ),
+        ("early", "{early} jobs arrive before time 0 in the trace; here they arrive at 0."),
+        *GANG,
+    ),
+    columns={"tasks": "GPUs", "arrival_s": "arrival", "weight": "priority"},
+)
+
 COLUMNS = {
     10: {"model": 0, "steps": 5, "gpus": 6, "priority": 7, "slo": 8, "arrival_s": 9},
     7: {"model": 0, "steps": 4, "arrival_s": 5, "gpus": 6},
@@ -39,12 +134,7 @@ UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 MAX_TABS = 1000
 
-Capacity = Annotated[
-    dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
-]
 GpuType = Annotated[Name, Option("Consolidation: GPUs of the servers, as v100.")]
-Servers = Annotated[ServerCount, Option("Consolidation: how many servers.")]
-GpusPerServer = Annotated[PositiveCount, Option("Consolidation: GPUs of each server.")]
 
 
 class GavelFiles(ImportOptions):
@@ -54,23 +144,34 @@ class GavelFiles(ImportOptions):
     trace: Annotated[Path, Option("A .trace file.")]
     first: Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")] = None
 
-    def source(self) -> str:
-        """Return the text on the data source for an instance."""
-        return f"{self.throughputs.name} and {self.trace.name}, in the layout of {SOURCE}"
 
-    def jobs(self) -> tuple[dict[str, TraceJob], int]:
-        """Return the selected jobs of the trace by name, and the number of jobs in the trace.
+class GavelOptions(GavelFiles):
+    """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): an allocation instance."""
 
-        Raises
-        ------
-        InstanceError
-            If the trace cannot be read, or a line is wrong.
-        """
-        listed = read_trace(self.trace)
-        # As many digits as the largest number needs, so that names sort like numbers.
-        width = max(3, len(str(max(listed))))
-        first = islice(listed.items(), self.first)
-        return {f"job-{number:0{width}d} {job.model}": job for number, job in first}, len(listed)
+    ORDER = ("throughputs", "trace", "capacity")
+
+    capacity: Annotated[
+        dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
+    ]
+
+
+class GavelConsolidationOptions(GavelFiles):
+    """Jobs with measured speeds on one GPU type (Gavel, OSDI'20): a consolidation instance."""
+
+    ORDER = ("throughputs", "trace", "gpu_type", "servers", "gpus_per_server")
+
+    gpu_type: GpuType
+    servers: Annotated[ServerCount, Option("Consolidation: how many servers.")]
+    gpus_per_server: Annotated[PositiveCount, Option("Consolidation: GPUs of each server.")]
+
+
+class GavelTraceOptions(GavelFiles):
+    """Jobs with measured speeds on one GPU type, by their arrival (Gavel, OSDI'20): a scheduling instance."""
+
+    ORDER = ("throughputs", "trace", "gpu_type", "gpus")
+
+    gpu_type: GpuType
+    gpus: ClusterGpus
 
 
 Speeds = dict[str, dict[int, float]]
@@ -96,6 +197,10 @@ class TraceJob(Model):
     def weight(self) -> float:
         """The weight of the job in the objective: its priority if positive, else 1."""
         return self.priority if self.priority is not None and self.priority > 0 else 1.0
+
+    def measured(self, speeds: Speeds) -> float | None:
+        """Return the steps per second of the job on one type of GPU; None if they are unknown."""
+        return speeds.get(self.model, {}).get(self.gpus)
 
 
 def read_table(path: Path) -> dict[str, Any]:
@@ -188,20 +293,102 @@ def _trace_job(line: str, number: int, source: str) -> TraceJob:
     return validated(TraceJob, {**row, "model": str(row["model"]), "line": number}, where)
 
 
-def named(names: Iterable[str]) -> str:
-    """Return the first few distinct names as text, escaped because they come from a file."""
-    distinct = [name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names)]
-    return some(distinct)
+def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], dict[str, Any]]:
+    """Return the jobs of the trace by name, as many as are asked for, and facts about them.
+
+    Raises
+    ------
+    InstanceError
+        If the trace cannot be read, or a line is wrong.
+    """
+    listed = read_trace(options.trace)
+    # As many digits as the largest number needs, so that names sort like numbers.
+    width = max(3, len(str(max(listed))))
+    first = islice(listed.items(), options.first)
+    jobs = {f"job-{number:0{width}d} {job.model}": job for number, job in first}
+    cut = len(jobs) < len(listed)
+    return jobs, {"cut": cut, "taken": len(jobs), "listed": len(listed)}
 
 
-class GavelConsolidationOptions(GavelFiles):
-    """Jobs with measured speeds on one GPU type (Gavel, OSDI'20): a consolidation instance."""
+def _counted(fact: str, names: Iterable[str]) -> dict[str, Any]:
+    """Return two facts, a number and what it counts."""
+    listed = list(names)
+    return {fact: len(listed), f"{fact}_names": named(listed)}
 
-    ORDER = ("throughputs", "trace", "gpu_type", "servers", "gpus_per_server")
 
-    gpu_type: GpuType
-    servers: Servers
-    gpus_per_server: GpusPerServer
+@Importer
+def import_gavel(options: GavelOptions) -> AllocationInstance:
+    """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
+    tables, zeros = _read_tables(options.throughputs, list(options.capacity))
+    chosen, facts = _chosen(options)
+    jobs = {name: job for name, job in chosen.items() if _variants(job.model, tables)}
+    if not jobs:
+        models = named(model for table in tables.values() for model in table)
+        raise fail(str(options.trace), f"the speed table has none of its models; it has: {models}")
+    given = [job.priority for job in jobs.values() if job.priority is not None]
+    facts |= {
+        "asked": sum(job.gpus for job in jobs.values()),
+        "jobs": len(jobs),
+        "missing": sum(
+            all(job.measured(table) is None for table in tables.values()) for job in jobs.values()
+        ),
+        **_counted("absent", (job.model for name, job in chosen.items() if name not in jobs)),
+        **_counted("zero", zeros),
+        "ranked": given,
+        "unranked": len(jobs) - len(given),
+        "unusable": sum(priority <= 0 for priority in given),
+        "deadlines": sum(job.slo is not None and job.slo > 0 for job in jobs.values()),
+    }
+    return ALLOCATION.instance(
+        AllocationInstance,
+        options,
+        facts,
+        resources=options.capacity,
+        jobs=[
+            {
+                "name": name,
+                "remaining_steps": job.steps,
+                "weight": job.weight,
+                "variants": _variants(job.model, tables),
+            }
+            for name, job in jobs.items()
+        ],
+    )
+
+
+def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[str]]:
+    """Return GPU type → consolidated speeds, and the entries ignored because they are 0."""
+    data = read_table(path)
+    known = gpu_types(data)
+    allowed = ", ".join(known) or "none"
+    unknown = [name for name in types if name not in known]
+    refuse_faults("options", ((f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown))
+    if not types:
+        raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
+    tables: dict[str, Speeds] = {}
+    zeros: list[str] = []
+    for name in types:
+        tables[name], left_out = speeds_of(data, name, str(path))
+        zeros += left_out
+    return tables, zeros
+
+
+def _variants(model: str, tables: Mapping[str, Speeds]) -> list[dict[str, Any]]:
+    """Return the variants of a job as a document has them, one for each GPU type with a measured speed."""
+    return [
+        {
+            "name": name,
+            "worker_demand": {name: 1},
+            "speed": {
+                "model": "table",
+                "rows": [
+                    {"workers": gpus, "steps_per_s": speed} for gpus, speed in sorted(table[model].items())
+                ],
+            },
+        }
+        for name, table in tables.items()
+        if model in table
+    ]
 
 
 @Importer
@@ -210,105 +397,54 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
 
     A job's speed on one server is the consolidated one, and on more servers the unconsolidated one.
     """
-    trace = options.trace
     together, apart, zeros = _read_speeds(options.throughputs, options.gpu_type)
-    jobs, listed = options.jobs()
-    spread = {name: _speed_when_spread(job, together, apart) for name, job in jobs.items()}
-    document = {
-        "name": f"gavel-{trace.stem}-{options.gpu_type}",
-        "source": options.source(),
-        "assumptions": [
-            *_job_assumptions(listed, jobs, options),
-            *_speed_assumptions(jobs, spread, zeros, options),
-        ],
-        "objectives": ["value", "slowdown", "servers"],
-        "servers": gpu_servers(options.servers, options.gpus_per_server, options.gpu_type),
-        "jobs": [_job(name, job, spread[name]) for name, job in jobs.items()],
+    jobs, facts = _chosen(options)
+    several = {name: job for name, job in jobs.items() if job.gpus > 1}
+    spread = {
+        name: unconsolidated / consolidated
+        for name, job in several.items()
+        if (consolidated := job.measured(together)) is not None
+        and (unconsolidated := job.measured(apart)) is not None
     }
-    return validated(ConsolidationInstance, document, str(trace))
+    unknown = [f"{job.model} on {job.gpus}" for name, job in several.items() if name not in spread]
+    facts |= {
+        "asked": sum(job.gpus for job in jobs.values()),
+        "room": options.servers * options.gpus_per_server,
+        "ranked": any(job.weight != 1 for job in jobs.values()),
+        "large": sum(job.gpus > options.gpus_per_server for job in jobs.values()),
+        "faster": sum(ratio > 1 for ratio in spread.values()),
+        **_counted("unknown", unknown),
+        **_counted("zero", zeros),
+    }
+    return AT_HAND.instance(
+        ConsolidationInstance,
+        options,
+        facts,
+        objectives=["value", "slowdown", "servers"],
+        servers=gpu_servers(options.servers, options.gpus_per_server, options.gpu_type),
+        jobs=[
+            gpu_job(
+                name,
+                job.gpus,
+                "free",
+                **({"speed_by_servers": {1: 1.0, 2: spread[name]}} if name in spread else {}),
+            )
+            for name, job in jobs.items()
+        ],
+    )
 
 
 def _read_speeds(path: Path, gpu_type: str) -> tuple[Speeds, Speeds, list[str]]:
     """Return consolidated and unconsolidated speeds, and the entries ignored because they are 0."""
-    source = str(path)
     data = read_table(path)
     both = [name for name in gpu_types(data) if name + UNCONSOLIDATED in data]
     if gpu_type not in both:
         allowed = ", ".join(both) or "none"
         what = f"{gpu_type!r} has not both consolidated and unconsolidated speeds; allowed: {allowed}"
         raise fail("options", what, "gpu_type")
-    together, zeros = speeds_of(data, gpu_type, source)
-    apart, more_zeros = speeds_of(data, gpu_type + UNCONSOLIDATED, source)
+    together, zeros = speeds_of(data, gpu_type, str(path))
+    apart, more_zeros = speeds_of(data, gpu_type + UNCONSOLIDATED, str(path))
     return together, apart, [*zeros, *more_zeros]
-
-
-def _speed_when_spread(job: TraceJob, together: Speeds, apart: Speeds) -> float | None:
-    """Return the ratio of unconsolidated to consolidated speed; None if one of them is unknown."""
-    consolidated = together.get(job.model, {}).get(job.gpus)
-    unconsolidated = apart.get(job.model, {}).get(job.gpus)
-    return None if consolidated is None or unconsolidated is None else unconsolidated / consolidated
-
-
-def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
-    measured = {"speed_by_servers": {1: 1.0, 2: spread}} if job.gpus > 1 and spread is not None else {}
-    return gpu_job(name, job.gpus, "free", **measured)
-
-
-def _job_assumptions(
-    listed: int, jobs: Mapping[str, TraceJob], options: GavelConsolidationOptions
-) -> Iterable[str]:
-    asked, available = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
-    if len(jobs) < listed:
-        yield f"Only the first {len(jobs)} of the {listed} jobs of the trace are considered."
-    yield "All jobs are present at once; arrival times and steps are not used."
-    yield (
-        f"The cluster is chosen, not the source's: {options.servers} servers of {options.gpus_per_server} "
-        f"{options.gpu_type} GPUs, all free. The {len(jobs)} jobs ask {asked} of the {available} GPUs."
-    )
-    yield "A job is one task for each GPU that it asks for, is worth that many, and may be left out."
-    yield "CPU and memory of a task are not in the source and not asked for."
-    if any(job.weight != 1 for job in jobs.values()):
-        yield "Priorities of the trace are not used."
-
-
-def _speed_assumptions(
-    jobs: Mapping[str, TraceJob],
-    spread: Mapping[str, float | None],
-    zeros: list[str],
-    options: GavelConsolidationOptions,
-) -> Iterable[str]:
-    yield (
-        "A job on one server has the speed measured consolidated, on two or more servers the one measured "
-        "unconsolidated, however many they are: the source does not say over how many it spread a job."
-    )
-    large = [job for job in jobs.values() if job.gpus > options.gpus_per_server]
-    if large:
-        yield f"{len(large)} jobs ask more GPUs than a server has, so none of them reaches its full speed."
-    several = {name: ratio for name, ratio in spread.items() if jobs[name].gpus > 1}
-    faster = [ratio for ratio in several.values() if ratio is not None and ratio > 1]
-    if faster:
-        yield f"{len(faster)} jobs were measured faster when spread; their slowdown is negative."
-    unknown = [jobs[name] for name, ratio in several.items() if ratio is None]
-    if unknown:
-        names = named(f"{job.model} on {job.gpus}" for job in unknown)
-        yield (
-            f"{len(unknown)} jobs stay in without measured speeds of their model on as many GPUs, and lose "
-            f"nothing by being spread: {names}."
-        )
-    if zeros:
-        yield f"{len(zeros)} measured speeds are 0 and left out as missing: {named(zeros)}."
-
-
-TRACE_COLUMNS = {"tasks": "GPUs", "arrival_s": "arrival", "weight": "priority"}
-
-
-class GavelTraceOptions(GavelFiles):
-    """Jobs with measured speeds on one GPU type, by their arrival (Gavel, OSDI'20): a scheduling instance."""
-
-    ORDER = ("throughputs", "trace", "gpu_type", "gpus")
-
-    gpu_type: GpuType
-    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
 
 
 @Importer
@@ -318,53 +454,19 @@ def import_gavel_trace(options: GavelTraceOptions) -> SchedulingInstance:
     types = gpu_types(table)
     if options.gpu_type not in types:
         what = f"unknown GPU type; allowed: {', '.join(types) or 'none'}"
-        refuse_faults("options", [("gpu_type", what)])
+        raise fail("options", what, "gpu_type")
     speeds, _ = speeds_of(table, options.gpu_type, str(options.throughputs))
-    chosen, listed = options.jobs()
-    durations = {
-        name: job.steps / speed
+    chosen, facts = _chosen(options)
+    jobs = {
+        f"line {job.line}": gpu_row(
+            name, max(job.arrival_s, 0.0), job.gpus, job.steps / speed, weight=job.weight, model=job.model
+        )
         for name, job in chosen.items()
-        if (speed := speeds.get(job.model, {}).get(job.gpus)) is not None
+        if (speed := job.measured(speeds)) is not None
     }
-    if not durations:
+    if not jobs:
         what = f"the speed table has no speed of its jobs on {options.gpu_type} with as many GPUs as they ask"
         raise fail(str(options.trace), what)
-    jobs = [
-        gpu_row(
-            name,
-            max(chosen[name].arrival_s, 0.0),
-            chosen[name].gpus,
-            duration_s,
-            weight=chosen[name].weight,
-            model=chosen[name].model,
-        )
-        for name, duration_s in durations.items()
-    ]
-    return gpu_trace(
-        f"gavel-{options.trace.stem}-{options.gpus}x{options.gpu_type}",
-        options.source(),
-        {"resources": {"gpu": options.gpus}},
-        jobs,
-        _assumptions(options, chosen, listed, durations),
-        Origin(str(options.trace), [f"line {chosen[name].line}" for name in durations], TRACE_COLUMNS),
-    )
-
-
-def _assumptions(
-    options: GavelTraceOptions, chosen: Mapping[str, TraceJob], listed: int, durations: Mapping[str, float]
-) -> Iterable[str]:
-    yield f"The cluster is chosen, not the source's: {options.gpus:,} GPUs of type {options.gpu_type}."
-    yield (
-        f"A job takes its total steps over the steps per second measured on {options.gpu_type} with the GPUs "
-        "that it asks for, alone and as close together as they can be."
-    )
-    yield "A job's weight is its priority in the trace where that is positive, else 1."
-    if len(chosen) < listed:
-        yield f"Only the first {len(chosen)} of the {listed} jobs of the trace are considered."
-    absent = [job.model for name, job in chosen.items() if name not in durations]
-    if absent:
-        lack = "the speed table lacks their model with as many GPUs as they ask for"
-        yield f"{len(absent)} jobs are left out, because {lack}: {named(absent)}."
-    early = sum(chosen[name].arrival_s < 0 for name in durations)
-    if early:
-        yield f"{early} jobs arrive before time 0 in the trace; here they arrive at 0."
+    facts |= _counted("absent", (job.model for job in chosen.values() if job.measured(speeds) is None))
+    facts["early"] = sum(job.arrival_s < 0 for job in chosen.values() if job.measured(speeds) is not None)
+    return scheduling(TRACE, options, facts, jobs, resources={"gpu": options.gpus})

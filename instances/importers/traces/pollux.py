@@ -33,36 +33,84 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...allocation.fits import SpeedFit, SpeedPoint, fit_speed
+from ...allocation.fits import SpeedPoint, fit_speed
 from ...allocation.instance import AllocationInstance
 from ...common.errors import Faults, InstanceError, refuse_faults
-from ...common.faults import validated, validated_rows
 from ...common.fields import Model, Name, NonNegative, Positive, PositiveCount, repeated
-from ...files.csv_tables import model_rows
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .gavel import named
-from .gpu_trace import Origin, gpu_row, gpu_trace, numbered_rows_of
+from .trace import GANG, ClusterGpus, TraceSource, gpu_row, named, rows_of, scheduling
 
-SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
+LAYOUT = ", in the layout of petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
+AT_ONCE = TraceSource(
+    name="pollux-{apps}",
+    files="placements.csv and scalability.csv of {listed}" + LAYOUT,
+    sentences=(
+        "All jobs are present at once; their remaining work is not in the source but an option.",
+        "A step is one global batch, the same at every number of GPUs and divided evenly among them; the "
+        "measured steps have a fixed batch for each GPU instead, and the speed is looked up at the share.",
+        "Numbers of GPUs at which a GPU's share of the batch lies outside the measured local batches are not "
+        "offered; gradients are not accumulated.",
+        "Step times count the same for all placements of as many GPUs, so a plan has the speed of an "
+        "average placement, faster on one server and slower where it is spread.",
+        ("table", "Between two measured local batches the step time is interpolated linearly."),
+        "A worker takes one GPU; CPU and memory of the jobs are not in the source and not asked for.",
+    ),
+    jobs="pollux",
+)
+"""One job for each application."""
+WORKLOAD = TraceSource(
+    name="pollux-{workload.stem}-{gpus}",
+    files="{workload.name}, and step times of {apps}" + LAYOUT,
+    sentences=(
+        "The cluster is chosen: {gpus:,} GPUs in one pool; the simulator's own has 64.",
+        (
+            "malleable",
+            "A job keeps the global batch of the workload, its batch_size, on any measured number of GPUs.",
+        ),
+        (
+            "rigid",
+            "A job keeps the GPUs and the global batch of the workload: its num_replicas and batch_size.",
+        ),
+        "A step takes what was measured with as many GPUs and that share of the batch, by linear "
+        "interpolation; a share that is larger than any measured one is made in several equal parts.",
+        "The work of a job is not in these files but chosen: {work}.",
+        (
+            "absent",
+            "{absent} of {listed} jobs are left out, because no step times were given of their application "
+            "with as many GPUs: {absent_names}.",
+        ),
+        *GANG,
+    ),
+    jobs="workload",
+    columns={
+        "arrival_s": "time",
+        "tasks": "num_replicas",
+        "requested": "num_replicas",
+        "model": "application",
+    },
+)
 SHARES = 4
 """Number of GPUs whose largest local batches together are the default of M, if that was measured."""
 
 Seconds = Annotated[Positive, Field(ge=1e-9, le=1e9)]
 LocalBatch = Annotated[PositiveCount, Field(le=1_000_000)]
+StepTimes = dict[int, tuple[list[int], list[float]]]
+"""Number of GPUs → measured local batch sizes in order, and the mean step time in seconds at each."""
+Folders = Annotated[
+    tuple[Path, ...],
+    Option("Folder with placements.csv and scalability.csv of an application; repeatable.", option="--app"),
+]
+Samples = Annotated[dict[Name, Positive], Option("Samples still to be trained, such as imagenet=1.2e8.")]
+Steps = Annotated[Positive, Option("Steps still to be made by jobs that --samples does not name.")]
 
 
 class PolluxOptions(ImportOptions):
     """Measured step times of ring all-reduce training (Pollux, OSDI'21): an allocation instance."""
 
-    folders: Annotated[
-        tuple[Path, ...],
-        Option(
-            "Folder with placements.csv and scalability.csv of an application; repeatable.", option="--app"
-        ),
-    ]
-    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
+    folders: Folders
+    gpus: ClusterGpus
     speed: Annotated[Literal["ring", "table"], Option("Fit ring_allreduce, or offer what was measured.")] = (
         "ring"
     )
@@ -73,12 +121,21 @@ class PolluxOptions(ImportOptions):
             "measured, or what most numbers of GPUs can train."
         ),
     ] = {}
-    samples: Annotated[
-        dict[Name, Positive], Option("Samples still to be trained, such as imagenet=1.2e8.")
-    ] = {}
-    steps: Annotated[Positive, Option("Steps still to be made by jobs that --samples does not name.")] = (
-        10_000
-    )
+    samples: Samples = {}
+    steps: Steps = 10_000
+
+
+class PolluxTraceOptions(ImportOptions):
+    """Jobs of a workload of Pollux's simulator by their submission (OSDI'21): a scheduling instance."""
+
+    workload: Annotated[Path, Option("workload-N.csv of the simulator.")]
+    folders: Folders
+    gpus: ClusterGpus
+    samples: Samples = {}
+    steps: Steps = 10_000
+    malleable: Annotated[
+        bool, Option("Let a job run on any number of GPUs that was measured, with the same batch.")
+    ] = False
 
 
 class _Placement(Model):
@@ -101,7 +158,15 @@ class _Scalability(Model):
         return self.num_replicas
 
 
-def times_of(points: Iterable[tuple[int, int, float]]) -> dict[int, tuple[list[int], list[float]]]:
+class _WorkloadRow(Model):
+    name: Name
+    time: NonNegative
+    application: Name
+    num_replicas: PositiveCount
+    batch_size: PositiveCount
+
+
+def times_of(points: Iterable[tuple[int, int, float]]) -> StepTimes:
     """Return number of GPUs → measured local batch sizes in order, and the mean step time at each.
 
     Parameters
@@ -126,15 +191,16 @@ class _App:
     points: Sequence[tuple[int, int, float]]
     batch: int
 
-    def times(self) -> dict[int, tuple[list[int], list[float]]]:
-        """Return number of GPUs → measured local batch sizes in order, and the mean step time at each."""
+    @property
+    def times(self) -> StepTimes:
+        """The step times by number of GPUs."""
         return times_of(self.points)
 
     def rows(self, most: int) -> dict[int, float]:
         """Return number of GPUs → step time in seconds with the application's batch, where measured."""
         return {
             gpus: float(np.interp(self.batch / gpus, locals_, seconds))
-            for gpus, (locals_, seconds) in self.times().items()
+            for gpus, (locals_, seconds) in self.times.items()
             if gpus <= most and locals_[0] <= self.batch / gpus <= locals_[-1]
         }
 
@@ -144,15 +210,15 @@ def import_pollux(options: PolluxOptions) -> AllocationInstance:
     """Return an allocation instance with one job for each application."""
     apps = _read_apps(options.folders, options)
     jobs = [_job(app, options) for app in apps]
-    document = {
-        "name": f"pollux-{'-'.join(app.name for app in apps)}"[:200],
-        "source": f"placements.csv and scalability.csv of {', '.join(app.name for app in apps)}, "
-        f"in the layout of {SOURCE}",
-        "assumptions": [*_assumptions(options), *(sentence for _, sentence in jobs)],
-        "resources": {"gpu": options.gpus},
-        "jobs": [job for job, _ in jobs],
-    }
-    return validated(AllocationInstance, document, "pollux")
+    names = [app.name for app in apps]
+    return AT_ONCE.instance(
+        AllocationInstance,
+        options,
+        {"apps": "-".join(names)[:193], "listed": ", ".join(names), "table": options.speed == "table"},
+        also=[sentence for _, sentence in jobs],
+        resources={"gpu": options.gpus},
+        jobs=[job for job, _ in jobs],
+    )
 
 
 def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
@@ -187,7 +253,7 @@ def _default_batch(app: _App, gpus: int) -> int:
     """
     if app.rows(gpus):
         return app.batch
-    fullest = [number * locals_[-1] for number, (locals_, _) in app.times().items() if number <= gpus]
+    fullest = [number * locals_[-1] for number, (locals_, _) in app.times.items() if number <= gpus]
     return max(
         fullest, key=lambda batch: (len(replace(app, batch=batch).rows(gpus)), batch), default=app.batch
     )
@@ -201,23 +267,11 @@ def read_points(folder: Path) -> list[tuple[int, int, float]]:
     InstanceError
         If one of its two files cannot be read, or a row is wrong.
     """
-    return [
-        *_read(folder / "placements.csv", _Placement),
-        *_read(folder / "scalability.csv", _Scalability),
+    rows: list[_Placement | _Scalability] = [
+        *rows_of(folder / "placements.csv", _Placement).values(),
+        *rows_of(folder / "scalability.csv", _Scalability).values(),
     ]
-
-
-def _read(path: Path, model: type[_Placement | _Scalability]) -> list[tuple[int, int, float]]:
-    rows = validated_rows(model, model_rows(path, model), str(path))
-    return [(row.gpus, row.local_bsz, row.step_time) for _, row in rows]
-
-
-def _fitted(app: _App) -> SpeedFit:
-    points = [
-        SpeedPoint(workers=gpus, steps_per_s=1.0 / step_s, batch=float(gpus * local))
-        for gpus, local, step_s in app.points
-    ]
-    return fit_speed(points, "ring_allreduce", app.batch, source=app.name)
+    return [(row.gpus, row.local_bsz, row.step_time) for row in rows]
 
 
 def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
@@ -233,7 +287,11 @@ def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
         variant["speed"] = {"model": "table", "rows": listed}
         how = f"speeds measured at {len(rows)} numbers of GPUs"
     else:
-        fit = _fitted(app)
+        points = [
+            SpeedPoint(workers=gpus, steps_per_s=1.0 / step_s, batch=float(gpus * local))
+            for gpus, local, step_s in app.points
+        ]
+        fit = fit_speed(points, "ring_allreduce", app.batch, source=app.name)
         variant |= {"workers": {"min": min(rows), "max": max(rows)}, "speed": fit.fields()}
         how = (
             f"speed fitted to {fit.points} step times, MAPE {100 * fit.mape:.1f} %, leave-one-out error "
@@ -241,17 +299,22 @@ def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
         )
     asked = options.samples.get(app.name)
     work = f"{options.steps:,.10g} steps" if asked is None else f"{asked:,.10g} samples"
-    steps = options.steps if asked is None else asked / app.batch
-    job = {"name": app.name, "remaining_steps": steps, "variants": [variant]}
+    job = {"name": app.name, "remaining_steps": _steps(options, app.name, app.batch), "variants": [variant]}
     return job, (
         f"Job {app.name!r}: {work} of work left, global batch {app.batch}, "
         f"{min(rows)} to {max(rows)} GPUs, {how}."
     )
 
 
+def _steps(options: PolluxOptions | PolluxTraceOptions, application: str, batch: int) -> float:
+    """Return the steps that a job still has to make, with its samples if they are given."""
+    asked = options.samples.get(application)
+    return options.steps if asked is None else asked / batch
+
+
 def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
     """Return minimum and maximum global batch measured on up to `gpus` GPUs, or on any if none."""
-    times = app.times()
+    times = app.times
     within = {number: cells for number, cells in times.items() if number <= gpus} or times
     return (
         min(number * cells[0][0] for number, cells in within.items()),
@@ -259,92 +322,40 @@ def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
     )
 
 
-def _assumptions(options: PolluxOptions) -> Iterable[str]:
-    yield "All jobs are present at once; their remaining work is not in the source but an option."
-    yield (
-        "A step is one global batch, the same at every number of GPUs and divided evenly among them; the "
-        "measured steps have a fixed batch for each GPU instead, and the speed is looked up at the share."
-    )
-    yield (
-        "Numbers of GPUs at which a GPU's share of the batch lies outside the measured local batches are not "
-        "offered; gradients are not accumulated."
-    )
-    yield (
-        "Step times count the same for all placements of as many GPUs, so a plan has the speed of an "
-        "average placement, faster on one server and slower where it is spread."
-    )
-    if options.speed == "table":
-        yield "Between two measured local batches the step time is interpolated linearly."
-    yield "A worker takes one GPU; CPU and memory of the jobs are not in the source and not asked for."
-
-
-COLUMNS = {
-    "arrival_s": "time",
-    "tasks": "num_replicas",
-    "requested": "num_replicas",
-    "model": "application",
-}
-StepTimes = dict[int, tuple[list[int], list[float]]]
-"""GPUs → local batches in order, and the seconds of a step at each."""
-
-
-class PolluxTraceOptions(ImportOptions):
-    """Jobs of a workload of Pollux's simulator by their submission (OSDI'21): a scheduling instance."""
-
-    workload: Annotated[Path, Option("workload-N.csv of the simulator.")]
-    folders: Annotated[
-        tuple[Path, ...],
-        Option(
-            "Folder with placements.csv and scalability.csv of an application; repeatable.", option="--app"
-        ),
-    ]
-    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
-    samples: Annotated[
-        dict[Name, Positive], Option("Samples still to be trained, such as imagenet=1.2e8.")
-    ] = {}
-    steps: Annotated[Positive, Option("Steps still to be made by jobs that --samples does not name.")] = (
-        10_000
-    )
-    malleable: Annotated[
-        bool, Option("Let a job run on any number of GPUs that was measured, with the same batch.")
-    ] = False
-
-
-class _Row(Model):
-    name: Name
-    time: NonNegative
-    application: Name
-    num_replicas: PositiveCount
-    batch_size: PositiveCount
-
-
 @Importer
 def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of a workload, with rigid jobs as requested, or malleable ones."""
     measured = {folder.resolve().name: times_of(read_points(folder)) for folder in options.folders}
+    apps = ", ".join(measured)
     unknown = [name for name in options.samples if name not in measured]
     if unknown:
-        what = f"unknown application; allowed: {', '.join(measured) or 'none'}"
-        raise fail("options", what, f"samples.{unknown[0]}")
-    rows = numbered_rows_of(options.workload, _Row)
-    timed = [(row, _step_s(row, measured.get(row.application, {}))) for row in rows.values()]
-    known = [(row, step_s) for row, step_s in timed if row.num_replicas in step_s]
-    places = [place for place, (row, step_s) in zip(rows, timed, strict=True) if row.num_replicas in step_s]
-    if not known:
-        what = f"has no job of {', '.join(measured) or 'an application'} with measured numbers of GPUs; "
+        raise fail("options", f"unknown application; allowed: {apps or 'none'}", f"samples.{unknown[0]}")
+    rows = rows_of(options.workload, _WorkloadRow)
+    timed = {place: (row, _step_s(row, measured.get(row.application, {}))) for place, row in rows.items()}
+    jobs = {
+        place: _trace_job(row, step_s, options)
+        for place, (row, step_s) in timed.items()
+        if row.num_replicas in step_s
+    }
+    if not jobs:
+        what = f"has no job of {apps or 'an application'} with measured numbers of GPUs; "
         applications = named(row.application for row in rows.values())
         raise fail(str(options.workload), f"{what}its applications: {applications}")
-    return gpu_trace(
-        f"pollux-{options.workload.stem}-{options.gpus}",
-        f"{options.workload.name}, and step times of {', '.join(measured)}, in the layout of {SOURCE}",
-        {"resources": {"gpu": options.gpus}},
-        [_trace_job(row, step_s, options) for row, step_s in known],
-        _trace_assumptions(options, measured, timed),
-        Origin(str(options.workload), places, COLUMNS),
-    )
+    work = [f"{samples:,.10g} samples of {name}" for name, samples in options.samples.items()]
+    if len(options.samples) < len(measured):
+        work.append(f"{options.steps:,.10g} steps of every other job")
+    facts = {
+        "apps": apps,
+        "rigid": not options.malleable,
+        "work": ", ".join(work),
+        "absent": len(rows) - len(jobs),
+        "listed": len(rows),
+        "absent_names": named(row.application for place, row in rows.items() if place not in jobs),
+    }
+    return scheduling(WORKLOAD, options, facts, jobs, resources={"gpu": options.gpus})
 
 
-def _step_s(row: _Row, measured: StepTimes) -> dict[int, float]:
+def _step_s(row: _WorkloadRow, measured: StepTimes) -> dict[int, float]:
     """Return number of GPUs → step time in seconds with the job's batch.
 
     Numbers of GPUs with a share of the batch below the measured ones are left out, except the job's own.
@@ -358,10 +369,9 @@ def _step_s(row: _Row, measured: StepTimes) -> dict[int, float]:
     return step_s
 
 
-def _trace_job(row: _Row, step_s: dict[int, float], options: PolluxTraceOptions) -> dict[str, Any]:
+def _trace_job(row: _WorkloadRow, step_s: dict[int, float], options: PolluxTraceOptions) -> dict[str, Any]:
     """Return the job of a row as a document has it; if malleable, with steps and speeds."""
-    asked = options.samples.get(row.application)
-    steps = options.steps if asked is None else asked / row.batch_size
+    steps = _steps(options, row.application, row.batch_size)
     if not options.malleable:
         duration_s = steps * step_s[row.num_replicas]
         return gpu_row(row.name, row.time, row.num_replicas, duration_s, model=row.application)
@@ -374,25 +384,3 @@ def _trace_job(row: _Row, step_s: dict[int, float], options: PolluxTraceOptions)
         "requested": str(row.num_replicas),
         "model": row.application,
     }
-
-
-def _trace_assumptions(
-    options: PolluxTraceOptions, measured: dict[str, StepTimes], timed: list[tuple[_Row, dict[int, float]]]
-) -> Iterable[str]:
-    yield f"The cluster is chosen: {options.gpus:,} GPUs in one pool; the simulator's own has 64."
-    if options.malleable:
-        yield "A job keeps the global batch of the workload, its batch_size, on any measured number of GPUs."
-    else:
-        yield "A job keeps the GPUs and the global batch of the workload: its num_replicas and batch_size."
-    yield (
-        "A step takes what was measured with as many GPUs and that share of the batch, by linear "
-        "interpolation; a share that is larger than any measured one is made in several equal parts."
-    )
-    work = [f"{samples:,.10g} samples of {name}" for name, samples in options.samples.items()]
-    if len(options.samples) < len(measured):
-        work.append(f"{options.steps:,.10g} steps of every other job")
-    yield f"The work of a job is not in these files but chosen: {', '.join(work)}."
-    absent = [row.application for row, step_s in timed if row.num_replicas not in step_s]
-    if absent:
-        lack = "no step times were given of their application with as many GPUs"
-        yield f"{len(absent)} of {len(timed)} jobs are left out, because {lack}: {named(absent)}."

@@ -6,7 +6,8 @@ Jobs are read from the output of ``sacct --json`` or ``sacct --parsable2``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,8 +23,29 @@ from ..clusters.slurm_jobs import Number, States, Tres
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted, numbered
 from ..rejected_entries import Entry, RejectedEntries, valid_entries
-from .gpu_trace import FREE, Origin, gpu_trace
+from .trace import CHOSEN_POOL, FREE, ClusterGpus, Job, TraceSource, scheduling
 
+TRACE = TraceSource(
+    name="slurm-{list}",
+    files="{jobs.name}, as sacct prints it",
+    sentences=(
+        CHOSEN_POOL,
+        "{ran:,} of {listed:,} jobs; time 0 is the first arrival. A job runs as long as it did, "
+        "whatever it shared and however it ended, and all its tasks run at the same time.",
+        "The tenant of a job is its {tenant}; its time limit is what its user estimated.",
+        "Times are as sacct printed them; without a time zone they may be an hour off when clocks change.",
+        (
+            "parts",
+            "Parts of a heterogeneous job run at the same time, as one job; there are {parts:,} of these.",
+        ),
+        ("again", "{again} of jobs that ran before; each run counts as a job."),
+        ("types", "GPUs of all types count alike: {types}."),
+        ("gpus_alone", "CPU and memory are not asked for."),
+    ),
+)
+REASONS = ("listed twice", "not run, or not ended", "no GPUs asked for", "more asked for than there is")
+"""Why valid jobs are left out, in the order in which it is said."""
+_, IDLE, NO_GPUS, TOO_LARGE = REASONS
 MINUTE_S = 60.0
 NEEDED = ("JobID", "Submit", "State")
 FREE_TEXT = (
@@ -73,10 +95,15 @@ def entries_of_table(text: str, source: str) -> Iterator[Entry]:
         if "." in job or line == first:  # a step of a job, or the header again, of another file
             continue
         if len(cells) == len(header):
-            yield place, f"{place}, job {job}" if job else place, {"place": place, **_of_cells(row)}
+            yield _entry(place, _of_cells(row))
         else:
             what = f"has {len(cells)} cells; the header has {len(header)}"
             yield place, place, what + (f"; leave {', '.join(free)} out" if surplus > 0 and free else "")
+
+
+def _entry(place: str, fields: Mapping[str, Any]) -> Entry:
+    name = f"{place}, job {fields['id']}" if fields["id"] else place
+    return place, name, {"place": place, **fields}
 
 
 def _check_header(header: list[str], place: str, source: str) -> None:
@@ -129,46 +156,43 @@ def entries_of_document(data: Mapping[str, Any], source: str) -> Iterator[Entry]
     if "jobs" not in data:
         raise fail(source, "has no 'jobs'; give what sacct --json or sacct --parsable2 prints")
     for index, item in enumerate(validated(_Jobs, {"jobs": data["jobs"]}, source).jobs):
-        fields = _of_item(item)
-        place = f"jobs[{index}]"
-        name = f"{place}, job {fields['id']}" if fields["id"] else place
-        yield place, name, {"place": place, **fields}
+        yield _entry(f"jobs[{index}]", _of_item(item))
 
 
 def _of_item(item: Any) -> dict[str, Any]:
     """Return the fields of a job from an entry of the document."""
-    array, task = _plain(_at(item, "array", "job_id")), _plain(_at(item, "array", "task_id"))
-    number, whole = _plain(_at(item, "job_id")), _plain(_at(item, "het", "job_id"))
+    array, task = _number(item, "array.job_id"), _number(item, "array.task_id")
+    number, whole, limit = (_number(item, path) for path in ("job_id", "het.job_id", "time.limit"))
     if array and task is not None:
         name = f"{array:.0f}_{task:.0f}"
     else:
         name = "" if number is None else f"{number:.0f}"
-    limit = _plain(_at(item, "time", "limit"))
     return {
         "id": name,
         # 0 is an unknown time.
-        "submit_s": _plain(_at(item, "time", "submission")) or None,
-        "eligible_s": _plain(_at(item, "time", "eligible")) or None,
-        "elapsed_s": _plain(_at(item, "time", "elapsed")),
+        "submit_s": _number(item, "time.submission") or None,
+        "eligible_s": _number(item, "time.eligible") or None,
+        "elapsed_s": _number(item, "time.elapsed"),
         "limit_s": None if limit is None else MINUTE_S * limit,
-        "state": _at(item, "state", "current"),
+        "state": _at(item, "state.current"),
         **{
-            name: _at(item, name) or _at(item, "association", name) or None
+            name: _at(item, name) or _at(item, f"association.{name}") or None
             for name in ("account", "user", "partition")
         },
-        "tres": _tres(_at(item, "tres", "allocated")) or _tres(_at(item, "tres", "requested")),
+        "tres": _tres(_at(item, "tres.allocated")) or _tres(_at(item, "tres.requested")),
         "heterogeneous": f"{whole:.0f}" if whole else None,
     }
 
 
-def _at(item: Any, *path: str) -> Any:
-    for step in path:
+def _at(item: Any, path: str) -> Any:
+    for step in path.split("."):
         item = item.get(step) if isinstance(item, Mapping) else None
     return item
 
 
-def _plain(value: Any) -> float | None:
+def _number(item: Any, path: str) -> float | None:
     """Return a number, plain or as ``{"set": …, "infinite": …, "number": …}``; None for other values."""
+    value = _at(item, path)
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < NO_VALUE:
@@ -180,8 +204,7 @@ def _tres(listed: Any) -> dict[str, float]:
     """Return name of a resource, as in ``--parsable2`` → amount, from a list of TRES."""
     amounts: dict[str, float] = {}
     for entry in listed if isinstance(listed, list) else ():
-        kind, name, count = (_at(entry, key) for key in ("type", "name", "count"))
-        amount = _plain(count)
+        kind, name, amount = _at(entry, "type"), _at(entry, "name"), _number(entry, "count")
         if isinstance(kind, str) and amount:
             amounts[f"{kind}/{name}" if kind == "gres" else kind] = amount
     return amounts
@@ -340,7 +363,7 @@ class SacctOptions(ImportOptions):
     """Jobs of Slurm's accounting (sacct --json or --parsable2): a scheduling instance."""
 
     jobs: Annotated[Path, Option("What sacct --json or sacct --parsable2 prints.", argument="jobs")]
-    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
+    gpus: ClusterGpus
     cpus: Annotated[
         PositiveCount | None, Option("CPUs of the cluster; without, jobs that ask for no GPU are left out.")
     ] = None
@@ -358,102 +381,72 @@ class SacctOptions(ImportOptions):
 def import_sacct(options: SacctOptions) -> SchedulingInstance:
     """Return the scheduling instance of the jobs of Slurm's accounting."""
     source, invalid = str(options.jobs), RejectedEntries("job")
-    text = read_text(options.jobs, errors="replace")  # names of jobs may be in any encoding
-    entries = (
-        entries_of_document(_document(text, source), source)
-        if text.lstrip().startswith(("{", "["))
-        else entries_of_table(text, source)
-    )
-    valid = list(valid_entries(JobOfAccounting, entries, source, invalid))
+    valid = list(valid_entries(JobOfAccounting, _entries(options.jobs, source), source, invalid))
     once = list({job.run: job for job in valid}.values())
     listed = whole_jobs(once)
-    why = {
-        "listed twice": len(valid) - len(once),
-        "not run, or not ended": 0,
-        "no GPUs asked for": 0,
-        "more asked for than there is": 0,
-    }
-    ran = _usable_jobs(listed, options, why)
+    why = {job.place: _why_left_out(job, options) for job in listed}
+    reasons = Counter(why.values())
+    reasons["listed twice"] = len(valid) - len(once)
+    out = [
+        *(
+            f"{counted(reasons[why], 'job is', 'jobs are')} left out: {why}."
+            for why in REASONS
+            if reasons[why]
+        ),
+        *invalid.sentences(),
+    ]
+    ran = [job for job in listed if not why[job.place]]
     if not ran:
-        raise fail(source, _nothing_ran(why, invalid))
+        hint = ["Slurm lists GPUs where AccountingStorageTRES names gres/gpu."] if reasons[NO_GPUS] else []
+        raise fail(source, " ".join([f"has no job that ran on GPUs{':' if out else ''}", *out, *hint]))
     ran = sorted(ran, key=lambda job: _arrival_s(job, options))[: options.first]
     begin = _arrival_s(ran[0], options)
     names = numbered((f"job-{job.id}" for job in ran), "{} ({})")
-    jobs = [
-        _row(name, job, _arrival_s(job, options) - begin, options)
+    jobs = {
+        job.place: _row(name, job, _arrival_s(job, options) - begin, options)
         for name, job in zip(names, ran, strict=True)
-    ]
+    }
+    again = len(ran) - len({job.id for job in ran})
+    types = set().union(*(job.types for job in ran))
+    facts = {
+        "ran": len(ran),
+        "listed": len(listed),
+        "parts": sum(job.heterogeneous is not None for job in ran),
+        "again": again and counted(again, "run is", "runs are"),
+        "types": len(types) > 1 and some(sorted(types)),
+        "gpus_alone": options.cpus is None,
+    }
     cluster = {"gpu": options.gpus} | ({} if options.cpus is None else {"cpu": options.cpus})
-    return gpu_trace(
-        f"slurm-{options.jobs.name.split('.')[0]}",
-        f"{options.jobs.name}, as sacct prints it",
-        {"resources": cluster},
-        jobs,
-        [*_assumptions(ran, len(listed), options), *_left_out(why), *invalid.sentences()],
-        Origin(source, [job.place for job in ran]),
-        (FREE,),
-    )
+    return scheduling(TRACE, options, facts, jobs, also=[*out, FREE], resources=cluster)
 
 
-def _document(text: str, source: str) -> dict[str, Any]:
+def _entries(path: Path, source: str) -> Iterator[Entry]:
+    text = read_text(path, errors="replace")  # names of jobs may be in any encoding
+    if not text.lstrip().startswith(("{", "[")):
+        return entries_of_table(text, source)
     data = parse_document(text, source, ".json")
     if not isinstance(data, dict):
         raise fail(source, "is not a mapping; give what sacct --json or sacct --parsable2 prints")
-    return data
+    return entries_of_document(data, source)
 
 
 def _arrival_s(job: JobOfAccounting, options: SacctOptions) -> float:
-    assert job.submit_s is not None
-    if options.arrival == "eligible" and job.eligible_s is not None:
-        return max(job.submit_s, job.eligible_s)
-    return job.submit_s
+    eligible_s = job.eligible_s if options.arrival == "eligible" else None
+    return max(job.submit_s or 0.0, eligible_s or 0.0)
 
 
-def _nothing_ran(why: dict[str, int], invalid: RejectedEntries) -> str:
-    out = [*_left_out(why), *invalid.sentences()]
-    if why["no GPUs asked for"]:
-        out.append("Slurm lists GPUs where AccountingStorageTRES names gres/gpu.")
-    return " ".join([f"has no job that ran on GPUs{':' if out else ''}", *out])
+def _why_left_out(job: JobOfAccounting, options: SacctOptions) -> str:
+    """Return why a job is left out; empty text for one that ran and fits on the cluster."""
+    if not job.is_over or not job.elapsed_s or job.submit_s is None:
+        return IDLE
+    if not job.gpus and (options.cpus is None or not job.cpus):
+        return NO_GPUS
+    if job.gpus > options.gpus or (options.cpus is not None and job.cpus > options.cpus):
+        return TOO_LARGE
+    return ""
 
 
-def _usable_jobs(
-    listed: Sequence[JobOfAccounting], options: SacctOptions, why: dict[str, int]
-) -> list[JobOfAccounting]:
-    """Return the jobs that ran and fit on the cluster; count the others by reason in `why`."""
-    _, not_run, nothing, too_much = why
-    usable = []
-    for job in listed:
-        if not job.is_over or not job.elapsed_s or job.submit_s is None:
-            why[not_run] += 1
-        elif not job.gpus and (options.cpus is None or not job.cpus):
-            why[nothing] += 1
-        elif job.gpus > options.gpus or (options.cpus is not None and job.cpus > options.cpus):
-            why[too_much] += 1
-        else:
-            usable.append(job)
-    return usable
-
-
-def _left_out(why: dict[str, int]) -> Iterator[str]:
-    for reason, count in why.items():
-        if count:
-            yield f"{counted(count, 'job is', 'jobs are')} left out: {reason}."
-
-
-def _merged(ran: Sequence[JobOfAccounting]) -> Iterator[str]:
-    """Yield notes on merged parts of jobs, repeated runs, and GPU types that are not distinguished."""
-    parts = sum(job.heterogeneous is not None for job in ran)
-    if parts:
-        yield f"Parts of a heterogeneous job run at the same time, as one job; there are {parts:,} of these."
-    again = len(ran) - len({job.id for job in ran})
-    if again:
-        yield f"{counted(again, 'run is', 'runs are')} of jobs that ran before; each run counts as a job."
-    types = set().union(*(job.types for job in ran))
-    if len(types) > 1:
-        yield f"GPUs of all types count alike: {some(sorted(types))}."
-
-
-def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOptions) -> dict[str, Any]:
+def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOptions) -> Job:
     demand = {"gpu": job.gpus} | ({} if options.cpus is None else {"cpu": job.cpus})
     return {
         "name": name,
@@ -463,16 +456,3 @@ def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOption
         "estimate_s": job.limit_s or None,
         "tenant": getattr(job, options.tenant) or None,
     }
-
-
-def _assumptions(ran: Sequence[JobOfAccounting], listed: int, options: SacctOptions) -> Iterable[str]:
-    yield f"The cluster is chosen, not the source's: {options.gpus:,} GPUs in one pool."
-    yield (
-        f"{len(ran):,} of {listed:,} jobs; time 0 is the first arrival. A job runs as long as it did, "
-        "whatever it shared and however it ended, and all its tasks run at the same time."
-    )
-    yield f"The tenant of a job is its {options.tenant}; its time limit is what its user estimated."
-    yield "Times are as sacct printed them; without a time zone they may be an hour off when clocks change."
-    yield from _merged(ran)
-    if options.cpus is None:
-        yield "CPU and memory are not asked for."

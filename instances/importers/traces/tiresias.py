@@ -12,7 +12,7 @@ num_gpu_p_node. Other columns are not used, `duration` among them: the simulator
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -37,9 +37,56 @@ from ...files.csv_tables import parse_table
 from ...files.reading import fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .gpu_trace import Origin, gpu_job, gpu_row, gpu_trace, numbered_rows_of, row_of
+from .trace import GANG, NO_CPU, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
 
-SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
+FILES = "{jobs.name} and {cluster.name}, in the layout of "
+SOURCE = FILES + "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
+COLUMNS = {"name": "job_id", "tasks": "num_gpu", "arrival_s": "submit_time", "model": "model_name"}
+AT_ONCE = TraceSource(
+    name="tiresias-{jobs.stem}-{cluster.stem}",
+    files=SOURCE,
+    sentences=(
+        "All jobs are present at once; submit times, iterations and durations are not used.",
+        "A job is one task for each GPU that it asks for.",
+        NO_CPU,
+        "A job is worth the GPUs that it asks for, and may be left out.",
+        "The memory of a server is read as GiB; a switch is a rack.",
+        "Skew is the largest tensor over the sum of the listed tensors; small ones are not listed.",
+        "Tensor sizes are from {sizes}the lists in Tiresias's simulator.",
+        "A job must be consolidated if its skew is above {threshold}; the source's own threshold is an "
+        "option, and any between 0.14 and 0.61 separates its models alike.",
+        (
+            "unknown",
+            "{unknown} jobs may spread freely, as tensor sizes of their model are unknown: {models}.",
+        ),
+    ),
+)
+"""The jobs of a list, present at once."""
+TRACE = TraceSource(
+    name=AT_ONCE.name,
+    files=SOURCE,
+    sentences=(
+        "A job runs for its column duration, in seconds; iterations and interval are not used.",
+        *GANG,
+    ),
+    cluster="cluster",
+    columns={**COLUMNS, "duration_s": "duration"},
+)
+SLOWER = 1.015
+"""Factor by which Muri's simulator lengthens every iteration of a job that does not share its GPUs."""
+MURI = TraceSource(
+    name="muri-{list}-{cluster.stem}",
+    files=FILES + "Rivendile/Muri (commit 4e69a78, Apache-2.0)",
+    sentences=(
+        f"A job takes iterations × iteration_time × {SLOWER}, as in the simulator; its column duration "
+        "is not used.",
+        "Overheads of the simulator count only with semantics=muri.",
+        *GANG,
+    ),
+    cluster="cluster",
+    columns=COLUMNS,
+)
+
 SKEW_THRESHOLD = 0.3
 TENSORS_MB = {
     "vgg19": (392.0, 547.1),
@@ -55,20 +102,62 @@ TENSORS_MB = {
 """Model → its largest tensor and the sum of its tensors in MB, from the lists in Tiresias's simulator."""
 
 
+class TiresiasTraceOptions(ImportOptions):
+    """Jobs of the Tiresias simulator by their submission (NSDI'19): a scheduling instance."""
+
+    jobs: Annotated[Path, Option("Job list of the simulator, CSV.")]
+    cluster: Annotated[Path, Option("Cluster description of the simulator, CSV.")]
+
+
+class TiresiasOptions(TiresiasTraceOptions):
+    """Jobs and clusters of the Tiresias simulator (NSDI'19): a consolidation instance."""
+
+    tensor_sizes: Annotated[
+        Path | None, Option("JSON: model → tensor sizes; by default those of the simulator.")
+    ] = None
+
+
+class MuriOptions(TiresiasTraceOptions):
+    """Traces of Muri's simulator (SIGCOMM'22): a scheduling instance."""
+
+    jobs: Annotated[Path, Option("A trace of the simulator, CSV or CSV.gz.", argument="jobs")]
+
+
 class _JobRow(Model):
     job_id: Name
     num_gpu: PositiveCount
     model_name: Name
 
 
-class ClusterRow(Model):
-    """The row that describes a cluster."""
+class _TraceRow(Model):
+    job_id: Name
+    num_gpu: PositiveTaskCount
+    submit_time: NonNegative
+    duration: NonNegative
+    model_name: Name
 
+
+class _MuriRow(Model):
+    job_id: Name
+    num_gpu: PositiveTaskCount
+    submit_time: NonNegative
+    iterations: Positive
+    model_name: Name
+    iteration_time: Positive
+
+
+class _ClusterRow(Model):
     num_switch: Annotated[PositiveCount, Field(le=10_000)]
     num_node_p_switch: PositiveCount
     num_gpu_p_node: PositiveCount
     num_cpu_p_node: NonNegative
     mem_p_node: NonNegative
+
+
+class _MuriClusterRow(Model):
+    num_switch: ServerCount
+    num_node_p_switch: ServerCount
+    num_gpu_p_node: PositiveTaskCount
 
 
 class _Tensors(Model):
@@ -78,44 +167,37 @@ class _Tensors(Model):
 RowT = TypeVar("RowT", bound=Model)
 
 
-class TiresiasOptions(ImportOptions):
-    """Jobs and clusters of the Tiresias simulator (NSDI'19): a consolidation instance."""
-
-    jobs: Annotated[Path, Option("Job list of the simulator, CSV.")]
-    cluster: Annotated[Path, Option("Cluster description of the simulator, CSV.")]
-    tensor_sizes: Annotated[
-        Path | None, Option("JSON: model → tensor sizes; by default those of the simulator.")
-    ] = None
-
-
 @Importer
 def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Tiresias job list on one of its clusters."""
-    jobs, cluster, tensor_sizes = options.jobs, options.cluster, options.tensor_sizes
-    rows = _rows(jobs, _JobRow)
-    refuse_faults(str(jobs), repeated((row.job_id for row in rows), "rows", "job_id"))
-    clusters = _rows(cluster, ClusterRow)
-    if len(clusters) > 1:
-        raise fail(str(cluster), f"has {len(clusters)} rows; a cluster is one row")
-    skews = {model: largest / total for model, (largest, total) in _tensors(tensor_sizes).items()}
-    document = {
-        "name": f"tiresias-{jobs.stem}-{cluster.stem}",
-        "source": f"{jobs.name} and {cluster.name}, in the layout of {SOURCE}",
-        "assumptions": list(_assumptions(rows, skews, tensor_sizes)),
-        "objectives": ["value", "spread", "servers"],
-        "skew_threshold": SKEW_THRESHOLD,
-        "servers": servers_of(clusters[0]),
-        "jobs": [_job(row, skews) for row in rows],
+    rows = _rows(options.jobs, _JobRow)
+    refuse_faults(str(options.jobs), repeated((row.job_id for row in rows), "rows", "job_id"))
+    cluster = only(_rows(options.cluster, _ClusterRow), options.cluster)
+    skews = _skews(options.tensor_sizes)
+    unknown = [row.model_name for row in rows if row.model_name not in skews]
+    given = options.tensor_sizes
+    facts = {
+        "sizes": f"{given.name} and, for models that it lacks, " if given else "",
+        "threshold": SKEW_THRESHOLD,
+        "unknown": len(unknown),
+        "models": some(dict.fromkeys(unknown)),
     }
-    return validated(ConsolidationInstance, document, str(jobs))
+    others = {"cpu": cluster.num_cpu_p_node, "memory_gib": cluster.mem_p_node}
+    return AT_ONCE.instance(
+        ConsolidationInstance,
+        options,
+        facts,
+        objectives=["value", "spread", "servers"],
+        skew_threshold=SKEW_THRESHOLD,
+        servers=_servers(cluster, others),
+        jobs=[_job(row, skews.get(row.model_name)) for row in rows],
+    )
 
 
 def _rows(path: Path, model: type[RowT]) -> list[RowT]:
     """Return the rows of a CSV file; errors name the row, counted from 0 below the header."""
     source = str(path)
     table = parse_table(read_text(path), source)
-    if not table:
-        raise fail(source, "has a header but no rows")
     filled = set().union(*table)
     missing = [name for name in model.model_fields if name not in filled]
     if missing:
@@ -124,136 +206,44 @@ def _rows(path: Path, model: type[RowT]) -> list[RowT]:
     return [row for _, row in validated_rows(model, enumerate(table), source, "rows[{}]")]
 
 
-def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
-    """Return model → sizes in MB of its largest tensor, and of all its tensors."""
+def _skews(path: Path | None) -> dict[str, float]:
+    """Return model → its largest tensor over the sum of its tensors; those of a file replace the known."""
+    skews = {model: largest / total for model, (largest, total) in TENSORS_MB.items()}
     if path is None:
-        return TENSORS_MB
-    source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    sizes = validated(_Tensors, {"tensors_mb": data}, source).tensors_mb
-    return {**TENSORS_MB, **{model: (max(listed), math.fsum(listed)) for model, listed in sizes.items()}}
+        return skews
+    data = parse_document(read_text(path), str(path), ".json")
+    sizes = validated(_Tensors, {"tensors_mb": data}, str(path)).tensors_mb
+    return skews | {model: max(listed) / math.fsum(listed) for model, listed in sizes.items()}
 
 
-def servers_of(cluster: ClusterRow) -> list[dict[str, Any]]:
+def _servers(cluster: _ClusterRow, others: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return the servers as a document has them: one entry of identical servers for each switch."""
     switches = cluster.num_switch
     return [
         {
             "name": "node" if switches == 1 else f"switch-{switch}-node",
             "count": cluster.num_node_p_switch,
-            "capacity": {
-                "gpu": cluster.num_gpu_p_node,
-                "cpu": cluster.num_cpu_p_node,
-                "memory_gib": cluster.mem_p_node,
-            },
+            "capacity": {"gpu": cluster.num_gpu_p_node, **others},
             "rack": f"switch-{switch}",
         }
         for switch in range(switches)
     ]
 
 
-def _job(row: _JobRow, skews: dict[str, float]) -> dict[str, Any]:
-    skew = skews.get(row.model_name)
+def _job(row: _JobRow, skew: float | None) -> dict[str, Any]:
     spread = "free" if skew is None else "from_skew"
     return gpu_job(f"job-{row.job_id} {row.model_name}", row.num_gpu, spread, skew=skew)
-
-
-def _assumptions(rows: list[_JobRow], skews: dict[str, float], tensor_sizes: Path | None) -> Iterable[str]:
-    yield "All jobs are present at once; submit times, iterations and durations are not used."
-    yield "A job is one task for each GPU that it asks for."
-    yield "CPU and memory of a task are not in the source and not asked for."
-    yield "A job is worth the GPUs that it asks for, and may be left out."
-    yield "The memory of a server is read as GiB; a switch is a rack."
-    origin = (
-        "the lists in Tiresias's simulator"
-        if tensor_sizes is None
-        else f"{tensor_sizes.name} and, for models that it lacks, the lists in Tiresias's simulator"
-    )
-    yield "Skew is the largest tensor over the sum of the listed tensors; small ones are not listed."
-    yield f"Tensor sizes are from {origin}."
-    yield (
-        f"A job must be consolidated if its skew is above {SKEW_THRESHOLD}; the source's own threshold is an "
-        "option, and any between 0.14 and 0.61 separates its models alike."
-    )
-    unknown = [row.model_name for row in rows if row.model_name not in skews]
-    if unknown:
-        names = some(dict.fromkeys(unknown))
-        yield f"{len(unknown)} jobs may spread freely, as tensor sizes of their model are unknown: {names}."
-
-
-COLUMNS = {
-    "name": "job_id",
-    "tasks": "num_gpu",
-    "arrival_s": "submit_time",
-    "duration_s": "duration",
-    "model": "model_name",
-}
-
-
-class TiresiasTraceOptions(ImportOptions):
-    """Jobs of the Tiresias simulator by their submission (NSDI'19): a scheduling instance."""
-
-    jobs: Annotated[Path, Option("Job list of the simulator, CSV.")]
-    cluster: Annotated[Path, Option("Cluster description of the simulator, CSV.")]
-
-
-class _TraceJobRow(Model):
-    job_id: Name
-    num_gpu: PositiveTaskCount
-    submit_time: NonNegative
-    duration: NonNegative
-    model_name: Name
 
 
 @Importer
 def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of a Tiresias job list on one of its clusters."""
-    cluster = row_of(options.cluster, ClusterRow)
-    servers = [
-        {**row, "capacity": {"gpu": row["capacity"]["gpu"]}} for row in servers_of(cluster) if row["count"]
-    ]
-    rows = numbered_rows_of(options.jobs, _TraceJobRow)
-    jobs = [
-        gpu_row(f"job-{row.job_id}", row.submit_time, row.num_gpu, row.duration, model=row.model_name)
-        for row in rows.values()
-    ]
-    return gpu_trace(
-        f"tiresias-{options.jobs.stem}-{options.cluster.stem}",
-        f"{options.jobs.name} and {options.cluster.name}, in the layout of {SOURCE}",
-        {"servers": servers},
-        jobs,
-        ("A job runs for its column duration, in seconds; iterations and interval are not used.",),
-        Origin(str(options.jobs), tuple(rows), COLUMNS, str(options.cluster)),
-    )
-
-
-MURI_SOURCE = "Rivendile/Muri (commit 4e69a78, Apache-2.0)"
-SLOWER = 1.015
-"""Factor by which the simulator lengthens every iteration of a job that does not share its GPUs."""
-
-MURI_COLUMNS = {"name": "job_id", "tasks": "num_gpu", "arrival_s": "submit_time", "model": "model_name"}
-
-
-class MuriOptions(ImportOptions):
-    """Traces of Muri's simulator (SIGCOMM'22): a scheduling instance."""
-
-    jobs: Annotated[Path, Option("A trace of the simulator, CSV or CSV.gz.", argument="jobs")]
-    cluster: Annotated[Path, Option("Cluster description of the simulator, CSV.")]
-
-
-class _MuriJobRow(Model):
-    job_id: Name
-    num_gpu: PositiveTaskCount
-    submit_time: NonNegative
-    iterations: Positive
-    model_name: Name
-    iteration_time: Positive
-
-
-class _MuriClusterRow(Model):
-    num_switch: ServerCount
-    num_node_p_switch: ServerCount
-    num_gpu_p_node: PositiveTaskCount
+    servers = _servers(row_of(options.cluster, _ClusterRow), {})
+    jobs = {
+        place: gpu_row(f"job-{row.job_id}", row.submit_time, row.num_gpu, row.duration, model=row.model_name)
+        for place, row in rows_of(options.jobs, _TraceRow).items()
+    }
+    return scheduling(TRACE, options, {}, jobs, servers=servers)
 
 
 @Importer
@@ -265,25 +255,11 @@ def import_muri(options: MuriOptions) -> SchedulingInstance:
         "count": cluster.num_switch * cluster.num_node_p_switch,
         "capacity": {"gpu": cluster.num_gpu_p_node},
     }
-    rows = numbered_rows_of(options.jobs, _MuriJobRow)
-    jobs = []
-    for row in rows.values():
-        step_s = row.iteration_time * SLOWER / 1000
-        arrival_s, duration_s = row.submit_time / 1000, row.iterations * step_s
-        jobs.append(
-            gpu_row(
-                f"job-{row.job_id}", arrival_s, row.num_gpu, duration_s, model=row.model_name, step_s=step_s
-            )
-        )
-    return gpu_trace(
-        f"muri-{options.jobs.name.split('.')[0]}-{options.cluster.stem}",
-        f"{options.jobs.name} and {options.cluster.name}, in the layout of {MURI_SOURCE}",
-        {"servers": [servers]},
-        jobs,
-        (
-            f"A job takes iterations × iteration_time × {SLOWER}, as in the simulator; its column duration "
-            "is not used.",
-            "Overheads of the simulator count only with semantics=muri.",
-        ),
-        Origin(str(options.jobs), tuple(rows), MURI_COLUMNS, str(options.cluster)),
-    )
+    jobs = {place: _muri_job(row) for place, row in rows_of(options.jobs, _MuriRow).items()}
+    return scheduling(MURI, options, {}, jobs, servers=[servers])
+
+
+def _muri_job(row: _MuriRow) -> dict[str, Any]:
+    step_s = row.iteration_time * SLOWER / 1000
+    timed = {"model": row.model_name, "step_s": step_s}
+    return gpu_row(f"job-{row.job_id}", row.submit_time / 1000, row.num_gpu, row.iterations * step_s, **timed)

@@ -12,8 +12,11 @@ from sample_documents import faults, is_kept
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers.traces.gavel import import_gavel_consolidation, import_gavel_trace
-from clusterplan.instances.importers.traces.gavel_speeds import import_gavel
+from clusterplan.instances.importers.traces.gavel import (
+    import_gavel,
+    import_gavel_consolidation,
+    import_gavel_trace,
+)
 from clusterplan.planner.api import solve
 
 

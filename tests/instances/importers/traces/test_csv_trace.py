@@ -1,11 +1,4 @@
-"""Jobs of traces that ask for GPUs.
-
-The unit of a column of times, from an option or its name.
-
-Entries of documents whose jobs ask for GPUs alone.
-
-The importer of plain CSV traces, and what it says about broken ones.
-"""
+"""The importer of plain CSV traces: columns, units of times, dates, and what is left out."""
 
 from __future__ import annotations
 
@@ -13,92 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import run_here
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers.traces.gpu_trace import (
-    ASSUMED,
-    ColumnUnit,
-    Origin,
-    gpu_job,
-    gpu_row,
-    gpu_servers,
-    gpu_trace,
-    import_trace,
-    unit_of_name,
-)
+from clusterplan.instances.importers.traces.csv_trace import ColumnUnit, import_trace, unit_of_name
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.planner.exit_codes import BAD_INSTANCE
-
-
-def test_a_job_is_a_gang_of_one_task_for_each_gpu() -> None:
-    """And what is assumed of all jobs stands behind what is assumed of these."""
-    rows = [gpu_row("a", 3.0, 2, 5.0, tenant="x")]
-    found = gpu_trace("t", "s", {"resources": {"gpu": 4}}, rows, ["Something."], Origin("f"))
-    assert found.table().total_demand.tolist() == [[2]]
-    assert found.assumptions == ("Something.", *ASSUMED)
-
-
-def test_faults_of_the_instance_name_the_file_and_the_line() -> None:
-    """The column as the file calls it, the cluster's file where that is wrong, other jobs by their lines."""
-    rows = [gpu_row("a", 0, 1, 1), gpu_row("b", 0, 9, 1e12)]
-    origin = Origin("jobs.csv", ("line 2", "line 5"), {"duration_s": "ran", "name": "id"}, "cluster.csv")
-    with pytest.raises(InstanceError) as caught:
-        gpu_trace("t", "s", {"servers": [{"count": 0}]}, rows, [], origin)
-    said = str(caught.value).split("\n")
-    assert "jobs.csv: line 5: ran: is 1e+12 s, but must be at most 1e+11; are these milliseconds?" in said
-    assert "cluster.csv: servers[0].capacity: is missing; it must be given" in said
-    with pytest.raises(
-        InstanceError, match=r"^jobs\.csv: line 5: id: 'a' is already used by line 2; each name"
-    ):
-        gpu_trace("t", "s", {"resources": {"gpu": 4}}, [gpu_row("a", 0, 1, 1)] * 2, [], origin)
-
-
-def test_jobs_without_a_place_keep_their_number() -> None:
-    """As they stand in the instance."""
-    with pytest.raises(InstanceError, match=r"^f: jobs\[0\]: 'a' asks for 9 gpu, and the cluster has 4$"):
-        gpu_trace("t", "s", {"resources": {"gpu": 4}}, [gpu_row("a", 0, 9, 1)], [], Origin("f"))
-
-
-LAST = {
-    "philly": (
-        "timestamp,duration,num_gpus,cluster",
-        "2017-11-01 12:00:00,{0},{1},a",
-        "--kind scheduling --gpus 8",
-    ),
-    "tiresias": (
-        "job_id,num_gpu,submit_time,duration,model_name",
-        "{2},{1},0,{0},vgg16",
-        "--cluster cluster.csv --kind scheduling",
-    ),
-    "muri": (
-        "job_id,num_gpu,submit_time,iterations,model_name,iteration_time",
-        "{2},{1},0,{0},vgg16,1000",
-        "--cluster cluster.csv",
-    ),
-}
-"""Importer → header, a row with duration, GPUs and number, and options."""
-
-
-@pytest.mark.parametrize("importer", LAST)
-@pytest.mark.parametrize(
-    ("duration", "gpus", "fault"),
-    [("5", "9", "asks for 9 gpu, and the cluster has 8"), ("1e14", "1", "but must be at most")],
-)
-def test_importers_name_the_line(tmp_path: Path, importer: str, duration: str, gpus: str, fault: str) -> None:
-    """Of faults that only the instance as a whole shows; in one line."""
-    header, row, options = LAST[importer]
-    rows = [header, row.format(5, 1, 1), "", row.format(duration, gpus, 2)]
-    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    cluster = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,2,4,64,256\n"
-    (tmp_path / "cluster.csv").write_text(cluster, encoding="utf-8")
-    first = ["--jobs"] if importer == "tiresias" else []
-    done = run_here("import", importer, *first, "jobs.csv", *options.split(), cwd=tmp_path)
-    (line,) = done.stderr.strip().split("\n")
-    assert done.returncode == BAD_INSTANCE
-    assert line.startswith("jobs.csv: line 4: ")
-    assert fault in line
 
 
 @pytest.mark.parametrize(
@@ -132,23 +43,6 @@ def test_a_number_is_turned_into_seconds() -> None:
     assert ColumnUnit.of("run", None, "--duration-unit").in_seconds(1.5) == 1.5
     values = [ColumnUnit.of("run", unit, "").in_seconds(7) for unit in ("us", "ms", "d")]
     assert values == [7e-6, 0.007, 604_800]
-
-
-def test_they_make_an_instance() -> None:
-    """A job is one task for each GPU; servers are one row."""
-    instance = ConsolidationInstance.model_validate(
-        {
-            "name": "x",
-            "servers": gpu_servers(3, 8),
-            "jobs": [gpu_job("a", 4, "free"), gpu_job("b", 2, "from_skew", skew=0.5)],
-        }
-    )
-    assert [server.capacity for server in instance.expanded_servers] == [{"gpu": 8.0}] * 3
-    assert [(job.name, job.tasks, job.worth, job.skew) for job in instance.jobs] == [
-        ("a", 4, 4.0, None),
-        ("b", 2, 2.0, 0.5),
-    ]
-    assert gpu_servers(1, 4, "v100")[0]["gpu_model"] == "v100"
 
 
 def imported(folder: Path, *rows: str, header: str = "submit,num_gpu,run_s,who", **options: Any) -> Any:

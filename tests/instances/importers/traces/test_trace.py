@@ -1,0 +1,122 @@
+"""What is shared by the sources of traces: sentences with facts, jobs of GPUs, and faults of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import run_here
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.importers.importer import ImportOptions
+from clusterplan.instances.importers.traces.trace import (
+    GANG,
+    TraceSource,
+    filled,
+    gpu_job,
+    gpu_row,
+    gpu_servers,
+    scheduling,
+)
+from clusterplan.planner.exit_codes import BAD_INSTANCE
+
+
+class _Options(ImportOptions):
+    jobs: Path = Path("jobs.csv.gz")
+    cluster: Path = Path("cluster.csv")
+
+
+SOURCE = TraceSource(
+    "{list}-{size}",
+    "{jobs.name}, from somewhere",
+    (("cut", "{cut} are cut."), ("none", "None."), *GANG),
+    cluster="cluster",
+    columns={"duration_s": "ran", "name": "id"},
+)
+FACTS = {"size": 4, "cut": 2, "none": 0}
+
+
+def test_a_sentence_without_its_fact_is_not_said() -> None:
+    """A count of 0, and what is not given; names in facts may have braces."""
+    sentences = ("{name} is.", ("count", "{count:,} are."), ("what", "Not {what}."))
+    assert filled(sentences, {"name": "{x}", "count": 1000, "what": None}) == ["{x} is.", "1,000 are."]
+
+
+def test_a_job_is_a_gang_of_one_task_for_each_gpu() -> None:
+    """And the record says what the instance is called, and what is assumed."""
+    jobs = {"line 2": gpu_row("a", 3.0, 2, 5.0, tenant="x")}
+    found = scheduling(SOURCE, _Options(), FACTS, jobs, also=["More."], resources={"gpu": 4})
+    assert found.table().total_demand.tolist() == [[2]]
+    assert (found.name, found.source) == ("jobs-4", "jobs.csv.gz, from somewhere")
+    assert found.assumptions == ("2 are cut.", *GANG, "More.")
+
+
+def test_faults_of_the_instance_name_the_file_and_the_line() -> None:
+    """The column as the file calls it, the cluster's file where that is wrong, other jobs by their lines."""
+    jobs = {"line 2": gpu_row("a", 0, 1, 1), "line 5": gpu_row("b", 0, 9, 1e12)}
+    with pytest.raises(InstanceError) as caught:
+        scheduling(SOURCE, _Options(), FACTS, jobs, servers=[{"count": 0}])
+    said = str(caught.value).split("\n")
+    assert "jobs.csv.gz: line 5: ran: is 1e+12 s, but must be at most 1e+11; are these milliseconds?" in said
+    assert "cluster.csv: servers[0].capacity: is missing; it must be given" in said
+    twice = dict.fromkeys(("line 2", "line 5"), gpu_row("a", 0, 1, 1))
+    with pytest.raises(InstanceError, match=r"gz: line 5: id: 'a' is already used by line 2; each name"):
+        scheduling(SOURCE, _Options(), FACTS, twice, resources={"gpu": 4})
+
+
+LAST = {
+    "philly": (
+        "timestamp,duration,num_gpus,cluster",
+        "2017-11-01 12:00:00,{0},{1},a",
+        "--kind scheduling --gpus 8",
+    ),
+    "tiresias": (
+        "job_id,num_gpu,submit_time,duration,model_name",
+        "{2},{1},0,{0},vgg16",
+        "--cluster cluster.csv --kind scheduling",
+    ),
+    "muri": (
+        "job_id,num_gpu,submit_time,iterations,model_name,iteration_time",
+        "{2},{1},0,{0},vgg16,1000",
+        "--cluster cluster.csv",
+    ),
+}
+"""Importer → header, a row with duration, GPUs and number, and options."""
+
+
+@pytest.mark.parametrize("importer", LAST)
+@pytest.mark.parametrize(
+    ("duration", "gpus", "fault"),
+    [("5", "9", "asks for 9 gpu, and the cluster has 8"), ("1e14", "1", "but must be at most")],
+)
+def test_importers_name_the_line(tmp_path: Path, importer: str, duration: str, gpus: str, fault: str) -> None:
+    """Of faults that only the instance as a whole shows; in one line."""
+    header, row, options = LAST[importer]
+    rows = [header, row.format(5, 1, 1), "", row.format(duration, gpus, 2)]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    cluster = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,2,4,64,256\n"
+    (tmp_path / "cluster.csv").write_text(cluster, encoding="utf-8")
+    first = ["--jobs"] if importer == "tiresias" else []
+    done = run_here("import", importer, *first, "jobs.csv", *options.split(), cwd=tmp_path)
+    (line,) = done.stderr.strip().split("\n")
+    assert done.returncode == BAD_INSTANCE
+    assert line.startswith("jobs.csv: line 4: ")
+    assert fault in line
+
+
+def test_they_make_an_instance() -> None:
+    """A job is one task for each GPU; servers are one row."""
+    instance = ConsolidationInstance.model_validate(
+        {
+            "name": "x",
+            "servers": gpu_servers(3, 8),
+            "jobs": [gpu_job("a", 4, "free"), gpu_job("b", 2, "from_skew", skew=0.5)],
+        }
+    )
+    assert [server.capacity for server in instance.expanded_servers] == [{"gpu": 8.0}] * 3
+    assert [(job.name, job.tasks, job.worth, job.skew) for job in instance.jobs] == [
+        ("a", 4, 4.0, None),
+        ("b", 2, 2.0, 0.5),
+    ]
+    assert gpu_servers(1, 4, "v100")[0]["gpu_model"] == "v100"
