@@ -72,13 +72,6 @@ def test_gavel_leaves_zero_speeds_out(shared_data: Path) -> None:
     assert [row.workers for row in k80.rows] == [1]
 
 
-def test_gavel_first_jobs_only(shared_data: Path) -> None:
-    """`first` keeps the start of the trace and says so."""
-    instance = real_gavel(shared_data, "max_min_fairness.trace", first=10)
-    assert len(instance.jobs) == 10
-    assert "first 10 of the 96 jobs" in said(instance)
-
-
 THROUGHPUTS = {
     "v100": {
         "('A3C', 1)": {"null": 2.0},
@@ -115,53 +108,11 @@ def test_gavel_weights_and_objectives(tmp_path: Path) -> None:
     assert "1 jobs have a service-level objective in the trace; it is not used" in said(instance)
 
 
-def test_gavel_names_jobs_left_out(tmp_path: Path) -> None:
-    """A job whose model has no speed is left out, counted and named; the others keep their numbers."""
-    instance = small_gavel(tmp_path, "\n".join([ten_columns("Diffusion"), ten_columns()]))
-    assert [job.name for job in instance.jobs] == ["job-002 A3C"]
-    assert "1 jobs are left out, because the speed table lacks their model: Diffusion." in said(instance)
-
-
-def test_gavel_leaves_a_type_out_whose_speeds_are_zero(tmp_path: Path) -> None:
-    """A type on which a model has only speeds of 0 is no variant of its jobs."""
-    instance = small_gavel(tmp_path, ten_columns(), capacity={"v100": 4, "k80": 4})
-    assert [variant.name for variant in instance.jobs[0].variants] == ["v100"]
-    assert "1 measured speeds are 0 and left out as missing: ('A3C', 1) on k80." in said(instance)
-
-
-@pytest.mark.parametrize(
-    ("trace", "expected"),
-    [
-        ("a\tb\tc", "line 1: has 3 columns with tabs between them; a trace has 10 or 7"),
-        (ten_columns(steps="many"), "line 1: steps: is 'many', which is not a number"),
-        (ten_columns() + "\n" + ten_columns(steps="0"), "line 2: steps: is 0.0, but must be greater than 0"),
-        (ten_columns(steps="nan"), "line 1: steps: "),
-        (ten_columns(priority="high"), "line 1: priority: is 'high', which is not a number"),
-        (ten_columns("Diffusion"), "the speed table has none of its models; it has: A3C, LM (batch size 5)"),
-        ("\n", "is empty"),
-    ],
-)
-def test_gavel_bad_trace(tmp_path: Path, trace: str, expected: str) -> None:
-    """Each fault of a trace names the file, the line and what is wrong."""
-    (fault,) = faults(lambda: small_gavel(tmp_path, trace))
-    assert fault.startswith(str(tmp_path / "small.trace"))
-    assert expected in fault
-
-
-def test_gavel_reports_every_bad_line(tmp_path: Path) -> None:
-    """All faulty lines of a trace are reported at once."""
-    assert len(faults(lambda: small_gavel(tmp_path, "\n".join(["a", ten_columns(), "b"])))) == 2
-
-
 @pytest.mark.parametrize(
     ("throughputs", "expected"),
     [
-        ("{", "is not valid JSON"),
-        ([], "is not a mapping of GPU types"),
         ({"v100": []}, "v100: is not a mapping of entries"),
-        ({"v100": {"A3C": {"null": 1.0}}}, "v100.A3C: is not a key of the form"),
         ({"v100": {"('A3C', 1)": {}}}, "has no 'null'"),
-        ({"v100": {"('A3C', 1)": {"null": "fast"}}}, "is not a number"),
         ({"v100": {"('A3C', 1)": {"null": -1}}}, "must be at least 0"),
         ('{"v100": {"(\'A3C\', 1)": {"null": NaN}}}', "finite"),
         ('{"v100": {"(\'A3C\', 1)": {"null": 1' + "0" * 400 + "}}}", "is too large"),
@@ -191,12 +142,6 @@ def test_gavel_bad_options(
     """A capacity of an unknown type, or of nothing, is refused with the types that there are."""
     (fault,) = faults(lambda: small_gavel(tmp_path, ten_columns(), capacity=capacity, first=first))
     assert expected in fault
-
-
-def test_gavel_missing_file(tmp_path: Path) -> None:
-    """A file that does not exist is a fault, not a traceback."""
-    (fault,) = faults(lambda: import_gavel(tmp_path / "no.json", tmp_path / "no.trace", {"v100": 1}))
-    assert fault.endswith("no.json: there is no such file")
 
 
 # Tiresias --------------------------------------------------------------------------------------------
@@ -268,17 +213,10 @@ def test_tiresias_tensor_file_overrides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (
-            {"jobs": "job_id,gpus\n1,2\n"},
-            "jobs.csv: has no column num_gpu, model_name, or nothing in it; needed: job_id",
-        ),
-        ({"jobs": JOBS.replace("0,2,", "0,two,")}, "jobs.csv: rows[0].num_gpu: is 'two', which is"),
-        ({"jobs": JOBS.replace("1,4,", "1,0,")}, "jobs.csv: rows[1].num_gpu: is 0, but must be at least 1"),
         ({"jobs": JOBS.replace("1,4,", "0,4,")}, "jobs.csv: rows[1].job_id: '0' is already used by rows[0]"),
         ({"jobs": JOBS.replace("vgg19", "")}, "jobs.csv: rows[0].model_name: is missing"),
         ({"jobs": JOBS + "2,3\n"}, "jobs.csv: line 4: has 2 cells; the header has 6"),
         ({"jobs": JOBS.split("\n", maxsplit=1)[0]}, "jobs.csv: has a header but no rows"),
-        ({"cluster": CLUSTER + "1,2,4,40,256\n"}, "cluster.csv: has 2 rows; a cluster is one row"),
         ({"cluster": CLUSTER.replace("256", "much")}, "rows[0].mem_p_node: is 'much', which is not a number"),
         (
             {"cluster": CLUSTER.replace("1,2,", "1000000000,2,")},
@@ -286,20 +224,12 @@ def test_tiresias_tensor_file_overrides(tmp_path: Path) -> None:
         ),
         ({"tensors": "{"}, "tensors.json: line 1, column 2: is not valid JSON"),
         ({"tensors": "[]"}, "tensors.json: tensors_mb: is [], which is not a mapping"),
-        ({"tensors": '{"mine": []}'}, "tensors.json: tensors_mb.mine: has 0 entries; at least 1 needed"),
-        ({"tensors": '{"mine": ["big"]}'}, "mine[0]: is 'big', which is not a number"),
     ],
 )
 def test_tiresias_bad_file(tmp_path: Path, files: dict[str, str], expected: str) -> None:
     """Each fault names the file, the row or place, and what is wrong."""
     (fault,) = faults(lambda: small_tiresias(tmp_path, **files))
     assert expected in fault
-
-
-def test_tiresias_missing_file(tmp_path: Path) -> None:
-    """A file that does not exist is a fault, not a traceback."""
-    (fault,) = faults(lambda: import_tiresias(tmp_path / "no.csv", tmp_path / "no.csv"))
-    assert fault.endswith("no.csv: there is no such file")
 
 
 # Pollux ----------------------------------------------------------------------------------------------
@@ -418,12 +348,6 @@ def test_pollux_default_batch_was_measured(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"placements": PLACEMENTS + "1,8,-1,0\n"}, "placements.csv: line 17: step_time: is -1.0"),
-        ({"placements": PLACEMENTS + "1,8,nan,0\n"}, "placements.csv: line 17: step_time: is nan"),
-        ({"placements": PLACEMENTS + "104,8,1,0\n"}, "placements.csv: line 17: placement: "),
-        ({"placements": PLACEMENTS + "1,x,1,0\n"}, "line 17: local_bsz: is 'x', which is not a whole"),
-        ({"placements": PLACEMENTS + "1,8,1\n"}, "placements.csv: line 17: has 3 cells"),
-        ({"placements": "placement,step_time\n1,1\n"}, "placements.csv: line 1: has no column local_bsz"),
         ({"scalability": SCALABILITY + "6,0,8,1,0\n"}, "scalability.csv: line 4: num_replicas: is 0"),
         ({"scalability": ""}, "scalability.csv: is empty"),
     ],
@@ -438,7 +362,6 @@ def test_pollux_bad_files(tmp_path: Path, files: dict[str, str], words: str) -> 
     ("over", "words"),
     [
         ({"gpus": 0}, "options: gpus: is 0"),
-        ({"batch": {"other": 5}}, "options: batch.other: unknown application; allowed: app"),
         ({"samples": {"app": -5}}, "options: samples.app: is -5"),
         ({"steps": 0}, "options: steps: is 0"),
         ({"speed": "fast"}, "options: speed: is 'fast'; allowed: 'ring'"),

@@ -73,45 +73,11 @@ def test_dates_count_from_the_first(tmp_path: Path, zone: str) -> None:
     assert found.table().arrival_s.tolist() == [30, 0]
 
 
-def test_jobs_without_a_duration_may_be_left_out(tmp_path: Path) -> None:
-    """And it is said how many."""
-    found = imported(tmp_path, "0,1,0,a", "0,1,5,a", drop_zero=True)
-    assert list(found.table().names) == ["job-2"]
-    assert "Left out: 1 job with a duration of 0." in found.assumptions
-
-
-def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
-    """With those that there are."""
-    with pytest.raises(InstanceError, match="has no column 'start'; there are: submit, num_gpu, run_s, who"):
-        imported(tmp_path, "0,1,5,a", arrival="start")
-
-
 def test_seconds_since_1970_count_from_the_first(tmp_path: Path) -> None:
     """And it is said when that was."""
     found = imported(tmp_path, "1577880030,1,5,a", "1577880000,1,5,a")
     assert found.table().arrival_s.tolist() == [30, 0]
     assert "Time 0 is the first arrival, 2020-01-01 12:00:00+00:00." in found.assumptions
-
-
-def test_zones_may_differ(tmp_path: Path) -> None:
-    """They are counted with."""
-    found = imported(tmp_path, "2020-01-01 12:00:00Z,1,5,a", "2020-01-01T14:00:30+02:00,1,5,a")
-    assert found.table().arrival_s.tolist() == [0, 30]
-
-
-def test_units_in_names_of_columns_are_taken_and_said(tmp_path: Path) -> None:
-    """A column of minutes must not be read as seconds without a word."""
-    named = {"arrival": "at_ms", "duration": "runtime_min", "estimate": "wall_h"}
-    found = imported(tmp_path, "0,1,5,1", "60,1,10,0.5", header="at_ms,num_gpu,runtime_min,wall_h", **named)
-    table = found.table()
-    assert table.arrival_s.tolist() == [0, 0.06]
-    assert table.duration_s.tolist() == [300, 600]
-    assert table.estimate_s.tolist() == [3600, 1800]
-    assert [line for line in found.assumptions if "Column" in line] == [
-        "Column 'at_ms' is in milliseconds, as its name says; --arrival-unit takes another.",
-        "Column 'runtime_min' is in minutes, as its name says; --duration-unit takes another.",
-        "Column 'wall_h' is in hours, as its name says; --estimate-unit takes another.",
-    ]
 
 
 def test_an_option_says_the_unit_of_a_column(tmp_path: Path) -> None:

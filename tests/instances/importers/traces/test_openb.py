@@ -42,12 +42,6 @@ def test_pods_run_from_being_scheduled_to_their_deletion(tmp_path: Path) -> None
     assert "1 durations under 1 s" in said
 
 
-def test_the_cluster_may_be_smaller(tmp_path: Path) -> None:
-    """In proportion."""
-    found = import_openb_trace(*files(tmp_path, "a,500,10,1,250,100,110,150"), gpus=2)
-    assert found.pool == {"gpu": 2, "cpu": 4, "memory_mib": 500}
-
-
 def test_lists_without_times_are_refused(tmp_path: Path) -> None:
     """With what is missing."""
     with pytest.raises(InstanceError, match="has no pod that ran, ended and fits"):
@@ -76,30 +70,6 @@ def small(
     for name, lines in (("nodes.csv", nodes), ("pods.csv", pods)):
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return import_openb(folder / "nodes.csv", folder / "pods.csv", **options)
-
-
-def test_servers_and_pods_keep_their_names_and_amounts(tmp_path: Path) -> None:
-    """GPUs and CPUs are in thousandths, memory in MiB; a pod is worth its GPUs."""
-    instance = small(tmp_path)
-    assert [server.name for server in instance.servers] == ["n0", "n1", "n2"]
-    first = instance.servers[0]
-    assert first.gpu_model == "P100"
-    assert {name: first.capacity[name] for name in ("gpu", "cpu", "memory_mib")} == {
-        "gpu": 2000,
-        "cpu": 64000,
-        "memory_mib": 262144,
-    }
-    jobs = {job.name: job for job in instance.jobs}
-    assert [job.worth for job in instance.jobs] == [0, 460, 8000, 1000, 2000]
-    assert jobs["b"].task_demand == {"gpu": 460, "cpu": 4000, "memory_mib": 7629}
-    assert instance.objectives == ("value", "servers")
-    assert "5 of the 5 pods of the list are present at once; they ask for 11.46 of 12 GPUs" in said(instance)
-
-
-def test_a_pod_may_use_the_models_that_it_lists(tmp_path: Path) -> None:
-    """One, several, or any; what is listed twice counts once."""
-    jobs = {job.name: job.gpu_model for job in small(tmp_path).jobs}
-    assert jobs == {"a": None, "b": None, "c": "G2", "d": ("P100", "T4"), "e": None}
 
 
 def test_gpus_as_devices(tmp_path: Path) -> None:
@@ -162,16 +132,6 @@ def test_pods_arrive_until_they_ask_for_the_load(tmp_path: Path) -> None:
     assert [job.name for job in small(tmp_path, pods, load=0.8).jobs][: len(names)] == names
 
 
-def test_pods_come_a_second_time_where_the_list_asks_for_less(tmp_path: Path) -> None:
-    """All of the list comes first; those that are repeated have a name of their own."""
-    instance = small(tmp_path, load=2.0)
-    names = [job.name for job in instance.jobs]
-    assert sorted(names[:5]) == ["a", "b", "c", "d", "e"]
-    assert len(set(names)) == len(names) > 5
-    assert 24_000 - 8_000 < sum(job.worth for job in instance.jobs) <= 24_000
-    assert "a second time, drawn at random" in said(instance)
-
-
 def test_a_load_that_no_pods_can_ask_for(tmp_path: Path) -> None:
     """Pods without GPUs ask for no load, and tiny ones would be too many."""
     with pytest.raises(InstanceError, match="load: no pod asks for a GPU; import all pods"):
@@ -196,20 +156,10 @@ def test_wrong_rows_are_left_out_and_named(tmp_path: Path) -> None:
     assert "1 server is invalid and left out: n3 (cpu_milli is " in said(instance)
 
 
-@pytest.mark.parametrize(
-    ("pods", "what"),
-    [
-        ((OPENB_PODS[0], "a,-1,1,1,100,,"), "line 2.cpu_milli: is -1.0, but must be at least 0"),
-        ((OPENB_PODS[0], "a,1"), "line 2: has 2 cells; the header has 7"),
-        (("name,cpu_milli", "a,1"), "has no column memory_mib, num_gpu, gpu_milli; needed"),
-        ((OPENB_PODS[0],), "has a header but no rows"),
-    ],
-)
-def test_a_file_without_a_valid_row_is_refused(tmp_path: Path, pods: tuple[str, ...], what: str) -> None:
+def test_a_file_without_a_valid_row_is_refused(tmp_path: Path) -> None:
     """It says what is wrong with its rows."""
-    with pytest.raises(InstanceError) as caught:
-        small(tmp_path, pods)
-    assert what in str(caught.value)
+    with pytest.raises(InstanceError, match="line 2: has 2 cells; the header has 7"):
+        small(tmp_path, (OPENB_PODS[0], "a,1"))
 
 
 def test_packed_files_are_read(tmp_path: Path) -> None:

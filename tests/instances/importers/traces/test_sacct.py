@@ -16,7 +16,6 @@ import pytest
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers.traces.sacct import (
     JobOfAccounting,
-    entries_of_document,
     entries_of_table,
     import_sacct,
     moment_of,
@@ -61,17 +60,6 @@ def test_parsable_output(tmp_path: Path) -> None:
     assert "'yesterday' is no time" in said
 
 
-def test_options(tmp_path: Path) -> None:
-    """Arrivals may be when jobs were eligible, CPUs may count, and tenants be users."""
-    found = imported(tmp_path, TABLE, arrival="eligible", tenant="user", cpus=8)
-    assert [job.name for job in found.jobs] == ["job-12_3", "job-13", "job-11"]
-    assert [job.arrival_s for job in found.jobs] == [0, 600, 3630]
-    assert found.jobs[1].demand == {"cpu": 4}
-    assert found.jobs[2].demand == {"gpu": 2, "cpu": 8}
-    assert found.jobs[2].tenant == "ann"
-    assert len(imported(tmp_path, TABLE, first=1).jobs) == 1
-
-
 def job(**fields: Any) -> dict[str, Any]:
     """Return a synthetic job as `sacct --json` prints it."""
     tres = [{"type": "cpu", "name": "", "count": 4}, {"type": "gres", "name": "gpu", "count": 2}]
@@ -110,15 +98,10 @@ def test_a_job_that_ran_twice_has_two_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{}", "has no 'jobs'; give what sacct --json or sacct --parsable2 prints"),
         ("[1]", "is not a mapping; give what sacct --json or sacct --parsable2 prints"),
         (
             json.dumps({"jobs": [job(time={})]}),
             "has no job that ran on GPUs: 1 job is left out: not run, or not",
-        ),
-        (
-            "JobID|State\n1|COMPLETED\n",
-            "line 1: has no column Submit, AllocTRES or ReqTRES, Elapsed; print it with sacct --parsable2",
         ),
         (TABLE.split("\n", maxsplit=1)[0] + "\n1|2\n", "line 2: has 2 cells; the header has 12"),
     ],
@@ -262,31 +245,10 @@ def test_a_fault_of_all_together_names_the_line(tmp_path: Path) -> None:
 RECORDS_HEADER = "JobID|JobName|Submit|ElapsedRaw|AllocTRES|State"
 
 
-def test_a_table() -> None:
-    """Steps are left out, lines keep their numbers, and a line that does not fit is a complaint."""
-    header = RECORDS_HEADER
-    text = f"\n{header}\r\n7+0|a|b|1|60|gres/gpu=1|CANCELLED by 5\r\n7+0.batch|a|1|60||x\r\n\r\n8|a|1\r\n"
-    (place, name, fields), broken = entries_of_table(text, "t")
-    assert (place, name) == ("line 3", "line 3, job 7+0")
-    assert fields["heterogeneous"] == "7"
-    assert (fields["submit_s"], fields["elapsed_s"], fields["state"]) == ("1", 60, "CANCELLED")
-    assert broken == ("line 6", "line 6", "has 3 cells; the header has 6")
-
-
 def test_signs_between_columns_in_two_free_texts() -> None:
     """Nobody knows in which of them they are."""
     (entry,) = entries_of_table(f"{RECORDS_HEADER}|Comment\n8|a|b|1|60||x|c|d\n", "t")
     assert entry[2] == "has 9 cells; the header has 7; leave JobName, Comment out"
-
-
-def test_a_document() -> None:
-    """Its entries may be anything."""
-    good, bad = entries_of_document({"jobs": [{"job_id": 5, "association": {"user": "ann"}}, 3]}, "t")
-    assert good[:2] == ("jobs[0]", "jobs[0], job 5")
-    assert good[2]["user"] == "ann"
-    assert bad[:2] == ("jobs[1]", "jobs[1]")
-    with pytest.raises(InstanceError, match="t: has no 'jobs'"):
-        list(entries_of_document({}, "t"))
 
 
 @pytest.mark.parametrize(
@@ -342,11 +304,3 @@ def test_parts_are_joined_with_those_that_were_submitted_with_them() -> None:
     assert (first.id, first.gpus, first.cpus, first.types) == ("9", 5, 2, {"a100"})
     assert other == parts[1]
     assert again == parts[3]
-
-
-@pytest.mark.parametrize(
-    ("state", "over"), [("COMPLETED", True), ("REQUEUED", True), ("RUNNING", False), ("COMPLETING", False)]
-)
-def test_what_has_ended(state: str, over: bool) -> None:
-    """What was requeued has, whatever came after."""
-    assert JobOfAccounting(id="1", state=state).is_over is over

@@ -31,13 +31,6 @@ def test_jobs_come_when_they_were_submitted(tmp_path: Path) -> None:
     assert [(server.count, server.rack) for server in found.servers] == [(3, "switch-0"), (3, "switch-1")]
 
 
-def test_a_cluster_is_one_row(tmp_path: Path) -> None:
-    """Of its own file."""
-    (tmp_path / "cluster.csv").write_text(CLUSTER + "1,1,1,1,1\n")
-    with pytest.raises(InstanceError, match="has 2 rows; a cluster is one row"):
-        import_tiresias_trace(tmp_path / "jobs.csv", tmp_path / "cluster.csv")
-
-
 def test_the_papers_own_jobs(shared_data: Path) -> None:
     """Sixty of them, on 128 GPUs."""
     folder = shared_data / "tiresias"
@@ -67,13 +60,6 @@ def test_a_job_takes_its_iterations(tmp_path: Path) -> None:
     assert (job.name, job.arrival_s, job.tasks, job.model) == ("job-7", 1.5, 2, "dqn")
     assert job.duration_s == pytest.approx(100 * 0.5 * 1.015)
     assert found.pool == {"gpu": 8}
-
-
-def test_a_cluster_is_one_row_of_muri(tmp_path: Path) -> None:
-    """Two are refused, and none is."""
-    for rows, fault in (("1,2,4\n1,2,4\n", "has 2 rows; a cluster is one row"), ("", "no ")):
-        with pytest.raises(InstanceError, match=fault):
-            small(tmp_path, rows)
 
 
 @pytest.mark.slow

@@ -8,15 +8,12 @@ import pytest
 from command_line import run_here
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.importer import ImportOptions
 from clusterplan.instances.importers.traces.trace import (
     GANG,
     TraceSource,
     filled,
-    gpu_job,
     gpu_row,
-    gpu_servers,
     scheduling,
 )
 from clusterplan.planner.exit_codes import BAD_INSTANCE
@@ -103,20 +100,3 @@ def test_importers_name_the_line(tmp_path: Path, importer: str, duration: str, g
     assert done.returncode == BAD_INSTANCE
     assert line.startswith("jobs.csv: line 4: ")
     assert fault in line
-
-
-def test_they_make_an_instance() -> None:
-    """A job is one task for each GPU; servers are one row."""
-    instance = ConsolidationInstance.model_validate(
-        {
-            "name": "x",
-            "servers": gpu_servers(3, 8),
-            "jobs": [gpu_job("a", 4, "free"), gpu_job("b", 2, "from_skew", skew=0.5)],
-        }
-    )
-    assert [server.capacity for server in instance.expanded_servers] == [{"gpu": 8.0}] * 3
-    assert [(job.name, job.tasks, job.worth, job.skew) for job in instance.jobs] == [
-        ("a", 4, 4.0, None),
-        ("b", 2, 2.0, 0.5),
-    ]
-    assert gpu_servers(1, 4, "v100")[0]["gpu_model"] == "v100"
