@@ -20,7 +20,7 @@ from ...files.reading import fail, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted
-from .trace import CHOSEN_POOL, GANG, ClusterGpus, Job, TraceSource, gpu_row, scheduling
+from .trace import CHOSEN_POOL, GANG, ClusterGpus, Fields, TraceSource, gpu_row, scheduling
 
 TRACE = TraceSource(
     name="{list}",
@@ -227,7 +227,7 @@ def _valid(
 
 def _arrivals(
     rows: Rows, columns: Mapping[str, str], options: TraceOptions
-) -> tuple[dict[int, float], dict[str, object]]:
+) -> tuple[dict[int, float], Fields]:
     """Return line → arrival in seconds, and facts: the unit of numbers, and the date of time 0 if known.
 
     Raises
@@ -254,7 +254,7 @@ def _arrivals(
     given = _valid(_Arrival, rows, columns, source, date)
     found = {line: unit.in_seconds(row.arrival_s) for line, row in given}
     begin = min(found.values())
-    facts: dict[str, object] = {"arrival_in": unit.sentence(column), "begin": None}
+    facts: Fields = {"arrival_in": unit.sentence(column), "begin": None}
     if UNIX_SINCE_S <= begin <= LAST_S:
         found = {line: at - begin for line, at in found.items()}
         facts["begin"] = datetime.fromtimestamp(begin, UTC)
@@ -301,7 +301,7 @@ def _jobs(
     arrivals: Mapping[int, float],
     units: Mapping[str, ColumnUnit],
     options: TraceOptions,
-) -> dict[str, Job]:
+) -> dict[str, Fields]:
     """Return place in the file → job of each row; with `drop_zero`, jobs of duration 0 are left out.
 
     Raises
@@ -309,7 +309,7 @@ def _jobs(
     InstanceError
         If a job has duration 0, demands more than the cluster has, or has the name of another.
     """
-    faults, lines, jobs = Faults(), dict[str, int](), dict[str, Job]()
+    faults, lines, jobs = Faults(), dict[str, int](), dict[str, Fields]()
     for number, (line, row) in enumerate(rows, 1):
         duration_s = units["duration_s"].in_seconds(row.duration_s)
         if duration_s == 0 and options.drop_zero:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ...allocation.instance import AllocationInstance
 from ...common.errors import Fault, Faults, InstanceError, refuse_faults, shortened
@@ -34,6 +34,7 @@ from .trace import (
     GANG,
     NO_CPU,
     ClusterGpus,
+    Fields,
     TraceSource,
     gpu_job,
     gpu_row,
@@ -203,7 +204,7 @@ class TraceJob(Model):
         return speeds.get(self.model, {}).get(self.gpus)
 
 
-def read_table(path: Path) -> dict[str, Any]:
+def read_table(path: Path) -> Fields:
     """Return the table of measured speeds (steps per second) as plain data, by GPU type.
 
     Raises
@@ -215,12 +216,12 @@ def read_table(path: Path) -> dict[str, Any]:
     return read_mapping(path, what)
 
 
-def gpu_types(table: dict[str, Any]) -> list[str]:
+def gpu_types(table: Fields) -> list[str]:
     """Return the GPU types of a speed table, without the unconsolidated variants."""
     return [name for name in table if not name.endswith(UNCONSOLIDATED)]
 
 
-def speeds_of(table: dict[str, Any], name: str, source: str) -> tuple[Speeds, list[str]]:
+def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]:
     """Return the speeds on one GPU type by model and GPUs, and the entries ignored because they are 0.
 
     Raises
@@ -293,7 +294,7 @@ def _trace_job(line: str, number: int, source: str) -> TraceJob:
     return validated(TraceJob, {**row, "model": str(row["model"]), "line": number}, where)
 
 
-def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], dict[str, Any]]:
+def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     """Return the jobs of the trace by name, as many as are asked for, and facts about them.
 
     Raises
@@ -310,7 +311,7 @@ def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], dict[str, Any]]:
     return jobs, {"cut": cut, "taken": len(jobs), "listed": len(listed)}
 
 
-def _counted(fact: str, names: Iterable[str]) -> dict[str, Any]:
+def _counted(fact: str, names: Iterable[str]) -> Fields:
     """Return two facts, a number and what it counts."""
     listed = list(names)
     return {fact: len(listed), f"{fact}_names": named(listed)}
@@ -373,7 +374,7 @@ def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[
     return tables, zeros
 
 
-def _variants(model: str, tables: Mapping[str, Speeds]) -> list[dict[str, Any]]:
+def _variants(model: str, tables: Mapping[str, Speeds]) -> list[Fields]:
     """Return the variants of a job as a document has them, one for each GPU type with a measured speed."""
     return [
         {

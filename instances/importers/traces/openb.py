@@ -16,7 +16,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -30,7 +30,7 @@ from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted, numbered
 from ..rejected_entries import RejectedEntries, valid_entries
-from .trace import FREE, SHORT, SHORTEST_S, TraceSource, rows_of, scheduling
+from .trace import FREE, SHORT, SHORTEST_S, Fields, TraceSource, rows_of, scheduling
 
 MILLI = 1000
 NOWHERE = "pods fit on no server and are"
@@ -298,7 +298,7 @@ def _never_placed(pods: Sequence[_Pod], nodes: Sequence[_Node]) -> list[str]:
     ]
 
 
-def _capacity(node: _Node, devices: bool) -> dict[str, Any]:
+def _capacity(node: _Node, devices: bool) -> Fields:
     """Return the capacity fields of a server, with GPUs as devices or as one amount."""
     amounts = {"cpu": node.cpu_milli, "memory_mib": node.memory_mib}
     if devices:
@@ -306,7 +306,7 @@ def _capacity(node: _Node, devices: bool) -> dict[str, Any]:
     return {"capacity": {"gpu": MILLI * node.gpu, **amounts}}
 
 
-def _demand(pod: _Pod, devices: bool) -> dict[str, Any]:
+def _demand(pod: _Pod, devices: bool) -> Fields:
     """Return the demand fields of a pod; for GPUs whole devices, a share of one, or an amount."""
     amounts = {"cpu": pod.cpu_milli, "memory_mib": pod.memory_mib}
     if not devices:

@@ -99,12 +99,13 @@ def _as_instant(value: Any) -> Any:
 
 
 Instant = Annotated[datetime, BeforeValidator(_as_instant)]
+PhillyFile = Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
 
 
 class PhillyOptions(ImportOptions):
     """Jobs that ran at one instant in production (Philly, ATC'19): a consolidation instance."""
 
-    jobs: Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
+    jobs: PhillyFile
     at: Annotated[Instant, Option("The instant, such as '2017-11-01 12:00'.", kind=str)]
     servers: Annotated[ServerCount, Option("Servers of the cluster.")]
     gpus_per_server: Annotated[PositiveCount, Option("GPUs of each server.")] = 8
@@ -118,7 +119,7 @@ class PhillyOptions(ImportOptions):
 class PhillyTraceOptions(ImportOptions):
     """Jobs of a production cluster by their submission (Philly, ATC'19): a scheduling instance."""
 
-    jobs: Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
+    jobs: PhillyFile
     gpus: ClusterGpus
     first: Annotated[PositiveCount | None, Option("Only so many jobs, by submission.")] = None
     max_duration_s: Annotated[

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,7 +40,7 @@ from ...common.fields import Model, Name, NonNegative, Positive, PositiveCount, 
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .trace import GANG, ClusterGpus, TraceSource, gpu_row, named, rows_of, scheduling
+from .trace import GANG, ClusterGpus, Fields, TraceSource, gpu_row, named, rows_of, scheduling
 
 LAYOUT = ", in the layout of petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 AT_ONCE = TraceSource(
@@ -96,6 +96,8 @@ SHARES = 4
 
 Seconds = Annotated[Positive, Field(ge=1e-9, le=1e9)]
 LocalBatch = Annotated[PositiveCount, Field(le=1_000_000)]
+Points = Sequence[tuple[int, int, float]]
+"""Measurements: GPUs, samples for each GPU and step, seconds for each step."""
 StepTimes = dict[int, tuple[list[int], list[float]]]
 """Number of GPUs → measured local batch sizes in order, and the mean step time in seconds at each."""
 Folders = Annotated[
@@ -166,7 +168,7 @@ class _WorkloadRow(Model):
     batch_size: PositiveCount
 
 
-def times_of(points: Iterable[tuple[int, int, float]]) -> StepTimes:
+def times_of(points: Points) -> StepTimes:
     """Return number of GPUs → measured local batch sizes in order, and the mean step time at each.
 
     Parameters
@@ -185,16 +187,12 @@ def times_of(points: Iterable[tuple[int, int, float]]) -> StepTimes:
 
 @dataclass(frozen=True)
 class _App:
-    """The measured step times of one application, by GPUs and samples per GPU."""
+    """The measured step times of one application, by GPUs and samples per GPU, and its global batch."""
 
     name: str
-    points: Sequence[tuple[int, int, float]]
-    batch: int
-
-    @property
-    def times(self) -> StepTimes:
-        """The step times by number of GPUs."""
-        return times_of(self.points)
+    points: Points
+    times: StepTimes
+    batch: int = 0
 
     def rows(self, most: int) -> dict[int, float]:
         """Return number of GPUs → step time in seconds with the application's batch, where measured."""
@@ -240,7 +238,7 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
         except InstanceError as error:
             faults.add_all(error)
             continue
-        app = _App(name, points, SHARES * max(local for _, local, _ in points))
+        app = _App(name, points, times_of(points))
         apps.append(replace(app, batch=options.batch.get(name) or _default_batch(app, options.gpus)))
     faults.refuse()
     return apps
@@ -251,15 +249,14 @@ def _default_batch(app: _App, gpus: int) -> int:
 
     Of several the largest; candidates are the largest measured batches of each number of GPUs.
     """
-    if app.rows(gpus):
-        return app.batch
+    shared = SHARES * max(local for _, local, _ in app.points)
+    if replace(app, batch=shared).rows(gpus):
+        return shared
     fullest = [number * locals_[-1] for number, (locals_, _) in app.times.items() if number <= gpus]
-    return max(
-        fullest, key=lambda batch: (len(replace(app, batch=batch).rows(gpus)), batch), default=app.batch
-    )
+    return max(fullest, key=lambda batch: (len(replace(app, batch=batch).rows(gpus)), batch), default=shared)
 
 
-def read_points(folder: Path) -> list[tuple[int, int, float]]:
+def read_points(folder: Path) -> Points:
     """Return the measurements of an application as (GPUs, samples per GPU and step, seconds per step).
 
     Raises
@@ -274,14 +271,14 @@ def read_points(folder: Path) -> list[tuple[int, int, float]]:
     return [(row.gpus, row.local_bsz, row.step_time) for row in rows]
 
 
-def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
+def _job(app: _App, options: PolluxOptions) -> tuple[Fields, str]:
     """Return a job as a document has it, and the assumption about it."""
     rows = app.rows(options.gpus)
     if not rows:
         least, most = _fitting_batches(app, options.gpus)
         what = f"is {app.batch}, which no measured number of GPUs up to {options.gpus} can train; "
         raise fail("options", f"{what}measured are global batches of {least} to {most}", f"batch.{app.name}")
-    variant: dict[str, Any] = {"name": "gpu", "worker_demand": {"gpu": 1}}
+    variant: Fields = {"name": "gpu", "worker_demand": {"gpu": 1}}
     if options.speed == "table":
         listed = [{"workers": gpus, "steps_per_s": 1.0 / step_s} for gpus, step_s in rows.items()]
         variant["speed"] = {"model": "table", "rows": listed}
@@ -314,8 +311,7 @@ def _steps(options: PolluxOptions | PolluxTraceOptions, application: str, batch:
 
 def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
     """Return minimum and maximum global batch measured on up to `gpus` GPUs, or on any if none."""
-    times = app.times
-    within = {number: cells for number, cells in times.items() if number <= gpus} or times
+    within = {number: cells for number, cells in app.times.items() if number <= gpus} or app.times
     return (
         min(number * cells[0][0] for number, cells in within.items()),
         max(number * cells[0][-1] for number, cells in within.items()),
@@ -369,7 +365,7 @@ def _step_s(row: _WorkloadRow, measured: StepTimes) -> dict[int, float]:
     return step_s
 
 
-def _trace_job(row: _WorkloadRow, step_s: dict[int, float], options: PolluxTraceOptions) -> dict[str, Any]:
+def _trace_job(row: _WorkloadRow, step_s: dict[int, float], options: PolluxTraceOptions) -> Fields:
     """Return the job of a row as a document has it; if malleable, with steps and speeds."""
     steps = _steps(options, row.application, row.batch_size)
     if not options.malleable:

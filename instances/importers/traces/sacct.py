@@ -23,7 +23,7 @@ from ..clusters.slurm_jobs import Number, States, Tres
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted, numbered
 from ..rejected_entries import Entry, RejectedEntries, valid_entries
-from .trace import CHOSEN_POOL, FREE, ClusterGpus, Job, TraceSource, scheduling
+from .trace import CHOSEN_POOL, FREE, ClusterGpus, Fields, TraceSource, scheduling
 
 TRACE = TraceSource(
     name="slurm-{list}",
@@ -101,7 +101,7 @@ def entries_of_table(text: str, source: str) -> Iterator[Entry]:
             yield place, place, what + (f"; leave {', '.join(free)} out" if surplus > 0 and free else "")
 
 
-def _entry(place: str, fields: Mapping[str, Any]) -> Entry:
+def _entry(place: str, fields: Fields) -> Entry:
     name = f"{place}, job {fields['id']}" if fields["id"] else place
     return place, name, {"place": place, **fields}
 
@@ -123,7 +123,7 @@ def _check_header(header: list[str], place: str, source: str) -> None:
         raise fail(source, what + columns, place)
 
 
-def _of_cells(cells: Mapping[str, str]) -> dict[str, Any]:
+def _of_cells(cells: Mapping[str, str]) -> Fields:
     """Return the fields of a job from the cells of its line."""
     raw = cells.get("TimelimitRaw", "")
     elapsed = cells.get("ElapsedRaw", "")
@@ -145,7 +145,7 @@ class _Jobs(Part):
     jobs: Many[Any]
 
 
-def entries_of_document(data: Mapping[str, Any], source: str) -> Iterator[Entry]:
+def entries_of_document(data: Fields, source: str) -> Iterator[Entry]:
     """Yield the jobs in the output of ``sacct --json``.
 
     Raises
@@ -159,7 +159,7 @@ def entries_of_document(data: Mapping[str, Any], source: str) -> Iterator[Entry]
         yield _entry(f"jobs[{index}]", _of_item(item))
 
 
-def _of_item(item: Any) -> dict[str, Any]:
+def _of_item(item: Any) -> Fields:
     """Return the fields of a job from an entry of the document."""
     array, task = _number(item, "array.job_id"), _number(item, "array.task_id")
     number, whole, limit = (_number(item, path) for path in ("job_id", "het.job_id", "time.limit"))
@@ -329,11 +329,6 @@ class JobOfAccounting(Part):
         """The number of CPUs of the job."""
         return self.tres.get("cpu", 0.0)
 
-    @property
-    def run(self) -> tuple[object, ...]:
-        """Key of one run of a job; a requeued job has several runs."""
-        return (self.id, self.submit_s, self.elapsed_s, self.state)
-
 
 def whole_jobs(listed: Iterable[JobOfAccounting]) -> list[JobOfAccounting]:
     """Return the jobs, with the components of each heterogeneous job merged into one job."""
@@ -382,11 +377,11 @@ def import_sacct(options: SacctOptions) -> SchedulingInstance:
     """Return the scheduling instance of the jobs of Slurm's accounting."""
     source, invalid = str(options.jobs), RejectedEntries("job")
     valid = list(valid_entries(JobOfAccounting, _entries(options.jobs, source), source, invalid))
-    once = list({job.run: job for job in valid}.values())
-    listed = whole_jobs(once)
+    runs = {(job.id, job.submit_s, job.elapsed_s, job.state): job for job in valid}
+    listed = whole_jobs(runs.values())
     why = {job.place: _why_left_out(job, options) for job in listed}
     reasons = Counter(why.values())
-    reasons["listed twice"] = len(valid) - len(once)
+    reasons["listed twice"] = len(valid) - len(runs)
     out = [
         *(
             f"{counted(reasons[why], 'job is', 'jobs are')} left out: {why}."
@@ -446,7 +441,7 @@ def _why_left_out(job: JobOfAccounting, options: SacctOptions) -> str:
     return ""
 
 
-def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOptions) -> Job:
+def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOptions) -> Fields:
     demand = {"gpu": job.gpus} | ({} if options.cpus is None else {"cpu": job.cpus})
     return {
         "name": name,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -37,7 +37,7 @@ from ...files.csv_tables import parse_table
 from ...files.reading import fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .trace import GANG, NO_CPU, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
+from .trace import GANG, NO_CPU, Fields, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
 
 FILES = "{jobs.name} and {cluster.name}, in the layout of "
 SOURCE = FILES + "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
@@ -216,7 +216,7 @@ def _skews(path: Path | None) -> dict[str, float]:
     return skews | {model: max(listed) / math.fsum(listed) for model, listed in sizes.items()}
 
 
-def _servers(cluster: _ClusterRow, others: Mapping[str, float]) -> list[dict[str, Any]]:
+def _servers(cluster: _ClusterRow, others: Mapping[str, float]) -> list[Fields]:
     """Return the servers as a document has them: one entry of identical servers for each switch."""
     switches = cluster.num_switch
     return [
@@ -230,7 +230,7 @@ def _servers(cluster: _ClusterRow, others: Mapping[str, float]) -> list[dict[str
     ]
 
 
-def _job(row: _JobRow, skew: float | None) -> dict[str, Any]:
+def _job(row: _JobRow, skew: float | None) -> Fields:
     spread = "free" if skew is None else "from_skew"
     return gpu_job(f"job-{row.job_id} {row.model_name}", row.num_gpu, spread, skew=skew)
 
@@ -259,7 +259,7 @@ def import_muri(options: MuriOptions) -> SchedulingInstance:
     return scheduling(MURI, options, {}, jobs, servers=[servers])
 
 
-def _muri_job(row: _MuriRow) -> dict[str, Any]:
+def _muri_job(row: _MuriRow) -> Fields:
     step_s = row.iteration_time * SLOWER / 1000
     timed = {"model": row.model_name, "step_s": step_s}
     return gpu_row(f"job-{row.job_id}", row.submit_time / 1000, row.num_gpu, row.iterations * step_s, **timed)

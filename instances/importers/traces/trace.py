@@ -39,7 +39,8 @@ SHORT = ("short", "{short:,} durations under 1 s count as 1 s.")
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
 RowT = TypeVar("RowT", bound=Model)
-Job = dict[str, Any]
+Fields = dict[str, Any]
+"""A part of a document, such as a job, or facts by name."""
 Sentences = Sequence[str | tuple[str, str]]
 """Sentences with facts in braces; a pair names the fact on which its second part depends."""
 
@@ -74,7 +75,7 @@ class TraceSource:
         self,
         kind: type[InstanceT],
         options: ImportOptions,
-        facts: Mapping[str, Any],
+        facts: Fields,
         also: Iterable[str] = (),
         **fields: Any,
     ) -> InstanceT:
@@ -107,7 +108,7 @@ class TraceSource:
         return Fault(source, path, what)
 
 
-def filled(sentences: Sentences, facts: Mapping[str, Any]) -> list[str]:
+def filled(sentences: Sentences, facts: Fields) -> list[str]:
     """Return sentences with their facts; one that depends on a fact that is 0, empty or None is left out."""
     pairs = [("", each) if isinstance(each, str) else each for each in sentences]
     return [text.format_map(facts) for fact, text in pairs if not fact or facts[fact]]
@@ -116,8 +117,8 @@ def filled(sentences: Sentences, facts: Mapping[str, Any]) -> list[str]:
 def scheduling(
     source: TraceSource,
     options: ImportOptions,
-    facts: Mapping[str, Any],
-    jobs: Mapping[str, Job],
+    facts: Fields,
+    jobs: Mapping[str, Fields],
     **fields: Any,
 ) -> SchedulingInstance:
     """Return the scheduling instance of a trace.
@@ -178,18 +179,18 @@ def only(rows: Sequence[RowT], path: Path) -> RowT:
     return rows[0]
 
 
-def gpu_row(name: str, arrival_s: float, gpus: int, duration_s: float, **others: Any) -> Job:
+def gpu_row(name: str, arrival_s: float, gpus: int, duration_s: float, **others: Any) -> Fields:
     """Return a scheduling job with one task per GPU, as a document has it."""
     fields = {"name": name, "arrival_s": arrival_s, "tasks": gpus, "duration_s": duration_s}
     return {**fields, "demand": {"gpu": 1}, **others}
 
 
-def gpu_job(name: str, gpus: int, spread: str, **others: Any) -> Job:
+def gpu_job(name: str, gpus: int, spread: str, **others: Any) -> Fields:
     """Return a consolidation job with one task per GPU, as a document has it."""
     return {"name": name, "tasks": gpus, "task_demand": {"gpu": 1}, "spread": spread, **others}
 
 
-def gpu_servers(count: int, gpus: int, gpu_model: str | None = None) -> list[dict[str, Any]]:
+def gpu_servers(count: int, gpus: int, gpu_model: str | None = None) -> list[Fields]:
     """Return `count` identical GPU servers as one entry of a document."""
     return [{"name": "server", "count": count, "capacity": {"gpu": gpus}, "gpu_model": gpu_model}]
 

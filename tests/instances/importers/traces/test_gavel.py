@@ -41,6 +41,14 @@ def test_a_type_that_is_not_there(tmp_path: Path) -> None:
         import_gavel_trace(*files(tmp_path), "h100", 8)
 
 
+def test_a_trace_without_measured_speeds(tmp_path: Path) -> None:
+    """There is no job whose duration is known."""
+    speeds, trace = files(tmp_path)
+    trace.write_text(trace.read_text().replace("A\t", "C\t"))
+    with pytest.raises(InstanceError, match="has no speed of its jobs on v100 with as many GPUs as they ask"):
+        import_gavel_trace(speeds, trace, "v100", 8)
+
+
 def test_the_real_trace(shared_data: Path) -> None:
     """607 jobs, of which 103 have no measured speed."""
     folder = shared_data / "gavel"

@@ -42,6 +42,14 @@ def test_pods_run_from_being_scheduled_to_their_deletion(tmp_path: Path) -> None
     assert "1 durations under 1 s" in said
 
 
+def test_servers_without_gpus_are_refused(tmp_path: Path) -> None:
+    """There is nothing to schedule on."""
+    nodes, pods = files(tmp_path, "a,500,10,1,250,100,110,150")
+    nodes.write_text(NODES.replace(",4,", ",0,"))
+    with pytest.raises(InstanceError, match=r"nodes\.csv: has no GPUs$"):
+        import_openb_trace(nodes, pods)
+
+
 def test_lists_without_times_are_refused(tmp_path: Path) -> None:
     """With what is missing."""
     with pytest.raises(InstanceError, match="has no pod that ran, ended and fits"):
