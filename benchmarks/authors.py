@@ -162,7 +162,7 @@ def _leaving_bytes(graph: Any, done: set[str]) -> float:
 def optimised(file: Path, gpus: int, bytes_per_s: float, transfers: bool) -> StagingInstance:
     """Return a profile of PipeDream as its optimiser sees it; the fewest seconds are sought of any plan."""
     options: dict[str, Any] = {"input_time": False, "link_gbit_per_s": None, "parallel_share": 1.0}
-    instance = import_pipedream(file, {"gpu": 1.0}, shape="graph", limit={"gpu": gpus}, **options)
+    instance = import_pipedream(file, {"gpu": 1.0}, limit={"gpu": gpus}, **options)
     # The optimiser takes inputs out of the graph, and all that they send.
     layers = tuple(
         layer.model_copy(update={"output_bytes": 0.0}) if layer.kind.startswith("Input") else layer

@@ -92,7 +92,7 @@ def made(case: Row) -> Any:
         instance = authors.optimised(Path(case["file"]), case["gpus"], BYTES_PER_S, transfers)
     else:
         types = {"accelerator": 2.5, "cpu": 0.5}
-        instance = import_dnn_partitioning(Path(case["file"]), types, shape="graph")
+        instance = import_dnn_partitioning(Path(case["file"]), types)
     once = instance.training.model_copy(update={"samples": instance.probe_batch, "epochs": 1.0})
     return instance.model_copy(update={"objective": "time", "training": once})
 

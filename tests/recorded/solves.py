@@ -33,7 +33,7 @@ EXAMPLES = (
 SMALL, RANDOM = (0, 1), 8
 """Which of the generated and how many of the random instances of a kind are solved by every solver."""
 IMPORTED = (
-    "dnn-partitioning/accelerator-alone-chain",
+    "dnn-partitioning/accelerator-alone",
     "gavel/first-job-of-seven-columns",
     "kubernetes/generated-50",
     "kubernetes/gpu-models-by-instance-type",

@@ -1,15 +1,14 @@
-"""Staging instances of layer graphs, as a chain or as a graph, and their import options."""
+"""Layer graphs, the staging instances made of them, and the options of their imports."""
 
 from __future__ import annotations
 
-import logging
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain as joined
+from itertools import chain
 from typing import Annotated, Any, Literal
 
+import networkx as nx
 from pydantic import Field
 
 from ...common.errors import refuse_faults
@@ -19,7 +18,25 @@ from ...common.hardware import GIB
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
 from ..importer import ImportOptions, Option
-from .chain import Chain, ChainLayer, LayerGraph, Node, in_order
+
+MAX_NODES = 100_000
+MAX_EDGES = 1_000_000
+LONGEST_NAME = 200
+MAX_NAMED = 5
+"""Number of the nodes of a cycle that a message names."""
+
+StageCost = Literal["overlap", "sum", "relay"]
+TRANSFERS: Mapping[StageCost, str] = {
+    "overlap": "While a stage computes, it sends or receives each tensor that passes between it and others",
+    "sum": (
+        "Before or after a stage computes, it sends or receives each tensor that passes between it and others"
+    ),
+    "relay": (
+        "While a stage computes, it receives from the stage before it, and sends to the next at the same "
+        "time, each tensor that is needed there or further on"
+    ),
+}
+"""Stage cost → first words of the assumption on when stages communicate."""
 
 
 class StagingOptions(ImportOptions):
@@ -60,15 +77,6 @@ class StagingOptions(ImportOptions):
         )
 
 
-log = logging.getLogger("clusterplan")
-
-LONGEST_NAME = 200
-TRANSFERS_OF_CHAINS = (
-    "A stage receives, once for each batch, every tensor made before it that it or a later stage uses; "
-    "the gradients that come back over the same links are not charged."
-)
-
-
 class GraphOptions(StagingOptions):
     """Options of every import of a layer graph."""
 
@@ -77,34 +85,13 @@ class GraphOptions(StagingOptions):
         Field(min_length=1),
         Option("USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
     ]
-    shape: Annotated[
-        Literal["auto", "graph", "chain"],
-        Option(
-            "Layers as a graph, or merged to a chain at the cut nodes; auto: as a graph if it branches or "
-            "--stage-cost is given."
-        ),
-    ] = "auto"
     stage_cost: Annotated[
-        Literal["overlap", "sum", "relay"] | None,
+        StageCost | None,
         Option(
             "In a graph: computing and transfers of a stage overlap, add up (sum), or overlap while stages "
             "hand on what crosses them (relay). [default: as the source has it]"
         ),
     ] = None
-
-    def wants_graph(self, branches: Callable[[], bool]) -> bool:
-        """Return whether the instance keeps the graph of layers; by default, if it has branches.
-
-        Raises
-        ------
-        InstanceError
-            If both a stage cost and a chain are requested.
-        """
-        what = f"is {self.stage_cost}, but is for graphs; leave it out, or take --shape graph"
-        refuse_faults("options", [("stage_cost", what)] if self.stage_cost and self.shape == "chain" else ())
-        if self.shape == "auto":
-            return self.stage_cost is not None or branches()
-        return self.shape == "graph"
 
     def refuse_unknown(self, *keys: str) -> None:
         """Check that the named options, mappings by hardware type, name only chosen types.
@@ -115,72 +102,141 @@ class GraphOptions(StagingOptions):
             If one names another type.
         """
         wrong = (unknown_names(getattr(self, key), self.types, key, "type", "chosen types") for key in keys)
-        refuse_faults("options", joined.from_iterable(wrong))
+        refuse_faults("options", chain.from_iterable(wrong))
 
 
-def staging_instance(
-    chain: Chain,
+@dataclass(frozen=True)
+class Node:
+    """One node of a layer graph, with its times and sizes.
+
+    Attributes
+    ----------
+    seconds
+        Kind of device → seconds of forward and backward; a kind that is missing cannot run the node.
+    kind
+        The operation; None if it is unknown.
+    output_bytes
+        Size of its output tensor.
+    memory_bytes, weight_bytes
+        Memory that a device needs for it, and the part of the weights.
+    transfer_s
+        Kind of device → seconds to send or receive the output tensor; a missing kind sends its bytes over the
+        link.
+    colour
+        Nodes of one colour must be in one stage; None: no such constraint.
+    backward
+        Whether it belongs to the backward pass.
+    """
+
+    name: str
+    seconds: Mapping[str, float]
+    kind: str | None = None
+    output_bytes: float = 0.0
+    memory_bytes: float = 0.0
+    weight_bytes: float = 0.0
+    transfer_s: Mapping[str, float] | None = None
+    colour: str | None = None
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class LayerGraph:
+    """Nodes by key, and edges between keys; `source` is the name of the graph in error messages."""
+
+    source: str
+    nodes: Mapping[Hashable, Node]
+    edges: Sequence[tuple[Hashable, Hashable]]
+
+
+def check_size(source: str, nodes: int, edges: int) -> None:
+    """Refuse a graph without nodes or with too many nodes or edges, before it is built.
+
+    Raises
+    ------
+    InstanceError
+        If it has no nodes, or too many nodes or edges.
+    """
+    if not nodes:
+        raise fail(source, "has no nodes; a graph of layers is needed")
+    if nodes > MAX_NODES or edges > MAX_EDGES:
+        raise fail(
+            source,
+            f"has {nodes:,} nodes and {edges:,} edges; at most {MAX_NODES:,} and {MAX_EDGES:,} are read",
+        )
+
+
+def in_order(graph: LayerGraph) -> list[Hashable]:
+    """Return the keys of the nodes, in topological order where that is the only one, else as they are.
+
+    Raises
+    ------
+    InstanceError
+        If the edges between forward nodes make a cycle.
+    """
+    nodes = graph.nodes
+    forward: nx.DiGraph[Hashable] = nx.DiGraph()
+    forward.add_nodes_from(nodes)
+    forward.add_edges_from((a, b) for a, b in graph.edges if not (nodes[a].backward or nodes[b].backward))
+    try:
+        order = list(nx.topological_sort(forward))
+    except nx.NetworkXUnfeasible:
+        names = [nodes[edge[0]].name for edge in nx.find_cycle(forward)]
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        around = ", ".join(names[:MAX_NAMED]) + more
+        raise fail(graph.source, f"has a cycle through {around}; layers need an order", "edges") from None
+    return order if nx.is_path(forward, order) else list(nodes)
+
+
+def graph_instance(
+    graph: LayerGraph,
     options: GraphOptions,
     devices: Mapping[str, tuple[str, float]],
     *,
     name: str,
     source: str,
-    assumptions: Sequence[str],
+    assumptions: Iterable[str],
+    transfers: str,
+    stage_cost: StageCost,
     batch: float,
     memory_gib: Mapping[str, float],
-    all_reduce: bool,
+    all_reduce: bool = False,
+    rules: Mapping[str, Any] | None = None,
 ) -> StagingInstance:
-    """Return the staging instance of a chain of layers on the given devices.
+    """Return the staging instance of a graph of layers on the given devices.
 
     Parameters
     ----------
     devices
         Type → kind of device in the graph, and the speed of the type relative to it.
+    transfers
+        What follows the words on the stage cost in the sentence on when stages communicate.
+    stage_cost
+        Whether computing and communicating overlap, add up, or stages relay tensors, by default.
     all_reduce
         Whether layers communicate: an all-reduce of twice their weights over the link for each batch.
+    rules
+        Further fields of the document.
 
     Raises
     ------
     InstanceError
-        If a layer can run on none of the types, or the document breaks a rule of staging.
+        If the graph has a cycle, a layer can run on none of the types, the options request another stage rule
+        than free cuts, or the document breaks a rule of staging.
     """
-    layers = []
-    for layer in chain.layers:
-        seconds = chain.graph.seconds(layer.nodes)
-        compute = {t: seconds[sort] / speed for t, (sort, speed) in devices.items() if sort in seconds}
-        if not compute:
-            own = chain.graph.named(layer.nodes)
-            raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {own}; choose other types")
-        layers.append(_layer(chain, layer, options, compute, all_reduce))
-    merged = list(_merged_note(chain))
-    for warning in merged:
-        log.warning(warning)
-    notes = [
-        *chain.notes,
-        *merged,
-        *assumptions,
-        *shared_assumptions(options, TRANSFERS_OF_CHAINS),
-    ]
-    document = document_of(options, layers, name, source, notes, batch, memory_gib)
-    return validated(StagingInstance, document, chain.graph.source)
-
-
-def document_of(
-    options: GraphOptions,
-    layers: Sequence[Mapping[str, Any]],
-    name: str,
-    source: str,
-    assumptions: Sequence[str],
-    batch: float,
-    memory_gib: Mapping[str, float],
-) -> dict[str, Any]:
-    """Return the document of a staging instance with these layers."""
-    return {
+    what = "is maximal_runs, but stages of a graph have no neighbours; take free_cuts"
+    refuse_faults("options", [("stage_rule", what)] if options.stage_rule == "maximal_runs" else ())
+    names = unique_names({key: graph.nodes[key].name for key in in_order(graph)})
+    cost = options.stage_cost or stage_cost
+    document = {
         "name": name[:LONGEST_NAME],
         "source": source,
-        "assumptions": assumptions,
+        "assumptions": [
+            f"All {len(names)} nodes of the graph are layers.",
+            *assumptions,
+            *_choices(options, f"{TRANSFERS[cost]}, once for each batch{transfers}"),
+        ],
         "objective": options.objective,
-        "stage_rule": options.stage_rule or "maximal_runs",
+        "stage_rule": "free_cuts",
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": batch,
@@ -194,185 +250,62 @@ def document_of(
             }
             for kind, price in options.types.items()
         ],
-        "layers": layers,
+        "layers": [
+            _layer(graph, key, label, options, devices, all_reduce=all_reduce) for key, label in names.items()
+        ],
+        "edges": [{"source": names[a], "target": names[b]} for a, b in graph.edges],
+        "stage_cost": cost,
+        **(rules or {}),
     }
+    return validated(StagingInstance, document, graph.source)
 
 
-def _merged_note(chain: Chain) -> Iterable[str]:
-    """Yield a note for each layer that contains most of the graph, which no plan can divide further."""
-    nodes = chain.graph.nodes
-    seconds = {key: sum(node.seconds.values()) for key, node in nodes.items()}
-    total, total_s = sum(node.count for node in nodes.values()), math.fsum(seconds.values())
-    for layer in chain.layers:
-        count, share = chain.total(layer, "count"), math.fsum(seconds[key] for key in layer.nodes) / total_s
-        parallel = len(layer.nodes) > 1
-        if (count > 1 and count > total / 2) or (parallel and share > 0.5):
-            yield (
-                f"Merging to a chain puts {count:g} of {total} nodes, with {share:.0%} of all time, "
-                f"into one layer, {nodes[layer.cut].name!r}, which no plan divides"
-                f"{' (--shape graph does)' if parallel else ''}."
-            )
-
-
-def _layer(
-    chain: Chain,
-    layer: ChainLayer,
-    options: GraphOptions,
-    compute: Mapping[str, float],
-    all_reduce: bool,
-) -> dict[str, Any]:
-    node = chain.graph.nodes[layer.cut]
-    weights = chain.total(layer, "weight_bytes")
-    row: dict[str, Any] = {
-        "name": node.name,
-        "memory_gib": chain.total(layer, "memory_bytes") / GIB,
-        "output_bytes": layer.output_bytes,
-        "weight_bytes": weights,
-        "compute_s": dict(compute),
-        "compute_parallel": options.parallel_share,
-    }
-    if node.kind:
-        row["kind"] = node.kind
-    if all_reduce and options.link_gbit_per_s is not None:
-        row["communication_s"] = dict.fromkeys(compute, 2 * weights * 8 / (options.link_gbit_per_s * 1e9))
-    return row
-
-
-def shared_assumptions(options: GraphOptions, transfers: str) -> Iterable[str]:
-    """Yield the assumptions that all imports of layer graphs share."""
+def _choices(options: GraphOptions, transfers: str) -> Iterable[str]:
+    """Yield the assumptions that were chosen at import."""
     yield options.how_units_share("units")
-    yield (
-        "Prices were given at import and are not from the source: "
-        f"{', '.join(f'{name} {price:g} USD/h' for name, price in options.types.items())}."
-    )
+    prices = ", ".join(f"{name} {price:g} USD/h" for name, price in options.types.items())
+    yield f"Prices were given at import and are not from the source: {prices}."
     yield transfers
     yield options.how_much_is_trained()
 
 
-StageCost = Literal["overlap", "sum", "relay"]
-TRANSFERS: Mapping[StageCost, str] = {
-    "overlap": "While a stage computes, it sends or receives each tensor that passes between it and others",
-    "sum": (
-        "Before or after a stage computes, it sends or receives each tensor that passes between it and others"
-    ),
-    "relay": (
-        "While a stage computes, it receives from the stage before it, and sends to the next at the same "
-        "time, each tensor that is needed there or further on"
-    ),
-}
-"""Stage cost → first words of the assumption on when stages communicate."""
-
-
-@dataclass(frozen=True)
-class GraphLayer:
-    """A node of a layer graph with its transfer times, colour class and direction.
-
-    Attributes
-    ----------
-    transfer_s
-        Kind of device → seconds to send or receive the output tensor; a missing kind sends its bytes over the
-        link.
-    colour
-        Nodes of one colour must be in one stage; None: no such constraint.
-    """
-
-    node: Node
-    transfer_s: Mapping[str, float]
-    colour: str | None = None
-    backward: bool = False
-
-
-def branches(graph: LayerGraph) -> bool:
-    """Return whether a layer graph has parallel branches: two nodes without a path between them."""
-    order, cut = in_order(graph)
-    return len(cut) < len(order)
-
-
-def graph_instance(
-    layers: Sequence[GraphLayer],
-    edges: Sequence[tuple[int, int]],
+def _layer(
+    graph: LayerGraph,
+    key: Hashable,
+    label: str,
     options: GraphOptions,
     devices: Mapping[str, tuple[str, float]],
     *,
-    file: str,
-    name: str,
-    source: str,
-    assumptions: Sequence[str],
-    transfers: str,
-    stage_cost: StageCost,
-    batch: float,
-    memory_gib: Mapping[str, float],
-    all_reduce: bool = False,
-    rules: Mapping[str, Any] | None = None,
-) -> StagingInstance:
-    """Return the staging instance of a graph of layers on the given devices.
-
-    Parameters
-    ----------
-    edges
-        Pairs of indices into `layers`.
-    devices
-        Type → kind of device in the graph, and the speed of the type relative to it.
-    file
-        The name of the graph in error messages.
-    transfers
-        A sentence on when stages communicate.
-    stage_cost
-        Whether computing and communicating overlap, add up, or stages relay tensors.
-    all_reduce
-        Whether layers communicate: an all-reduce of twice their weights over the link for each batch.
-    rules
-        Further fields of the document.
-
-    Raises
-    ------
-    InstanceError
-        If a layer can run on none of the types, the options request another stage rule than free cuts, or the
-        document breaks a rule of staging.
-    """
-    _refuse_maximal_runs(options)
-    names = unique_names([layer.node.name for layer in layers])
-    rows = []
-    for label, layer in zip(names, layers, strict=True):
-        seconds = layer.node.seconds
-        compute = {t: seconds[sort] / speed for t, (sort, speed) in devices.items() if sort in seconds}
-        if not compute:
-            raise fail(file, f"none of {', '.join(devices)} can run {label}; choose other types")
-        row: dict[str, Any] = {
-            "name": label,
-            "memory_gib": layer.node.memory_bytes / GIB,
-            "output_bytes": layer.node.output_bytes,
-            "weight_bytes": layer.node.weight_bytes,
-            "compute_s": compute,
-            "compute_parallel": options.parallel_share,
-            "transfer_s": {t: layer.transfer_s[s] for t, (s, _) in devices.items() if s in layer.transfer_s}
-            or None,
-            "colour": layer.colour,
-            "backward": layer.backward or None,
-        }
-        if layer.node.kind:
-            row["kind"] = layer.node.kind
-        if all_reduce and options.link_gbit_per_s is not None:
-            moved = 2 * layer.node.weight_bytes * 8 / (options.link_gbit_per_s * 1e9)
-            row["communication_s"] = dict.fromkeys(compute, moved)
-        rows.append(row)
-    notes = [f"All {len(layers)} nodes of the graph are layers.", *assumptions]
-    notes += shared_assumptions(options, transfers)
-    document = document_of(options, rows, name, source, notes, batch, memory_gib)
-    document["edges"] = [{"source": names[a], "target": names[b]} for a, b in edges]
-    rules = {"stage_rule": "free_cuts", "stage_cost": stage_cost, **(rules or {})}
-    return validated(StagingInstance, {**document, **rules}, file)
+    all_reduce: bool,
+) -> dict[str, Any]:
+    """Return a node as a layer of a document."""
+    node, link = graph.nodes[key], options.link_gbit_per_s
+    compute = {t: node.seconds[kind] / speed for t, (kind, speed) in devices.items() if kind in node.seconds}
+    if not compute:
+        raise fail(graph.source, f"none of {', '.join(devices)} can run {label}; choose other types")
+    given = node.transfer_s or {}
+    layer = {
+        "name": label,
+        "memory_gib": node.memory_bytes / GIB,
+        "output_bytes": node.output_bytes,
+        "weight_bytes": node.weight_bytes,
+        "compute_s": compute,
+        "compute_parallel": options.parallel_share,
+        "transfer_s": {t: given[kind] for t, (kind, _) in devices.items() if kind in given} or None,
+        "colour": node.colour,
+        "backward": node.backward or None,
+    }
+    if node.kind:
+        layer["kind"] = node.kind
+    if all_reduce and link is not None:
+        layer["communication_s"] = dict.fromkeys(compute, 2 * node.weight_bytes * 8 / (link * 1e9))
+    return layer
 
 
-def _refuse_maximal_runs(options: GraphOptions) -> None:
-    what = "is maximal_runs, but stages of a graph have no neighbours; take free_cuts, or --shape chain"
-    refuse_faults("options", [("stage_rule", what)] if options.stage_rule == "maximal_runs" else ())
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """Return names made unique: duplicates get a number."""
-    count, seen, made = Counter(names), Counter[str](), []
-    for name in names:
+def unique_names(names: Mapping[Hashable, str]) -> dict[Hashable, str]:
+    """Return key → name, made unique: duplicates get a number."""
+    count, seen, made = Counter(names.values()), Counter[str](), dict[Hashable, str]()
+    for key, name in names.items():
         seen[name] += 1
-        made.append(name[:200] if count[name] == 1 else f"{name[:180]} ({seen[name]})")
+        made[key] = name[:LONGEST_NAME] if count[name] == 1 else f"{name[:180]} ({seen[name]})"
     return made

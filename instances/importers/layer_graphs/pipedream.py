@@ -21,16 +21,7 @@ from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveC
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
-from .chain import LayerGraph, Node, chain_of, check_size
-from .graph_instance import (
-    TRANSFERS,
-    GraphLayer,
-    GraphOptions,
-    StageCost,
-    branches,
-    graph_instance,
-    staging_instance,
-)
+from .graph_instance import GraphOptions, LayerGraph, Node, check_size, graph_instance
 
 SOURCE = "msr-fiddle/pipedream (commit 7db6a1c, MIT)"
 DEVICE = "profiled"
@@ -38,9 +29,6 @@ COPIES = 3
 """Weights, gradients and the momentum of SGD."""
 IMAGE_BYTES = 3 * 224 * 224 * 4
 """Bytes of a colour picture of 224 x 224 pixels in single precision, the input of ImageNet models."""
-NOT_CHARGED = "the gradients that come back over the same links are not charged"
-STAGE_COST: StageCost = "overlap"
-"""The default stage cost."""
 INPUT = re.compile(r"[Ii]nput[0-9]*")
 # A name is matched from its first letter only, and a list ends before the next one begins: else a long line
 # would be scanned from each of its positions.
@@ -79,23 +67,19 @@ def import_pipedream(options: PipedreamOptions) -> StagingInstance:
     graph = read_pipedream(options.graph_file, options.input_time)
     probe, why = (options.batch, "given at import") if options.batch else _batch(graph)
     model = options.graph_file.absolute().parent.name
-    devices = {name: (DEVICE, options.speeds.get(name, 1.0)) for name in options.types}
-    facts: dict[str, Any] = {
-        "name": f"pipedream-{model}",
-        "source": f"profile of {model}, in the layout of {SOURCE}",
-        "assumptions": [*_assumptions(options, graph), f"The times refer to {probe} samples: {why}."],
-        "batch": probe,
-        "memory_gib": options.memory,
-        "all_reduce": True,
-    }
-    if options.wants_graph(lambda: branches(graph)):
-        place = {key: index for index, key in enumerate(graph.nodes)}
-        edges = [(place[a], place[b]) for a, b in graph.edges]
-        layers = [GraphLayer(node, {}) for node in graph.nodes.values()]
-        cost = options.stage_cost or STAGE_COST
-        facts |= {"transfers": f"{TRANSFERS[cost]}, once for each batch; {NOT_CHARGED}.", "stage_cost": cost}
-        return graph_instance(layers, edges, options, devices, file=graph.source, **facts)
-    return staging_instance(chain_of(graph), options, devices, **facts)
+    return graph_instance(
+        graph,
+        options,
+        {name: (DEVICE, options.speeds.get(name, 1.0)) for name in options.types},
+        name=f"pipedream-{model}",
+        source=f"profile of {model}, in the layout of {SOURCE}",
+        assumptions=[*_assumptions(options, graph), f"The times refer to {probe} samples: {why}."],
+        transfers="; the gradients that come back over the same links are not charged.",
+        stage_cost="overlap",
+        batch=probe,
+        memory_gib=options.memory,
+        all_reduce=True,
+    )
 
 
 def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:

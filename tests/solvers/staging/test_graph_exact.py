@@ -142,7 +142,7 @@ def of_pipedream(data: Path, model: str, share: float) -> StagingInstance:
     """Return a published graph on four GPUs without transfers; a share of its seconds is divided by units."""
     path = data / "pipedream" / model / "graph.txt"
     options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": share}
-    return import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
+    return import_pipedream(path, {"gpu": 1.0}, input_time=False, **options)
 
 
 @pytest.mark.parametrize(

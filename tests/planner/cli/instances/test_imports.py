@@ -99,17 +99,13 @@ def test_sailor_with_tensor_parallelism(tmp_path: Path, caplog: pytest.LogCaptur
     assert any("binds each of its types" in message for message in caplog.messages)
 
 
-def test_a_merged_graph_is_a_warning_on_stderr(tmp_path: Path) -> None:
+def test_a_warning_stands_on_stderr(tmp_path: Path) -> None:
     """Even where the instance goes to stdout."""
-    figures = "forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0"
-    lines = [f"node{n} -- Op -- {figures}" for n in range(1, 6)]
-    lines += [f"\tnode{a} -- node{b}" for a, b in ("12", "13", "14", "25", "35", "45")]
-    (tmp_path / "graph.txt").write_text("\n".join(lines))
-    words = ["import", "pipedream", str(tmp_path / "graph.txt"), "--types", "gpu=1", "--shape", "chain"]
-    command = [sys.executable, "-m", "clusterplan", *words]
+    words = f"import sailor --model-dir {sailor_files(tmp_path)} --types all --tensor-parallel 1,2"
+    command = [sys.executable, "-m", "clusterplan", *words.split(), "--limit", "A100-40=4,GH-96=2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("WARNING Merging to a chain puts 4 of 5 nodes, with 80% of all time, into")
+    assert done.stderr.startswith("WARNING The limit of 4 A100-40 binds each of its types, not all together")
     assert done.stdout.startswith("schema_version")
 
 
