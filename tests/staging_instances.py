@@ -146,6 +146,18 @@ def random_graph(seed: int) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value is not None}
 
 
+def random_row(seed: int) -> StagingInstance:
+    """Return a random graph whose layers have only one order, with edges that skip layers."""
+    document = random_graph(seed)
+    rows = document["layers"] = [layer for layer in document["layers"] if not layer.get("backward")]
+    names = [layer["name"] for layer in rows]
+    rows[0]["compute_s"] = {"gpu": 1.0, "cpu": 10.0}
+    known = [edge for edge in document["edges"] if {*edge.values()} <= {*names}]
+    document["edges"] = known + [{"source": a, "target": b} for a, b in itertools.pairwise(names)]
+    random.Random(seed).shuffle(rows)
+    return _parsed(**document)
+
+
 def _pipelined(rng: random.Random, document: dict[str, Any], names: list[str]) -> None:
     """Let transfers decide over stages in the middle of a plan: without these relaying changes nothing."""
     rows = [layer for layer in document["layers"] if not layer.get("backward")]

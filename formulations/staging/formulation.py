@@ -147,6 +147,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Maximum allowed stage time plus its tolerance, in seconds."""
         return loosened(self.slowest_allowed_s)
 
+    @property
+    def places(self) -> Sequence[Sequence[int]]:
+        """The layers at each place of the only order of layers; in a chain one at each."""
+        return [(layer,) for layer in range(len(self.instance.layers))]
+
     def cost_usd(self, time_s: float, rate_usd_per_hour: float) -> float:
         """Return the cost of the training [USD] at a stage time τ and an hourly rate."""
         return self.cost_factor * time_s * rate_usd_per_hour

@@ -34,8 +34,8 @@ from .graph_order import (
     prefix_ideals,
     times_of_stages_s,
 )
-from .graph_stages import GraphTable, graph_table
-from .stages import Stage, layer_parts, stage_of
+from .graph_stages import GraphTable, graph_table, table_of_row
+from .stages import Stage, StageTable, layer_parts, stage_of
 
 
 def formulation_of(instance: StagingInstance) -> StagingFormulation:
@@ -59,9 +59,16 @@ class GraphFormulation(StagingFormulation):
         """The blocks of layers: classes, after those without time are merged into neighbours."""
         return blocks_of(self.instance, self.classes)
 
+    @property
+    def places(self) -> Sequence[Sequence[int]]:
+        """The layers of each block, where the blocks have only one order."""
+        return self.blocks.layers
+
     @cached_property
     def ideals(self) -> Ideals:
         """The ideals (down-sets) of the blocks, or those of one topological order if there are too many."""
+        if self.blocks.in_a_row:
+            return prefix_ideals(len(self.blocks), complete=True)
         return ideals_of(len(self.blocks), self.blocks.arcs)
 
     def restricted_to_one_order(self) -> GraphFormulation:
@@ -79,8 +86,10 @@ class GraphFormulation(StagingFormulation):
         return float(finite.max(axis=1).sum() + transfers.sum()) * (1 + 1e-9)
 
     @cached_property
-    def table(self) -> GraphTable:  # type: ignore[override]
+    def table(self) -> StageTable | GraphTable:  # type: ignore[override]
         """The table of the parts of stage time of every stage between two ideals (down-sets)."""
+        if self.blocks.in_a_row:
+            return table_of_row(self.instance, self.blocks)
         return graph_table(self.instance, self.blocks, self.ideals, self.latest_s)
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:

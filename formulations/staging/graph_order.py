@@ -28,9 +28,11 @@ reached once by adding blocks in rising order, through ideals alone.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -73,9 +75,19 @@ class Classes:
     arcs: frozenset[tuple[int, int]]
     tensors: tuple[Tensor, ...]
 
+    @cached_property
     def of_layer(self) -> dict[int, int]:
         """Map each layer to its class (layers that must share a stage), both as indices."""
         return {layer: index for index, layers in enumerate(self.members) for layer in layers}
+
+    @cached_property
+    def touching(self) -> list[list[Tensor]]:
+        """The tensors that touch each class."""
+        found: list[list[Tensor]] = [[] for _ in self.members]
+        for tensor in self.tensors:
+            for index in tensor.classes:
+                found[index].append(tensor)
+        return found
 
 
 def classes_of(instance: StagingInstance) -> Classes:
@@ -159,11 +171,8 @@ def cut_seconds(
 ) -> list[float]:
     """Return the transfer time [s], on one device of a type, of each tensor that a set of classes cuts."""
     position, own = [one.name for one in instance.types].index(name), set(inside)
-    return [
-        tensor_seconds(instance, tensor.layer)[position]
-        for tensor in classes.tensors
-        if tensor.classes & own and tensor.classes - own
-    ]
+    touched = {tensor.layer: tensor.classes for index in own for tensor in classes.touching[index]}
+    return [tensor_seconds(instance, layer)[position] for layer, around in touched.items() if around - own]
 
 
 def stage_parts(
@@ -176,7 +185,7 @@ def stage_parts(
     before
         The layers of all stages before it, used only where stages relay.
     """
-    own, of_layer = sorted(layers), classes.of_layer()
+    own, of_layer = sorted(layers), classes.of_layer
     inside = {of_layer[layer] for layer in own}
     if uses_relays(instance):
         done = {of_layer[layer] for layer in before}
@@ -229,6 +238,11 @@ class Blocks:
 
     def __len__(self) -> int:
         return len(self.layers)
+
+    @property
+    def in_a_row(self) -> bool:
+        """Whether the blocks have only one topological order, so that stages are runs as in a chain."""
+        return all(pair in self.arcs for pair in itertools.pairwise(range(len(self))))
 
 
 def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
@@ -415,8 +429,8 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDE
     return Ideals(tuple(sets), np.array(start), np.array(block), np.array(target), complete=True)
 
 
-def prefix_ideals(count: int) -> Ideals:
+def prefix_ideals(count: int, complete: bool = False) -> Ideals:
     """Return the ideals (down-sets) that are prefixes of the numbering of the blocks."""
     sets = tuple((1 << size) - 1 for size in range(count + 1))
     places = np.arange(count)
-    return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete=False)
+    return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete)

@@ -16,7 +16,7 @@ long as the pairs can be stored.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from ..common.clock import check_time
 from ..common.compiled import compiled
 from ..common.objective import loosened
 from .graph_order import Blocks, Ideals, uses_relays
-from .stages import MAX_UNITS
+from .stages import MAX_UNITS, StageTable, segment_table
 
 CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
@@ -359,6 +359,59 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
     )
 
 
+def table_of_row(instance: StagingInstance, blocks: Blocks) -> StageTable:
+    """Return the table of the runs of blocks of layers that have only one order, as of a chain's segments.
+
+    Raises
+    ------
+    TooLargeError
+        If there are more than thirty million runs.
+    """
+    memory = np.broadcast_to(blocks.memory_gib[:, None], blocks.parts.shape[:2])
+    transfers = _relayed_by_runs(blocks) if uses_relays(instance) else _cut_by_runs(blocks)
+    return segment_table(instance, _without_impossible(blocks.parts), memory, transfers)
+
+
+def _without_impossible(parts: Floats) -> Floats:
+    """Return parts of time, impossible ones infinite in S alone, so that no inf - inf can arise."""
+    parts = parts.copy()
+    parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
+    return parts
+
+
+def _cut_by_runs(blocks: Blocks) -> Iterator[Floats]:
+    """Yield for each last block the seconds of the tensors cut by the runs that end with it, (T, last + 1).
+
+    A run touches a tensor if it begins at the latest touched block or before; it has all of a tensor whose
+    blocks have all come if it begins at the first of them or before.
+    """
+    touching: list[list[tuple[int, int]]] = [[] for _ in range(len(blocks))]
+    for tensor, own in enumerate(blocks.tensors):
+        for number, block in enumerate(own):
+            touching[block].append((tensor, number))
+    # The seconds that runs which begin here or before have more than those that begin later.
+    more = np.zeros((len(blocks), blocks.parts.shape[1]))
+    for last, touched in enumerate(touching):
+        for tensor, number in touched:
+            own, seconds = blocks.tensors[tensor], blocks.transfer_s[tensor]
+            more[last] += seconds
+            if number:
+                more[own[number - 1]] -= seconds
+            if number == len(own) - 1:
+                more[own[0]] -= seconds
+        # Rounding may leave sums a little below zero.
+        yield np.maximum(np.cumsum(more[last::-1], axis=0)[::-1].T, 0.0)
+
+
+def _relayed_by_runs(blocks: Blocks) -> Iterator[Floats]:
+    """Yield for each last block the seconds that runs which end with it relay, shape (T, last + 1)."""
+    crossing = np.zeros((len(blocks) + 1, blocks.parts.shape[1]))
+    for own, seconds in zip(blocks.tensors, blocks.transfer_s, strict=True):
+        crossing[own[0] + 1 : own[-1] + 1] += seconds
+    for last in range(len(blocks)):
+        yield np.maximum(crossing[: last + 1], crossing[last + 1]).T
+
+
 def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
     """Return the blocks of layers and the ideals (down-sets) as arrays for compiled loops."""
     units = [instance.most_units_per_stage or MAX_UNITS, MAX_UNITS]
@@ -377,15 +430,12 @@ def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> G
     if relayed:
         check_time()
         add_crossing_seconds(bits, *_concatenated(blocks.tensors), blocks.transfer_s, crossing)
-    parts = blocks.parts.copy()
-    # An impossible part is infinite in S alone, so that no inf - inf can arise.
-    parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
     return GraphArrays(
         bits=bits,
         start=ideals.start,
         block=ideals.block,
         target=ideals.target,
-        parts=parts,
+        parts=_without_impossible(blocks.parts),
         memory=blocks.memory_gib,
         room=np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]),
         most_units=np.array([float(min(units + ([t.limit] if t.limit else []))) for t in instance.types]),

@@ -58,9 +58,11 @@ class Columns:
 
     def uses(self, plan: Sequence[Stage]) -> list[bool]:
         """Return, for each column (possible stage), whether the plan uses it."""
-        names = [hardware.name for hardware in self.formulation.instance.types]
-        used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
-        return [(c.first, c.last, c.type, c.units) in used for c in self.all]
+        positions, index = self.formulation.positions(plan), self.formulation.table.index
+        if positions is None:
+            return [False] * len(self.all)
+        used = {(at, stage.units) for at, stage in zip(positions, plan, strict=True)}
+        return [(index(c.first, c.last, c.type), c.units) in used for c in self.all]
 
     def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
         """Return the plan that consists of the given columns (stages), in the order of the layers."""
@@ -120,8 +122,8 @@ def _max_units(formulation: StagingFormulation) -> list[int]:
     """
     budget, rate = formulation.instance.hourly_budget_usd, _rate_limit(formulation)
     highest = []
-    for hardware in formulation.instance.types:
-        bounds = [float(hardware.limit)] if hardware.limit is not None else []
+    for hardware, limit in zip(formulation.instance.types, formulation.table.limit.tolist(), strict=True):
+        bounds = [limit] if math.isfinite(limit) else []
         if hardware.price_usd_per_hour > 0:
             spendable = [usd for usd in (budget, rate) if usd is not None]
             bounds += [usd * (1 + TOLERANCE) / hardware.price_usd_per_hour for usd in spendable]
@@ -152,12 +154,11 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
 
     k·ET(k) does not fall with k, so the cheapest has the fewest units that keep the floor.
     """
-    table, last, result = formulation.table, len(formulation.instance.layers) - 1, []
-    for t, hardware in enumerate(formulation.instance.types):
+    table, last, result = formulation.table, formulation.table.layers - 1, []
+    for t in range(len(formulation.instance.types)):
         parts, allowed = table.parts(0, last, t), formulation.slowest_allowed_s
         time = parts_time_s(parts, 1) if math.isinf(allowed) else allowed
-        most = MAX_UNITS if hardware.limit is None else min(hardware.limit, MAX_UNITS)
-        units = min_units(parts, loosened(time), most)
+        units = min_units(parts, loosened(time), int(min(table.limit[t], MAX_UNITS)))
         if not units:
             continue
         stage = formulation.stage(0, last, t, units)
@@ -167,7 +168,7 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
 
 
 def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
-    """Return the compact MILP model of staging on a chain of layers.
+    """Return the compact MILP model of staging on a chain, or on a graph of layers with only one order.
 
     Raises
     ------
@@ -233,7 +234,7 @@ def _add_path_rows(
     import pulp
 
     instance = formulation.instance
-    size = len(instance.layers)
+    size = formulation.table.layers
     begins: list[list[int]] = [[] for _ in range(size)]
     ends: list[list[int]] = [[] for _ in range(size + 1)]
     for i, column in enumerate(columns):
@@ -269,7 +270,9 @@ def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
     TooLargeError
         If the model would be too large, or the units of a type are unbounded.
     """
-    return graph_model(formulation) if isinstance(formulation, GraphFormulation) else milp_model(formulation)
+    if isinstance(formulation, GraphFormulation) and not formulation.blocks.in_a_row:
+        return graph_model(formulation)
+    return milp_model(formulation)
 
 
 def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
@@ -487,7 +490,7 @@ class _GraphModelBuilder:
 
     def _encode(self, plan: Sequence[Stage]) -> Mapping[Any, float]:
         names = [one.name for one in self.instance.types]
-        of_layer = self.classes.of_layer()
+        of_layer = self.classes.of_layer
         share = min(1.0, self.formulation.stage_time_s(plan) / self.slowest_s)
         start = {self.tau: share}
         inside = [{of_layer[layer] for layer in stage.members} for stage in plan]

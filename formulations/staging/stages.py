@@ -102,15 +102,14 @@ MAX_SEGMENTS = 30_000_000
 """Maximum number of segments of all types; the arrays of a search take about 200 bytes for each."""
 
 
-def check_segment_count(instance: StagingInstance) -> None:
-    """Raise an error if the segments (possible stages) of an instance would not fit into memory.
+def check_segment_count(size: int, types: int) -> None:
+    """Raise an error if the segments (possible stages) of a row of layers would not fit into memory.
 
     Raises
     ------
     TooLargeError
         If there are more than thirty million.
     """
-    size, types = len(instance.layers), len(instance.types)
     count = size * (size + 1) // 2 * types
     if count > MAX_SEGMENTS:
         raise TooLargeError(
@@ -229,7 +228,7 @@ class StageTable:
         S, A, S' and A' with the transfer [s per probe batch], shape (n,) with n = L(L + 1)/2·T; S is infinite
         where the segment cannot be a stage.
     price, limit
-        USD per hour and unit, and available units (infinite without a limit); shape (T,).
+        USD per hour and unit, and the units that one stage may have (infinite without a limit); shape (T,).
     """
 
     layers: int
@@ -293,7 +292,7 @@ class StageTable:
 
 
 def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
-    """Return the table of all segments (possible stages); those that exceed the memory take ∞ time.
+    """Return the table of all segments (possible stages) of a chain.
 
     Parameters
     ----------
@@ -305,29 +304,59 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
     TooLargeError
         If there are more than thirty million segments.
     """
-    check_segment_count(instance)
-    size, types = len(instance.layers), instance.types
-    count = size * (size + 1) // 2 * len(types)
     single = parts_of_layers(instance) if single is None else single
-    memory = np.array([[layer.memory_on(one.name) for one in types] for layer in instance.layers])
+    memory = np.array([[layer.memory_on(one.name) for one in instance.types] for layer in instance.layers])
+    received = np.array([transfer_s(instance, first) for first in range(len(instance.layers))])
+    return segment_table(
+        instance, single, memory, (received[: last + 1] for last in range(len(instance.layers)))
+    )
+
+
+def segment_table(
+    instance: StagingInstance, single: Floats, memory: Floats, transfers: Iterable[Floats]
+) -> StageTable:
+    """Return the table of all runs of a row of layers, or of blocks of layers, each on every type.
+
+    Runs that exceed the memory take ∞ time.
+
+    Parameters
+    ----------
+    single
+        Parts S, A, S' and A' of the time [s] of every layer on every type, shape (L, T, 4).
+    memory
+        GiB of every layer on every type, shape (L, T).
+    transfers
+        For each last layer the transfer times [s] of the runs that end with it, by first layer; for all
+        types or each, shape (last + 1,) or (T, last + 1).
+
+    Raises
+    ------
+    TooLargeError
+        If there are more than thirty million runs.
+    """
+    size, types, most = len(single), instance.types, instance.most_units_per_stage or math.inf
+    check_segment_count(size, len(types))
+    count = size * (size + 1) // 2 * len(types)
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
-    received = np.array([transfer_s(instance, first) for first in range(size)])
     parts, end = np.empty((4, count)), 0
     # Sums for the segments that end with a layer, by type and first layer: each grows by one layer.
     sums, memory_sums = np.zeros((4, len(types), size)), np.zeros((len(types), size))
-    for last in range(size):
+    for last, transferred in enumerate(transfers):
         check_time()
         sums[:, :, : last + 1] += single[last].T[:, :, None]
         memory_sums[:, : last + 1] += memory[last, :, None]
         begin, end = end, end + len(types) * (last + 1)
         own = parts[:, begin:end].reshape(4, len(types), last + 1)
         own[:] = sums[:, :, : last + 1]
-        own[3] += received[: last + 1]
+        own[3] += transferred
+        if instance.stage_cost == "sum":
+            own[:2] += own[2:]
+            own[2:] = 0.0
         # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
         impossible = (memory_sums[:, : last + 1] > room[:, None]) | np.isinf(own[0])
         if impossible.any():
             own[0][impossible], own[1:, impossible] = math.inf, 0.0
     serial, *others = parts
-    limit = np.array([math.inf if hardware.limit is None else float(hardware.limit) for hardware in types])
+    limit = np.array([float(min(one.limit or math.inf, most)) for one in types])
     price = np.array([hardware.price_usd_per_hour for hardware in types])
     return StageTable(size, serial, others[0], others[1], others[2], price, limit)

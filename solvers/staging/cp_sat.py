@@ -86,7 +86,7 @@ class StageModel:
 
     def _flow(self) -> None:
         """Add the flow constraints: stages form a path over all layers, none of them slower than `time`."""
-        size, columns, z = len(self.instance.layers), self.columns.all, self.z
+        size, columns, z = self.formulation.table.layers, self.columns.all, self.z
         arrive: list[list[int]] = [[] for _ in range(size + 1)]
         begin: list[list[int]] = [[] for _ in range(size + 1)]
         cover: list[list[int]] = [[] for _ in range(size)]
@@ -122,7 +122,7 @@ class StageModel:
     def _cost_product(self) -> tuple[Any, float]:
         """Return the variable stage time × hourly rate, and the USD per unit of it."""
         columns = self.columns.all
-        most_units = max((c.units for c in columns), default=1) * len(self.instance.layers)
+        most_units = max((c.units for c in columns), default=1) * self.formulation.table.layers
         prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
         # CP-SAT multiplies two variables, not two sums: the rate becomes a variable of its own.
         rate = self.model.new_int_var(0, SETTINGS.most_rate, "rate")

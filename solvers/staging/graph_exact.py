@@ -447,11 +447,11 @@ class ExactOnGraphs(StagingExact):
 
 
 class OnChains(PresolvingSolver[StagingFormulation]):
-    """Wrapper of a method that plans chains of layers, and refuses graphs."""
+    """Wrapper of a method that plans chains and graphs with only one order of layers, and refuses others."""
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve staging of a chain; return a failed outcome with a message for a graph."""
-        if isinstance(formulation, GraphFormulation):
+        """Solve staging of a row of layers; return a failed outcome with a message for another graph."""
+        if isinstance(formulation, GraphFormulation) and not formulation.blocks.in_a_row:
             message = f"{self.name} plans chains of layers, and these make a graph; take exact"
             return Outcome(failed=True, message=message)
         return self.method.solve(formulation, options, clock)

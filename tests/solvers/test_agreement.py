@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 from random_instances import OF_CLUSTERS, RANDOM
+from staging_instances import random_row
 
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
@@ -15,7 +16,8 @@ from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 
-MAKERS = RANDOM | OF_CLUSTERS
+MAKERS = RANDOM | OF_CLUSTERS | {"rows": random_row}
+"""Rows are graphs of layers that have only one order."""
 INSTANCES = {
     "allocation": 500,
     "staging": 200,
@@ -23,6 +25,7 @@ INSTANCES = {
     "scheduling": 200,
     "devices": 500,
     "unlike": 200,
+    "rows": 200,
 }
 QUICK, BATCH = 25, 100
 """The first few instances are tried by the quick tests, the others in batches by the slow ones."""
@@ -42,7 +45,7 @@ LEARNED = {
 
 def kind_of(sort: str) -> str:
     """Return the kind of the instances of a sort."""
-    return sort if sort in RANDOM else "consolidation"
+    return {"rows": "staging"}.get(sort, sort if sort in RANDOM else "consolidation")
 
 
 def batches(sort: str, name: str) -> Iterator[range]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
@@ -58,16 +60,16 @@ class GroupOrder:
 
     def __init__(self, instance: StagingInstance) -> None:
         self.instance = instance
-        together, before = _stage_relations(instance)
-        count = len(instance.layers)
-        number = [int(np.flatnonzero(together[layer])[0]) for layer in range(count)]
+        number, arcs = _groups_and_arcs(instance)
+        members: dict[int, list[int]] = {}
+        for layer, head in enumerate(number):
+            members.setdefault(head, []).append(layer)
         self.groups: dict[int, Group] = {}
-        for head in sorted(set(number)):
-            own = [layer for layer in range(count) if number[layer] == head]
+        for head, own in members.items():
             parts = sum(_layer_parts(instance, instance.layers[layer]) for layer in own)
             memory = math.fsum(instance.layers[layer].most_memory_gib for layer in own)
             self.groups[head] = Group(own, np.asarray(parts), memory, set(), set())
-        for a, b in np.argwhere(before).tolist():
+        for a, b in arcs:
             if number[a] != number[b]:
                 self.groups[number[b]].before.add(number[a])
                 self.groups[number[a]].after.add(number[b])
@@ -176,33 +178,35 @@ def _transfer_seconds(instance: StagingInstance, layer: Layer) -> Floats:
     return np.array([given.get(one.name, usual) for one in instance.types])
 
 
-def _stage_relations(instance: StagingInstance) -> tuple[Bools, Bools]:
-    """Return masks of layer pairs that share a stage in every plan, and of order arcs, both (L, L)."""
+def _groups_and_arcs(instance: StagingInstance) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return for each layer the first of the layers that share its stage, and the order arcs of layers.
+
+    Layers share a stage if they reach each other by arcs and from layers to others of their colour.
+    """
     layers = instance.layers
     place = {layer.name: index for index, layer in enumerate(layers)}
-    colours = np.unique(
-        [layer.colour or f"\0{index}" for index, layer in enumerate(layers)], return_inverse=True
-    )
-    alike = colours[1][:, None] == colours[1][None, :]
-    backward = np.array([bool(layer.backward) for layer in layers])
-    led = (alike & ~backward).any(axis=1)
-    before = np.zeros((len(layers), len(layers)), dtype=bool)
+    like: dict[str, int] = {}
+    alike = [
+        (index, like.setdefault(layer.colour, index))
+        for index, layer in enumerate(layers)
+        if layer.colour is not None
+    ]
+    backward = [bool(layer.backward) for layer in layers]
+    colours = {layer.colour for layer in layers if layer.colour is not None and not layer.backward}
+    led = [not layer.backward or layer.colour in colours for layer in layers]
+    arcs = []
     for edge in instance.edges or ():
         a, b = place[edge.source], place[edge.target]
         if not backward[a] and not backward[b]:
-            before[a, b] = True
+            arcs.append((a, b))
         elif backward[a] and backward[b] and not (led[a] and led[b]):
-            before[b, a] = True
-    # Reachability by squaring: a path of layers of one colour and of arcs.
-    reach = (alike | before).astype(np.float32)
-    while True:
-        check_time()
-        further = ((reach @ reach) > 0).astype(np.float32)
-        if (further == reach).all():
-            break
-        reach = further
-    reached = reach > 0
-    return reached & reached.T, before
+            arcs.append((b, a))
+    ways = np.array([*arcs, *alike, *((b, a) for a, b in alike)], dtype=np.int64).reshape(-1, 2).T
+    check_time()
+    reach = csr_matrix((np.ones(ways.shape[1]), (ways[0], ways[1])), shape=(len(layers), len(layers)))
+    _, part = connected_components(reach, connection="strong")
+    _, first, own = np.unique(part, return_index=True, return_inverse=True)
+    return first[own].tolist(), arcs
 
 
 @dataclass(frozen=True)

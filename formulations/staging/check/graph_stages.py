@@ -24,7 +24,7 @@ from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
 from ...common.compiled import compiled
 from ...common.objective import loosened
-from ..stages import MAX_UNITS
+from ..stages import MAX_SEGMENTS, MAX_UNITS
 from .graph_order import Bools, GroupOrder, derive_ideals
 from .interval_bounds import Segments
 
@@ -102,9 +102,10 @@ def derive_graph(instance: StagingInstance) -> DerivedGraph:
     links = np.array(below.links, dtype=np.int64).reshape(-1, 3)
     larger, group, smaller = count - 1 - links[:, 0], links[:, 1], count - 1 - links[:, 2]
     sequence = np.lexsort((-group, larger))
-    tensor = np.array(
-        [[number in own for number in below.groups] for own, _ in order.tensors], dtype=bool
-    ).reshape(-1, len(groups))
+    place = {number: index for index, number in enumerate(below.groups)}
+    tensor = np.zeros((len(order.tensors), len(groups)), dtype=bool)
+    for row, (own, _) in zip(tensor, order.tensors, strict=True):
+        row[[place[number] for number in own]] = True
     seconds = np.array([seconds for _, seconds in order.tensors]).reshape(-1, len(instance.types))
     crossing = np.zeros((count, len(instance.types)))
     if instance.stage_cost == "relay":
@@ -292,14 +293,16 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
     """
     graph = derive_graph(instance)
     start, kind, parts = stage_buffers(graph)
+    # With only one order of the groups stages are as the segments of a chain.
+    most = MAX_SEGMENTS if len(graph.inside) == len(graph.memory) + 1 else MAX_STAGES
     columns, total = [], 0
     for end in range(1, len(graph.inside)):
         if end % CHECK_INTERVAL == 0:
             check_time()
         count = stages_ending_at(graph, end, slowest_s, start, kind, parts)
         total += count
-        if total > MAX_STAGES:
-            raise TooLargeError(f"the graph has more than {MAX_STAGES:,} possible stages")
+        if total > most:
+            raise TooLargeError(f"the graph has more than {most:,} possible stages")
         order = np.lexsort((start[:count], kind[:count]))
         columns.append(
             (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)

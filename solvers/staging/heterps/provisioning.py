@@ -65,6 +65,7 @@ class Provisioner:
         self._limits = [
             MAX_UNITS if hardware.limit is None else hardware.limit for hardware in instance.types
         ]
+        self._most = instance.most_units_per_stage or MAX_UNITS
         self._by_cost = formulation.objectives[0].name == "cost"
         self._slowest_s = formulation.latest_s
         self._budget = _loosened_limit(instance.hourly_budget_usd)
@@ -94,7 +95,7 @@ class Provisioner:
         first, k_i = ⌈A_i / (ET_1(k_1) − S_i)⌉ over compute and communication; the best is kept.
         """
         parts = [self.parts(segment) for segment in segments]
-        mosts = [self._limits[segment[2]] for segment in segments]
+        mosts = [min(self._limits[segment[2]], self._most) for segment in segments]
         lowest = min_units(parts[0], self._slowest_s, mosts[0])
         if not lowest:
             return None
@@ -134,7 +135,7 @@ class Provisioner:
         """
         parts = [self.parts(segment) for segment in segments]
         counts = [
-            min_units(part, self._slowest_s, self._limits[segment[2]])
+            min_units(part, self._slowest_s, min(self._limits[segment[2]], self._most))
             for part, segment in zip(parts, segments, strict=True)
         ]
         if not all(counts):
@@ -151,6 +152,8 @@ class Provisioner:
                 break
             best = self._better(best, counts, state)
             if self._cannot_improve(best, state):
+                break
+            if counts[slowest] == self._most:
                 break
             counts[slowest] += 1
             faster = parts_time_s(parts[slowest], counts[slowest])
@@ -177,7 +180,7 @@ class Provisioner:
             if part[0] == math.inf:
                 total += 1 + (segment[1] - segment[0] + 1) / (segments[-1][1] + 1)
                 continue
-            units = min_units(part, self._slowest_s, MAX_UNITS)
+            units = min_units(part, self._slowest_s, self._most)
             if units:
                 used[unit_type] = used.get(unit_type, 0) + units
                 time = max(time, parts_time_s(part, units))

@@ -94,7 +94,7 @@ class Reinforce(Solver[StagingFormulation]):
         seed = options.seed or 0
         with seeded_torch(seed, options.threads):
             policy = Policy(
-                features(formulation.instance),
+                features(formulation),
                 search.able,
                 len(formulation.instance.types),
                 cell=self._cell,

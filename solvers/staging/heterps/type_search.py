@@ -129,7 +129,7 @@ class TypeSearch:
                 for unit_type in types
                 if self.provisioner.parts((layer, layer, unit_type))[0] < math.inf
             ]
-            for layer in range(len(self.formulation.instance.layers))
+            for layer in range(self.formulation.table.layers)
         ]
 
     @property
@@ -441,7 +441,7 @@ class Greedy(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Assign a type to one layer after another, the best first, with backtracking; return the plan."""
-        size, way = len(formulation.instance.layers), self.setting(options, "provisioning")
+        size, way = formulation.table.layers, self.setting(options, "provisioning")
         provisioner = Provisioner(formulation)
         trials = 0
 
@@ -486,7 +486,7 @@ class SingleType(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Evaluate each hardware type for all layers; return the best plan."""
-        layers, types = len(formulation.instance.layers), len(formulation.instance.types)
+        layers, types = formulation.table.layers, len(formulation.instance.types)
         search = TypeSearch(formulation, self.setting(options, "provisioning"), clock, types)
         for unit_type in range(types):
             if search.over:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from staging_instances import diamond, diamond_rows, half_serial
+from staging_instances import diamond, diamond_rows, half_serial, random_row
 
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.graph_order import (
@@ -19,7 +19,7 @@ from clusterplan.formulations.staging.graph_order import (
     tensor_seconds,
 )
 from clusterplan.formulations.staging.graph_stages import StageEnumeration, graph_arrays, graph_table
-from clusterplan.formulations.staging.stages import Stage, stage_of
+from clusterplan.formulations.staging.stages import MAX_UNITS, Stage, StageTable, stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
 
@@ -136,6 +136,22 @@ def test_the_table_has_every_pair_of_ideals_once(rule: str) -> None:
     assert table.index(5, 1, 0) == -1
     assert formulation.positions(BEST) is not None
     assert formulation.positions([stage_of([0, 1, 2, 3], "gpu", 1)]) == [table.index(0, 4, 0)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_row_has_the_stages_of_its_ideals(seed: int) -> None:
+    """The sums of each run are those of the stage between two ideals, whatever the rule of transfers."""
+    formulation = GraphFormulation(random_row(seed))
+    assert formulation.blocks.in_a_row
+    ideals = ideals_of(len(formulation.blocks), formulation.blocks.arcs)
+    assert (ideals.sets, ideals.complete) == (formulation.ideals.sets, True)
+    row, few = formulation.table, graph_table(formulation.instance, formulation.blocks, ideals, math.inf)
+    assert isinstance(row, StageTable)
+    at = [row.index(*stage) for stage in zip(few.first, few.last, few.type, strict=True)]
+    for name in ("serial", "parallel", "comm_serial", "comm_parallel"):
+        assert getattr(row, name)[at] == pytest.approx(getattr(few, name), rel=1e-12, abs=1e-12)
+    assert np.isinf(np.delete(row.serial, at)).all()
+    assert (np.minimum(row.limit, MAX_UNITS) == few.limit).all()
 
 
 def test_a_floor_leaves_fewer_stages() -> None:

@@ -18,6 +18,7 @@ from clusterplan.formulations.staging.check.graph_stages import (
     proves_no_faster_plan,
 )
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.formulations.staging.graph_stages import graph_table
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
@@ -101,9 +102,11 @@ def test_the_stages_are_those_of_the_methods(seed: int) -> None:
     """As many, and as fast, though found from the other end."""
     instance = parse_instance(random_graph(seed))
     assert isinstance(instance, StagingInstance)
-    own, table = derive_graph_segments(instance, math.inf), GraphFormulation(instance).table
-    if not math.isinf(GraphFormulation(instance).latest_s):
-        own = own.only(np.flatnonzero(own.time_s(own.limit[own.type]) <= GraphFormulation(instance).latest_s))
+    own, formulation = derive_graph_segments(instance, math.inf), GraphFormulation(instance)
+    slowest_s = formulation.latest_s
+    table = graph_table(instance, formulation.blocks, formulation.ideals, slowest_s)
+    if not math.isinf(slowest_s):
+        own = own.only(np.flatnonzero(own.time_s(own.limit[own.type]) <= slowest_s))
     assert len(own.first) == len(table.first)
     assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
     assert len(derive_graph(instance).inside) == table.layers + 1

@@ -311,7 +311,12 @@ def policy(request: pytest.FixtureRequest) -> Iterator[Any]:
     made = generate_staging(2, 3, "loose", seed=2)
     with seeded_torch(5, 1):
         policy = policies.Policy(
-            policies.features(made), [[0, 1, 2], [0, 2]], 3, cell=request.param, hidden=4, learning_rate=0.05
+            policies.features(StagingFormulation(made)),
+            [[0, 1, 2], [0, 2]],
+            3,
+            cell=request.param,
+            hidden=4,
+            learning_rate=0.05,
         )
         # Away from the uniform start, where the gradient with respect to the network is zero.
         policies.torch.nn.init.normal_(policy.head.weight)
