@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
-    ValidatorFunctionWrapHandler,
-    WrapSerializer,
-    WrapValidator,
 )
 
 from ..common.base import Instance
+from ..common.column_table import IN_COLUMNS
 from ..common.fields import (
     NONE_NAMED,
     TABLE_FILE,
@@ -31,15 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Return a job table unchanged: its rows were validated when it was made."""
-    return value if isinstance(value, JobTable) else handler(value)
-
-
-def _write_table(jobs: Sequence[Job], handler: SerializerFunctionWrapHandler) -> Any:
-    return handler(tuple(jobs))
-
-
 if TYPE_CHECKING:
     Rows = Sequence[Job]
 else:
@@ -49,8 +37,7 @@ Jobs = Annotated[
     Rows,
     Field(min_length=1),
     validated_in_batches(),
-    WrapValidator(_keep_table),
-    WrapSerializer(_write_table),
+    *IN_COLUMNS,
     TABLE_FILE,
 ]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""

@@ -8,34 +8,34 @@ written column by column.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
+from ..common.column_table import ColumnTable
 from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, Range, SpeedRow, SpeedTable
+from ..files.columnar import Listed, Unless, columns_of, matrix, written
 from ..files.tables import write_table
 from .job import Configuration, Job, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 
 TABLE = -1
 """Model code of measured speeds; the other codes count through `FORMULAS`."""
 MODELS = tuple(FORMULAS)
 MAX_THETA = 5
+ROW = ("ps", "workers", "steps_per_s")
 
 
 @dataclass(frozen=True, eq=False)
-class JobTable(Sequence[Job]):
+class JobTable(ColumnTable[Job]):
     """Jobs, their variants and their measured speeds, in three sets of columns.
 
     Attributes
@@ -62,8 +62,8 @@ class JobTable(Sequence[Job]):
         Measured speeds, sorted by workers, then parameter servers, within each variant.
     """
 
-    resources: tuple[str, ...]
-    names: Sequence[str]
+    AMOUNTS = ("worker_demand", "ps_demand")
+
     remaining_steps: Floats
     weight: Floats
     beginning: Flags
@@ -101,59 +101,53 @@ class JobTable(Sequence[Job]):
     def of(cls, jobs: Sequence[Job], resources: tuple[str, ...]) -> JobTable:
         """Return a column-oriented table of the jobs, with demands in the order of `resources`."""
         if isinstance(jobs, JobTable):
-            return jobs._with_resources(resources)
-        variants = [variant for job in jobs for variant in job.variants]
-        first = offsets(_ints(len(job.variants) for job in jobs))
-        tables = [v.speed.sorted_rows() if isinstance(v.speed, SpeedTable) else () for v in variants]
-        rows = [row for table in tables for row in table]
+            return jobs.with_resources(resources)
+        return cls.of_columns(columns_of(jobs, (Job,)), resources)
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Any], resources: tuple[str, ...]) -> JobTable:
+        """Return the table of jobs in columns as `columnar` has them, read from a table or from objects."""
+        first, jobs = columns["variants"], len(columns["weight"])
+        variants = columns["variants.name"]
+        running, now = current_variants(columns)
+        current = np.full(jobs, -1)
+        current[running] = now
+        model = columns["variants.speed.model"].codes
+        row_ps, row_workers, row_speed = (columns[f"variants.speed.rows.{key}"] for key in ROW)
+        first_row = columns["variants.speed.rows"]
+        # The last key counts first.
+        order = np.lexsort((row_ps, row_workers, np.repeat(np.arange(len(model)), np.diff(first_row))))
+        deadline = columns["deadline_s"]
+        given: dict[str, Any] = {
+            **{key: columns[key] for key in ("remaining_steps", "weight", "unplaced_s", "restart_s")},
+            **{f"current_{key}": _whole(columns[f"current.{key}"]) for key in ("ps", "workers")},
+            **{
+                key: matrix(columns[f"variants.{key}"], resources, len(model))
+                for key in ("worker_demand", "ps_demand")
+            },
+            **{
+                f"{end}_{key}": _whole(columns[f"variants.{key}"] * columns[f"variants.{key}.{end}"])
+                for key in ("workers", "ps")
+                for end in ("min", "max")
+            },
+        }
         return cls(
             resources=resources,
-            names=[job.name for job in jobs],
-            remaining_steps=np.array([job.remaining_steps for job in jobs]),
-            weight=np.array([job.weight for job in jobs]),
-            beginning=np.array([job.stage == "beginning" for job in jobs]),
-            deadline_s=np.array([np.inf if job.deadline_s is None else job.deadline_s for job in jobs]),
-            unplaced_s=np.array([np.nan if job.unplaced_s is None else job.unplaced_s for job in jobs]),
-            restart_s=np.array([job.restart_s for job in jobs]),
-            **_current(jobs, first),
+            names=columns["name"].texts(),
+            beginning=columns["stage"].codes == 0,
+            deadline_s=np.where(np.isnan(deadline), np.inf, deadline),
+            current_variant=current,
             first_variant=first,
-            variant_names=[variant.name for variant in variants],
-            worker_demand=_amounts([v.worker_demand for v in variants], resources),
-            ps_demand=_amounts([v.ps_demand for v in variants], resources),
-            **_ranges(variants),
-            model=_ints(TABLE if v.speed.model == "table" else MODELS.index(v.speed.model) for v in variants),
-            theta=np.array([_theta(variant) for variant in variants]),
-            batch=np.array([getattr(variant.speed, "batch", 0.0) for variant in variants]),
-            first_row=offsets(_ints(len(table) for table in tables)),
-            row_ps=_ints(row.ps for row in rows),
-            row_workers=_ints(row.workers for row in rows),
-            row_steps_per_s=np.array([row.steps_per_s for row in rows], dtype=float),
+            variant_names=variants.texts(),
+            model=np.where(model == len(MODELS), TABLE, model),
+            theta=np.column_stack([columns[f"variants.speed.theta.{k}"] for k in range(MAX_THETA)]),
+            batch=columns["variants.speed.batch"],
+            first_row=first_row,
+            row_ps=_whole(row_ps[order]),
+            row_workers=_whole(row_workers[order]),
+            row_steps_per_s=row_speed[order],
+            **given,
         )
-
-    def _with_resources(self, resources: tuple[str, ...]) -> JobTable:
-        if resources == self.resources:
-            return self
-        column = {name: r for r, name in enumerate(self.resources)}
-        pair = []
-        for old in (self.worker_demand, self.ps_demand):
-            none = np.zeros(len(old))
-            new = [old[:, column[name]] if name in column else none for name in resources]
-            pair.append(np.column_stack(new))
-        return replace(self, resources=resources, worker_demand=pair[0], ps_demand=pair[1])
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @overload
-    def __getitem__(self, index: int) -> Job: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Job, ...]: ...
-    def __getitem__(self, index: int | slice) -> Job | tuple[Job, ...]:
-        if isinstance(index, slice):
-            return tuple(self._job(j) for j in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"job {index} of {len(self)}")
-        return self._job(index % len(self))
 
     @property
     def optional(self) -> Flags:
@@ -164,17 +158,6 @@ class JobTable(Sequence[Job]):
     def owner(self) -> Ints:
         """Index of the job of each variant, shape (V,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.first_variant))
-
-    def sha256(self) -> str:
-        """Return the hash of all columns of the table."""
-        digest = hashlib.sha256()
-        for field in fields(self):
-            column = getattr(self, field.name)
-            if isinstance(column, np.ndarray):
-                digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
-            else:
-                digest.update(json.dumps(list(column)).encode())
-        return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of pandas with one row for each variant of each job."""
@@ -245,45 +228,17 @@ class JobTable(Sequence[Job]):
         return FORMULA_MODELS[name].model_validate({"model": name, "theta": theta, **batch})
 
 
-def _ints(values: Iterable[int]) -> Ints:
-    return np.array(list(values), dtype=np.int64)
+def current_variants(columns: Any) -> tuple[Ints, Ints]:
+    """Return the jobs in columns that run now with one of their variants, and its row among all variants."""
+    first, names = columns["variants"], columns["variants.name"]
+    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    now = columns["current.variant"].codes_in(names.words)[owner]
+    rows = np.flatnonzero((now == names.codes) & (now >= 0))
+    return owner[rows], rows
 
 
-def offsets(counts: Ints) -> Ints:
-    """Return the start offsets of the runs of a ragged column, from their lengths; one more at the end."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _amounts(demands: Sequence[dict[str, float]], resources: tuple[str, ...]) -> Floats:
-    rows = [[demand.get(name, 0.0) for name in resources] for demand in demands]
-    return np.array(rows, dtype=float).reshape(len(demands), len(resources))
-
-
-def _current(jobs: Sequence[Job], first: Ints) -> dict[str, Ints]:
-    rows = []
-    for job, start in zip(jobs, first.tolist(), strict=False):
-        now = job.current
-        if now is None:
-            rows.append((-1, 0, 0))
-        else:
-            # The validation has made sure that the name is among them.
-            names = [variant.name for variant in job.variants]
-            rows.append((start + names.index(now.variant), now.ps, now.workers))
-    variant, ps, workers = np.array(rows, dtype=np.int64).T
-    return {"current_variant": variant, "current_ps": ps, "current_workers": workers}
-
-
-def _ranges(variants: Sequence[Variant]) -> dict[str, Ints]:
-    return {
-        f"{end}_{key}": _ints(getattr(getattr(variant, key), end, 0) for variant in variants)
-        for key in ("workers", "ps")
-        for end in ("min", "max")
-    }
-
-
-def _theta(variant: Variant) -> list[float]:
-    theta = getattr(variant.speed, "theta", ())
-    return [*theta, *[0.0] * (MAX_THETA - len(theta))]
+def _whole(values: Floats) -> Ints:
+    return values.astype(np.int64)
 
 
 def write_jobs(table: JobTable, path: Path) -> None:
@@ -296,94 +251,46 @@ def write_jobs(table: JobTable, path: Path) -> None:
     OptionError
         If a name would not survive CSV.
     """
-    import pyarrow as pa
-
-    write_table(pa.table(dict(_columns(table))), path)
+    write_table(written(_columns(table), len(table)), path)
 
 
-def _columns(table: JobTable) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column; columns that hold only defaults are left out."""
-    import pyarrow as pa
-
-    yield "name", pa.array(table.names, type=pa.string())
-    yield "remaining_steps", table.remaining_steps
-    if (table.weight != 1).any():
-        yield "weight", table.weight
-    if table.beginning.any():
-        yield "stage", _words(("running", "beginning"), table.beginning.astype(int))
-    deadline = np.isfinite(table.deadline_s)
-    if deadline.any():
-        yield "deadline_s", _cells(table.deadline_s, deadline)
-    if table.optional.any():
-        yield "optional", table.optional
-        yield "unplaced_s", _cells(table.unplaced_s, table.optional)
-    if table.restart_s.any():
-        yield "restart_s", table.restart_s
-    running = table.current_variant >= 0
-    if running.any():
-        names = np.asarray(table.variant_names, dtype=object)[table.current_variant]
-        yield "current.variant", pa.array(names, type=pa.string(), mask=~running)
-        yield "current.ps", _cells(table.current_ps, running)
-        yield "current.workers", _cells(table.current_workers, running)
-    counts = np.diff(table.first_variant)
-    for v in range(int(counts.max())):
-        for name, cells in _variant_columns(table, v, counts > v):
-            yield f"variants.{v}.{name}", cells
+def _columns(table: JobTable) -> dict[str, Any]:
+    """Return the columns of a file, those of variants and of measured speeds in lists."""
+    still = table.current_variant < 0
+    names: Any = np.asarray(table.variant_names, dtype=object)
+    now = names[table.current_variant]
+    now[still] = None
+    return {
+        "name": table.names,
+        "remaining_steps": table.remaining_steps,
+        "weight": Unless(table.weight, 1.0),
+        "stage": Unless(np.where(table.beginning, "beginning", "running").astype(object), "running"),
+        "deadline_s": Unless(np.where(np.isfinite(table.deadline_s), table.deadline_s, np.nan)),
+        "optional": Unless(table.optional, False),
+        "unplaced_s": Unless(table.unplaced_s),
+        "restart_s": Unless(table.restart_s, 0.0),
+        "current.variant": Unless(now),
+        "current.ps": Unless(np.ma.masked_array(table.current_ps, still)),
+        "current.workers": Unless(np.ma.masked_array(table.current_workers, still)),
+        "variants": Listed(table.first_variant, _variant_columns(table, names)),
+    }
 
 
-def _variant_columns(table: JobTable, v: int, present: Flags) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column of the variant with number v of the jobs that have it."""
-    import pyarrow as pa
-
-    at = np.where(present, table.first_variant[:-1] + v, 0)
-    names = np.asarray(table.variant_names, dtype=object)[at]
-    yield "name", pa.array(names, type=pa.string(), mask=~present)
+def _variant_columns(table: JobTable, names: Any) -> dict[str, Any]:
+    columns: dict[str, Any] = {"name": names}
     for r, resource in enumerate(table.resources):
-        yield f"worker_demand.{resource}", _cells(table.worker_demand[at, r], present)
-        if table.ps_demand[at[present], r].any():
-            yield f"ps_demand.{resource}", _cells(table.ps_demand[at, r], present)
-    model = np.where(present, table.model[at], TABLE)
-    for key, low, high in (
-        ("workers", table.min_workers, table.max_workers),
-        ("ps", table.min_ps, table.max_ps),
-    ):
-        has_range = present & (high[at] > 0)
-        if has_range.any():
-            yield f"{key}.min", _cells(low[at], has_range)
-            yield f"{key}.max", _cells(high[at], has_range)
-    yield (
-        "speed.model",
-        _words((*MODELS, "table"), np.where(present, table.model[at] % (len(MODELS) + 1), -1)),
-    )
-    counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0])[model]
-    for k in range(int(counts.max())):
-        yield f"speed.theta.{k}", _cells(table.theta[at, k], k < counts)
-    batched = (model >= 0) & (model != MODELS.index("ps_async"))
-    if batched.any():
-        yield "speed.batch", _cells(table.batch[at], batched)
-    yield from _measured_columns(table, np.where(present, at, -1))
-
-
-def _measured_columns(table: JobTable, at: Ints) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column of measured speeds; `at` has each job's variant, or −1."""
-    counts = np.where(at < 0, 0, np.diff(table.first_row)[at])
-    for k in range(int(counts.max())):
-        given = counts > k
-        row = np.where(given, table.first_row[at] + k, 0)
-        yield f"speed.rows.{k}.workers", _cells(table.row_workers[row], given)
-        yield f"speed.rows.{k}.ps", _cells(table.row_ps[row], given)
-        yield f"speed.rows.{k}.steps_per_s", _cells(table.row_steps_per_s[row], given)
-
-
-def _cells(values: Any, given: Flags) -> pa.Array:
-    """Return numbers as an Arrow array, null where `given` is false."""
-    import pyarrow as pa
-
-    return pa.array(values, mask=~given)
-
-
-def _words(words: tuple[str, ...], codes: Ints) -> pa.Array:
-    """Return the words that codes index, as an Arrow array; null where the code is −1."""
-    import pyarrow as pa
-
-    return pa.array(words, type=pa.string()).take(pa.array(codes, mask=codes < 0))
+        columns[f"worker_demand.{resource}"] = table.worker_demand[:, r]
+        columns[f"ps_demand.{resource}"] = Unless(table.ps_demand[:, r], 0.0)
+    for key in ("workers", "ps"):
+        ends = getattr(table, f"min_{key}"), getattr(table, f"max_{key}")
+        low, high = (np.ma.masked_array(end, ends[1] == 0) for end in ends)
+        columns |= {f"{key}.min": low, f"{key}.max": high}
+    columns["speed.model"] = np.array([*MODELS, "table"], dtype=object)[table.model]
+    counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0])[table.model]
+    for k in range(MAX_THETA):
+        columns[f"speed.theta.{k}"] = np.where(k < counts, table.theta[:, k], np.nan)
+    # Every formula but one counts the batch, which is above 0.
+    columns["speed.batch"] = np.where(table.batch > 0, table.batch, np.nan)
+    rows = {"workers": table.row_workers, "ps": table.row_ps, "steps_per_s": table.row_steps_per_s}
+    columns["speed.rows"] = Listed(table.first_row, rows)
+    return columns

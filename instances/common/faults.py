@@ -9,15 +9,14 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from .errors import MAX_FAULTS, Fault, Faults, InstanceError, shortened, shown
-from .fields import NOT_VALIDATED
+from .fields import NOT_VALIDATED, types_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -41,16 +40,6 @@ _LIMITS = {
     "less_than": ("lt", "must be less than"),
     "less_than_equal": ("le", "must be at most"),
 }
-
-
-def _models(annotation: Any) -> list[Any]:
-    """Return the possible types of a field, with unions and annotations expanded."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _models(get_args(annotation)[0])
-    if origin in (Union, types.UnionType):
-        return [member for part in get_args(annotation) for member in _models(part)]
-    return [annotation]
 
 
 def _tag(model: type[BaseModel]) -> str | None:
@@ -86,11 +75,11 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
         if structs:
             allowed = list(dict.fromkeys(name for m in structs for name in m.model_fields))
             fields = [m.model_fields[step] for m in structs if step in m.model_fields]
-            here = [part for field in fields for part in _models(field.annotation)]
+            here = [part for field in fields for part in types_of(field.annotation)]
         else:
             # tuple[X, ...] names its item type first, dict[K, V] its value type last.
             items = [args[0] if Ellipsis in args else args[-1] for m in here if (args := get_args(m))]
-            here = [part for item in items for part in _models(item)]
+            here = [part for item in items for part in types_of(item)]
     return path, allowed
 
 

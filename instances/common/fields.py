@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -299,10 +300,22 @@ Sentence = Annotated[
     str, BeforeValidator(as_text), Field(min_length=1, max_length=300), AfterValidator(_printable)
 ]
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
+CELL_VALIDATORS = frozenset({_as_float, _as_int, _as_bool, as_text, _printable})
+"""Validators of single cells, which `files.columnar` applies to whole columns."""
 Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), validated_in_batches(1000)]
 NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
 """The default of a mapping."""
 """Resource name → amount; a resource that is not named counts as 0."""
+
+
+def types_of(annotation: Any) -> list[Any]:
+    """Return the possible types of a field, with unions and annotations expanded."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return types_of(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [member for part in get_args(annotation) for member in types_of(part)]
+    return [annotation]
 
 
 def marks_of(part: Any) -> Iterator[Any]:

@@ -242,11 +242,12 @@ class Columns:
         return sum(len(self) - int(column.null_count) for column in self._table.columns)
 
     @cached_property
-    def _positions(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
+        """The place of each column by its name."""
         return {name: position for position, name in enumerate(self.names)}
 
     def _column(self, name: str) -> Any:
-        return joined(self._table.column(self._positions[name]))
+        return joined(self._table.column(self.positions[name]))
 
 
 def joined(column: pa.ChunkedArray) -> Any:

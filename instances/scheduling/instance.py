@@ -9,21 +9,18 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
-    ValidatorFunctionWrapHandler,
-    WrapSerializer,
-    WrapValidator,
 )
 
 from ..common.arrays import Floats
 from ..common.base import Instance
+from ..common.column_table import IN_COLUMNS
 from ..common.faults import misspelt_complaint, misspelt_names
 from ..common.fields import (
     NONE_NAMED,
@@ -210,18 +207,9 @@ TIME_RESOLUTION = 4e-15
 """Relative resolution of times as doubles."""
 
 
-def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Return a job table unchanged: its rows were validated when it was made."""
-    return value if isinstance(value, JobTable) else handler(value)
-
-
 def _only_restart(rule: str | None) -> str | None:
     """Return None for `error`, the default, so that it is not written into documents."""
     return None if rule == "error" else rule
-
-
-def _as_jobs(jobs: Sequence[SchedulingJob], handler: SerializerFunctionWrapHandler) -> Any:
-    return handler(tuple(jobs))
 
 
 if TYPE_CHECKING:
@@ -233,8 +221,7 @@ Jobs = Annotated[
     Rows,
     Field(min_length=1),
     validated_in_batches(),
-    WrapValidator(_keep_table),
-    WrapSerializer(_as_jobs),
+    *IN_COLUMNS,
     TABLE_FILE,
 ]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, overload
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from ..common.arrays import Floats, Ints
+from ..common.column_table import ColumnTable
 from ..common.fields import (
     NONE_NAMED,
     Amounts,
     ByCount,
     Checked,
     Complaint,
+    FrozenDict,
     Name,
     NonNegative,
     Positive,
@@ -33,6 +35,7 @@ from ..common.fields import (
     validated_in_batches,
 )
 from ..common.speed import Variant
+from ..files.columnar import Words, columns_of, matrix
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,11 +47,16 @@ LONGEST_S = 1e11
 """Upper limit of times and durations, 3,000 years, so that milliseconds since 1970 are refused."""
 
 
-def _not_beyond(value: float) -> float:
-    """Refuse a number of seconds that is so large that the unit must be wrong."""
-    if value > LONGEST_S:
-        raise ValueError(f"is {value:g} s, but must be at most {LONGEST_S:g}; are these milliseconds?")
-    return value
+class _Limit:
+    """Refuses a number of seconds that is so large that the unit must be wrong."""
+
+    le = LONGEST_S
+
+    def __call__(self, value: float) -> float:
+        """Return the number, if it is fine."""
+        if value > self.le:
+            raise ValueError(f"is {value:g} s, but must be at most {self.le:g}; are these milliseconds?")
+        return value
 
 
 def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
@@ -61,7 +69,7 @@ def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
     return speeds
 
 
-_LIMIT = (AfterValidator(_not_beyond), Field(json_schema_extra={"maximum": LONGEST_S}))
+_LIMIT = (AfterValidator(_Limit()), Field(json_schema_extra={"maximum": LONGEST_S}))
 Time = Annotated[NonNegative, *_LIMIT]
 """Seconds since some instant, the same for the whole instance."""
 Duration = Annotated[Positive, *_LIMIT]
@@ -248,12 +256,16 @@ def speed_on(listed: Mapping[int, float], servers: int) -> float:
     return listed[below[-1] if below else min(listed)]
 
 
+NUMBERS = ("arrival_s", "duration_s", "weight", "estimate_s", "deadline_s", "restart_s", "step_s")
+"""Fields of the columns of numbers."""
 OF_MALLEABLE = {"demand", "work", "speeds", "variants", "requested"}
 """Fields of a malleable job that the columns do not hold."""
+NO_COLUMNS = (OF_MALLEABLE - {"demand"}) | {"skew", "speed_by_servers"}
+"""Fields that are kept beside the columns."""
 
 
 @dataclass(frozen=True, eq=False)
-class JobTable(Sequence[SchedulingJob]):
+class JobTable(ColumnTable[SchedulingJob]):
     """Jobs in columns; also a sequence of `SchedulingJob` objects that are made on access.
 
     Attributes
@@ -275,8 +287,8 @@ class JobTable(Sequence[SchedulingJob]):
         Slowdown of jobs by spreading over servers; None if no job has data on it.
     """
 
-    resources: tuple[str, ...]
-    names: Sequence[str]
+    AMOUNTS = ("demand",)
+
     arrival_s: Floats
     weight: Floats
     tasks: Ints
@@ -297,79 +309,54 @@ class JobTable(Sequence[SchedulingJob]):
     def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
         """Return a column-oriented table of the jobs, with demands in the order of `resources`."""
         if isinstance(jobs, JobTable):
-            return jobs._with_resources(resources)
-        tenant, tenants = _codes(job.tenant for job in jobs)
-        model, models = _codes(job.model for job in jobs)
-        demand = [[job.demand.get(name, 0.0) for name in resources] for job in jobs]
+            return jobs.with_resources(resources)
+        malleable = {j: job for j, job in enumerate(jobs) if job.work is not None}
+        columns = columns_of(jobs, (SchedulingJob,), NO_COLUMNS)
+        return cls.of_columns(columns, resources, malleable, Spreading.of(jobs))
+
+    @classmethod
+    def of_columns(
+        cls,
+        columns: Mapping[str, Any],
+        resources: tuple[str, ...],
+        malleable: Mapping[int, SchedulingJob] = FrozenDict(),
+        spreading: Spreading | None = None,
+    ) -> JobTable:
+        """Return the table of jobs in columns as `columnar` has them, read from a table or from objects."""
+        tenant, tenants = in_first_order(*columns["tenant"])
+        model, models = in_first_order(*columns["model"])
         return cls(
             resources=resources,
-            names=[job.name for job in jobs],
-            arrival_s=np.array([job.arrival_s for job in jobs], dtype=float),
-            weight=np.array([job.weight for job in jobs], dtype=float),
-            tasks=np.array([job.tasks for job in jobs], dtype=np.int64),
-            demand=np.array(demand, dtype=float).reshape(len(jobs), len(resources)),
-            duration_s=_optional(job.duration_s for job in jobs),
-            estimate_s=_optional(job.estimate_s for job in jobs),
-            deadline_s=_optional(job.deadline_s for job in jobs),
-            restart_s=_optional(job.restart_s for job in jobs),
-            step_s=_optional(job.step_s for job in jobs),
+            names=columns["name"].texts(),
+            **{name: columns[name] for name in NUMBERS},
+            tasks=columns["tasks"].astype(np.int64),
+            demand=matrix(columns["demand"], resources, len(columns["tasks"])),
             tenant=tenant,
             tenants=tenants,
             model=model,
             models=models,
-            malleable={j: job for j, job in enumerate(jobs) if job.work is not None},
-            spreading=Spreading.of(jobs),
+            malleable=malleable,
+            spreading=spreading,
         )
-
-    def _with_resources(self, resources: tuple[str, ...]) -> JobTable:
-        if resources == self.resources:
-            return self
-        demand = np.zeros((len(self), len(resources)))
-        for r, name in enumerate(resources):
-            if name in self.resources:
-                demand[:, r] = self.demand[:, self.resources.index(name)]
-        columns = {column.name: getattr(self, column.name) for column in fields(self)}
-        return JobTable(**{**columns, "resources": resources, "demand": demand})
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @overload
-    def __getitem__(self, index: int) -> SchedulingJob: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[SchedulingJob, ...]: ...
-    def __getitem__(self, index: int | slice) -> SchedulingJob | tuple[SchedulingJob, ...]:
-        if isinstance(index, slice):
-            return tuple(self._job(j) for j in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"job {index} of {len(self)}")
-        return self._job(index % len(self))
 
     @cached_property
     def total_demand(self) -> Floats:
         """Demand of all tasks of each job, shape (J, R)."""
         return np.asarray(self.demand * self.tasks[:, None])
 
-    def sha256(self) -> str:
-        """Return the hash of all columns of the table."""
-        digest = hashlib.sha256()
+    def hashed(self) -> Iterator[Any]:
+        """Yield what the hash of the table is made of; tenants and models in order of appearance."""
         tenant, tenants = in_first_order(self.tenant, self.tenants)
         model, models = in_first_order(self.model, self.models)
         ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
-        for one in fields(self):
-            column = ordered.get(one.name, getattr(self, one.name))
-            if one.name == "malleable" or column is None:
-                continue
-            if isinstance(column, Spreading):
-                digest.update(column.sha256().encode())
-            elif isinstance(column, np.ndarray):
-                digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
-            else:
-                digest.update(json.dumps(list(column)).encode())
+        for each in fields(self):
+            if each.name not in ("malleable", "spreading"):
+                yield ordered.get(each.name, getattr(self, each.name))
+        if self.spreading is not None:
+            yield self.spreading.sha256()
         for j, job in sorted(self.malleable.items()):
             own = job.model_dump(mode="json", exclude_none=True, include=OF_MALLEABLE)
-            digest.update(json.dumps([j, own], sort_keys=True).encode())
-        return digest.hexdigest()
+            yield json.dumps([j, own], sort_keys=True)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of pandas with one row for each job; demands are those of all its tasks."""
@@ -383,8 +370,8 @@ class JobTable(Sequence[SchedulingJob]):
             "weight": self.weight,
             "tasks": self.tasks,
             **{name: self.total_demand[:, r] for r, name in enumerate(self.resources)},
-            "tenant": _words(self.tenant, self.tenants),
-            "model": _words(self.model, self.models),
+            "tenant": Words(self.tenant, self.tenants).texts(),
+            "model": Words(self.model, self.models).texts(),
         }
         return pd.DataFrame(columns)
 
@@ -413,17 +400,6 @@ def _given(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _optional(values: Iterable[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
-
-
-def _codes(words: Iterable[str | None]) -> tuple[Ints, tuple[str, ...]]:
-    """Return words as indices into the distinct words (−1 for None), and these in order of appearance."""
-    index: dict[str, int] = {}
-    codes = [-1 if word is None else index.setdefault(word, len(index)) for word in words]
-    return np.array(codes, dtype=np.int64), tuple(index)
-
-
 def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
     """Return codes and words renumbered in order of first appearance, unused words dropped."""
     used, first = np.unique(codes[codes >= 0], return_index=True)
@@ -431,7 +407,3 @@ def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, 
     place = np.full(len(words) + 1, -1)
     place[order] = np.arange(len(order))
     return place[codes], tuple(words[code] for code in order.tolist())
-
-
-def _words(codes: Ints, words: tuple[str, ...]) -> list[str | None]:
-    return [words[code] if code >= 0 else None for code in codes.tolist()]

@@ -6,39 +6,22 @@ validated like the rows of small tables, which gives the error messages.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..common.arrays import Flags, Floats, Ints
+from ..common.arrays import Floats, Ints
 from ..common.errors import Faults, InstanceError, OptionError
 from ..common.faults import validated
-from ..common.fields import LARGEST
+from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
 from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns, write_table
 from ..references import Folder
 from .instance import SchedulingInstance
-from .jobs import LONGEST_S, JobTable, SchedulingJob, in_first_order
+from .jobs import NO_COLUMNS, NUMBERS, JobTable, SchedulingJob
 
-DEMAND, SPEEDS = "demand.", "speeds."
-NUMBERS = {
-    "arrival_s": (0.0, LONGEST_S),
-    "weight": (0.0, LARGEST),
-    "duration_s": (5e-324, LONGEST_S),
-    "estimate_s": (5e-324, LONGEST_S),
-    "deadline_s": (0.0, LONGEST_S),
-    "restart_s": (0.0, LONGEST_S),
-    "step_s": (5e-324, LONGEST_S),
-}
-"""Columns of numbers, with the least and the largest allowed value."""
-MAX_TASKS = 100_000
-DEFAULTS = {"arrival_s": 0.0, "weight": 1.0, "tasks": 1.0}
-TEXTS = ("name", "tenant", "model")
-LONGEST_NAME = 200
-_DEMAND = re.compile(r"demand\..+")
 MAX_SUSPECTS = 20_000
 
 
@@ -58,72 +41,17 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
     InstanceError
         If rows are invalid; the first hundred are named.
     """
-    known = {*NUMBERS, *TEXTS, "tasks"}
-    if not all(name in known or _DEMAND.fullmatch(name) for name in columns.names):
-        return columns.rows()  # which says what is unknown
-    wrong = np.zeros(len(columns), dtype=bool)
-    numbers: dict[str, Any] = {
-        name: _numbers(columns, name, limits, wrong) for name, limits in NUMBERS.items()
-    }
-    tasks = _whole(columns, wrong)
-    resources = tuple(name.removeprefix(DEMAND) for name in columns.names if name.startswith(DEMAND))
-    demand = np.zeros((len(columns), len(resources)))
-    for r, name in enumerate(resources):
-        demand[:, r] = np.nan_to_num(_numbers(columns, DEMAND + name, (0.0, LARGEST), wrong))
-    if not resources:
-        wrong[:] = True
-    codes = {name: _texts(columns, name, wrong) for name in TEXTS}
-    wrong |= (codes["name"][0] < 0) | np.isnan(numbers["duration_s"])
-    if wrong.any():
-        _refuse(columns, np.flatnonzero(wrong)[:MAX_SUSPECTS], source)
+    try:
+        jobs = ColumnarRows(columns, SchedulingJob, NO_COLUMNS)
+    except TooManyCells:
         return columns.rows()
-    for name, default in DEFAULTS.items():
-        column = numbers.get(name)
-        if column is not None:
-            column[np.isnan(column)] = default
-    words = codes["name"][1]
-    return JobTable(
-        resources=resources,
-        names=[words[code] for code in codes["name"][0].tolist()],
-        tasks=tasks,
-        demand=demand,
-        tenant=codes["tenant"][0],
-        tenants=codes["tenant"][1],
-        model=codes["model"][0],
-        models=codes["model"][1],
-        **numbers,
-        malleable={},
-    )
-
-
-def _numbers(columns: Columns, name: str, limits: tuple[float, float], wrong: Flags) -> Floats:
-    """Return a column of numbers, NaN for empty cells; mark in `wrong` the rows outside the bounds."""
-    if name not in columns.names:
-        return np.full(len(columns), np.nan)
-    values = np.array(columns.numbers(name))
-    least, most = limits
-    wrong |= columns.given(name) & ~((values >= least) & (values <= most))
-    return values
-
-
-def _whole(columns: Columns, wrong: Flags) -> Ints:
-    if "tasks" not in columns.names:
-        return np.ones(len(columns), dtype=np.int64)
-    values = columns.whole_numbers("tasks")
-    given = columns.given("tasks")
-    wrong |= given & ~((values >= 1) & (values <= MAX_TASKS))
-    return np.where(given, np.nan_to_num(values), 1).astype(np.int64)
-
-
-def _texts(columns: Columns, name: str, wrong: Flags) -> tuple[Ints, tuple[str, ...]]:
-    """Return a column as (indices, texts), with the texts in the order of their first rows."""
-    if name not in columns.names:
-        return np.full(len(columns), -1), ()
-    codes, words = columns.texts(name)
-    wrong |= columns.given(name) & (codes < 0)
-    odd = [not (w.isprintable() and w.strip() and len(w) <= LONGEST_NAME) for w in words]
-    wrong |= np.array([*odd, False])[codes]
-    return in_first_order(codes, words)
+    if jobs.given(jobs.unread).any():
+        return columns.rows()  # which says what is unknown
+    jobs.wrong |= np.isnan(jobs["duration_s"]) | (not jobs["demand"])
+    if jobs.wrong.any():
+        _refuse(columns, np.flatnonzero(jobs.wrong)[:MAX_SUSPECTS], source)
+        return columns.rows()
+    return JobTable.of_columns(jobs.values, tuple(jobs["demand"]))
 
 
 def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
@@ -155,14 +83,13 @@ def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[st
     OptionError
         If a table cannot hold them.
     """
-    import pyarrow as pa
-
+    table = instance.table()
     if not can_be_columns(instance.pool):
         raise OptionError(f"{path}: {NO_COLUMN}")
-    if not _in_columns(instance.table()):
+    if not _in_columns(table):
         raise OptionError(f"{path}: a table cannot hold the variants of malleable jobs; write a document")
     reference = f"{path.stem}-jobs.{ending}"
-    write_table(pa.table(dict(_columns(instance.table()))), path.with_name(reference))
+    write_table(written(_columns(table), len(table)), path.with_name(reference))
     return {"jobs": reference}
 
 
@@ -171,52 +98,42 @@ def _in_columns(table: JobTable) -> bool:
     return all(job.variants is None for job in table.malleable.values())
 
 
-def _columns(table: JobTable) -> Mapping[str, Any]:
-    """Return the columns of a table that hold not only defaults; NaN becomes an empty cell."""
-    import pyarrow as pa
-
-    columns: dict[str, Any] = {"name": pa.array(table.names, pa.string())}
-    for name in ("arrival_s", "duration_s", "weight", "estimate_s", "deadline_s", "restart_s", "step_s"):
-        values = getattr(table, name)
-        empty = np.isnan(values)
-        if name == "duration_s":
-            empty[list(table.malleable)] = True
-        if name in ("arrival_s", "duration_s") or not (empty | (values == DEFAULTS.get(name))).all():
-            columns[name] = pa.array(values, mask=empty)
-    tasks = table.tasks.copy()
-    tasks[list(table.malleable)] = 1
-    if (tasks != 1).any():
-        columns["tasks"] = pa.array(tasks)
-    for r, name in enumerate(table.resources):
-        columns[DEMAND + name] = pa.array(table.demand[:, r], mask=table.demand[:, r] == 0)
-    if table.malleable:
-        columns |= _malleable_columns(table)
-    for name, codes, words in (
-        ("tenant", table.tenant, table.tenants),
-        ("model", table.model, table.models),
-    ):
-        if (codes >= 0).any():
-            columns[name] = pa.array([words[code] if code >= 0 else None for code in codes.tolist()])
-    spreading = table.spreading
-    if spreading is not None:
-        columns["skew"] = pa.array(spreading.skew, mask=np.isnan(spreading.skew))
-        for k in sorted({k for listed in spreading.listed for k in listed}):
-            speeds = [spreading.listed[p].get(k) if p >= 0 else None for p in spreading.profile.tolist()]
-            columns[f"speed_by_servers.{k}"] = pa.array(speeds, pa.float64())
+def _columns(table: JobTable) -> dict[str, Any]:
+    """Return the columns of a file."""
+    chosen = list(table.malleable)
+    duration, tasks = table.duration_s.copy(), table.tasks.copy()
+    duration[chosen], tasks[chosen] = np.nan, 1
+    columns: dict[str, Any] = {
+        "name": table.names,
+        "arrival_s": table.arrival_s,
+        "duration_s": duration,
+        "weight": Unless(table.weight, 1.0),
+        **{name: Unless(getattr(table, name)) for name in NUMBERS[3:]},
+        "tasks": Unless(tasks, 1),
+        **{
+            f"demand.{name}": np.ma.masked_equal(table.demand[:, r], 0)
+            for r, name in enumerate(table.resources)
+        },
+    }
+    if chosen:
+        own = [table.malleable.get(j) for j in range(len(table))]
+        columns["work"] = _numbers(None if job is None else job.work for job in own)
+        columns |= _by_count("speeds", [(job and job.speeds) or {} for job in own])
+        columns["requested"] = [job and job.requested for job in own]
+    columns["tenant"] = Unless(Words(table.tenant, table.tenants).texts())
+    columns["model"] = Unless(Words(table.model, table.models).texts())
+    if table.spreading is not None:
+        columns["skew"] = table.spreading.skew
+        listed = [table.spreading.listed[p] if p >= 0 else {} for p in table.spreading.profile.tolist()]
+        columns |= _by_count("speed_by_servers", listed)
     return columns
 
 
-def _malleable_columns(table: JobTable) -> dict[str, Any]:
-    """Return the columns of work, speed by number of tasks, and requested configuration."""
-    import pyarrow as pa
+def _numbers(cells: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
 
-    own = [table.malleable.get(j) for j in range(len(table))]
-    speeds = [{} if job is None else dict(job.speeds or {}) for job in own]
-    return {
-        "work": pa.array([None if job is None else job.work for job in own], pa.float64()),
-        **{
-            f"{SPEEDS}{count}": pa.array([given.get(count) for given in speeds], pa.float64())
-            for count in sorted({count for given in speeds for count in given})
-        },
-        "requested": pa.array([None if job is None else job.requested for job in own], pa.string()),
-    }
+
+def _by_count(name: str, listed: Sequence[Mapping[int, float]]) -> dict[str, Floats]:
+    """Return the columns of what each job lists by a number, one for each number."""
+    counts = sorted({count for given in listed for count in given})
+    return {f"{name}.{count}": _numbers(given.get(count) for given in listed) for count in counts}

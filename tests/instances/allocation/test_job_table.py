@@ -563,7 +563,7 @@ def test_a_table_too_wide_for_columns_is_read_row_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Columns that would take more memory than their cells are not made."""
-    monkeypatch.setattr("clusterplan.instances.allocation.job_columns.MAX_CELLS", 100)
+    monkeypatch.setattr("clusterplan.instances.files.columnar.MAX_CELLS", 100)
     assert outcome(put(tmp_path, "parquet", one_of_each()), 1)[::2] == ([], tuple)
 
 
