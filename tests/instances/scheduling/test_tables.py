@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from table_files import most_cells_for_a_row
 
-from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.faults import validated
-from clusterplan.instances.documents import load, save
 from clusterplan.instances.files import tables as files
 from clusterplan.instances.files.columns import Columns
-from clusterplan.instances.references import Folder
-from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.instances.scheduling.jobs import (
     LONGEST_S,
@@ -24,7 +21,7 @@ from clusterplan.instances.scheduling.jobs import (
     in_first_order,
     speed_on,
 )
-from clusterplan.instances.scheduling.tables import read_jobs, resolved, wants_table, write_jobs
+from clusterplan.instances.scheduling.tables import read_jobs
 
 CSV = "name,arrival_s,duration_s,demand.gpu,tasks,tenant\n"
 
@@ -39,19 +36,6 @@ def columns(path: Path) -> Columns:
     table = files.read_table(path, path.name, in_columns=True)
     assert isinstance(table, Columns)
     return table
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_trace_survives_its_table(tmp_path: Path, ending: str) -> None:
-    """Written and read in columns, it has the same hash."""
-    there = generate_scheduling(300, 64, seed=3)
-    written = write_jobs(there, tmp_path / "t.yaml", ending)
-    table = columns(tmp_path / written["jobs"])
-    head = {"name": there.name, "source": there.source, "assumptions": there.assumptions}
-    again = resolved({**head, "resources": {"gpu": 64}, "jobs": table}, "t", Folder(tmp_path))
-    assert isinstance(again, SchedulingInstance)
-    assert isinstance(again.jobs, JobTable)
-    assert again.sha256() == there.sha256()
 
 
 def test_rows_in_columns_are_what_they_are_one_by_one(tmp_path: Path) -> None:
@@ -96,34 +80,6 @@ def test_an_unknown_column_is_read_row_by_row(tmp_path: Path) -> None:
     assert isinstance(read_jobs(columns(path), "t"), list)
 
 
-def test_only_many_jobs_want_a_table() -> None:
-    """From 5,000 on."""
-    assert not wants_table(generate_scheduling(4_999, 8))
-    assert wants_table(generate_scheduling(5_000, 8))
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_malleable_jobs_survive_their_table(tmp_path: Path, ending: str) -> None:
-    """With a column for each number of tasks."""
-    there = generate_scheduling(40, 16, seed=3, malleable=True)
-    written = write_jobs(there, tmp_path / "t.yaml", ending)
-    head = {"name": there.name, "resources": {"gpu": 16}, "source": there.source}
-    document = {**head, "assumptions": there.assumptions, "jobs": columns(tmp_path / written["jobs"])}
-    again = resolved(document, "t", Folder(tmp_path))
-    assert isinstance(again, SchedulingInstance)
-    assert again.sha256() == there.sha256()
-
-
-def test_a_table_cannot_hold_variants(tmp_path: Path) -> None:
-    """It says so."""
-    speed = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]}
-    job = {"name": "a", "work": 1, "variants": [{"name": "v", "worker_demand": {"gpu": 1}, "speed": speed}]}
-    there = SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": 1}, "jobs": [job]})
-    assert not wants_table(there)
-    with pytest.raises(OptionError, match="a table cannot hold the variants of malleable jobs"):
-        write_jobs(there, tmp_path / "t.yaml", "csv")
-
-
 def test_milliseconds_since_1970_are_refused() -> None:
     """And the longest time that is allowed is not."""
     job = {"name": "a", "demand": {"gpu": 1}, "duration_s": 1}
@@ -148,27 +104,6 @@ def test_speeds_of_many_jobs_are_looked_up_at_once() -> None:
     of, servers = np.array([0, 0, 0, 0, 1]), np.array([0, 2, 3, 99, 3])
     assert spreading.speed(of, servers).tolist() == [1, 1, 0.5, 0.5, 1]
     assert Spreading.of([SchedulingJob(**PLAIN)]) is None
-
-
-@pytest.mark.parametrize("table", ["csv", "parquet"])
-def test_tables_keep_what_jobs_say(tmp_path: Path, table: str) -> None:
-    """Skews and speeds have columns of their own."""
-    there = generate_scheduling(6, 4)
-    extra = [
-        {"speed_by_servers": {2: 0.7}},
-        {"skew": 0.1},
-        {"speed_by_servers": {1: 0.9, 3: 0.6}},
-        {},
-        {},
-        {},
-    ]
-    jobs = [
-        {**job.model_dump(exclude_none=True), **more} for job, more in zip(there.jobs, extra, strict=True)
-    ]
-    there = there.replace(jobs=jobs)
-    save(there, tmp_path / "t.yaml", table=table)  # type: ignore[arg-type]
-    assert load(tmp_path / "t.yaml").sha256() == there.sha256()
-    assert there.sha256() != generate_scheduling(6, 4).sha256()
 
 
 JOBS = (
