@@ -154,39 +154,40 @@ class TooManyCells(Exception):
     """The columns of a table would take more memory than allowed, as those of a hostile one."""
 
 
+class _Place(NamedTuple):
+    """Where some entries of lists stand: start of the names of their columns, rows, and their own numbers."""
+
+    start: str
+    rows: Ints | slice
+    entries: Ints | slice
+
+
 class _Entries(NamedTuple):
     """The rows of a table, or the entries of a list in each of them, and where their cells are.
 
     Attributes
     ----------
-    places
-        Start of the names of the columns, and the rows that have an entry there.
     row
         Row of each of the N entries, shape (N,), ascending.
-    order
-        Index of each entry among those of all places; None if they are in order.
+    places
+        All places of entries: the first of a list, the second, and so on.
+    columns
+        Rest of the name of a column → the numbers of the places that have it.
     """
 
-    places: list[tuple[str, Ints | slice]]
     row: Ints
-    order: Ints | None
+    places: list[_Place]
+    columns: Mapping[str, list[int]]
 
-    def joined(self, cells: Iterable[Any]) -> Any:
-        """Return the cells of the rows at each place as those of each entry."""
-        found = [column[rows] for column, (_, rows) in zip(cells, self.places, strict=True)]
-        column = found[0] if len(found) == 1 else np.concatenate([np.zeros(0, dtype=bool), *found])
-        return column if self.order is None else column[self.order]
-
-    def split(self) -> list[Ints]:
-        """Return the numbers of the entries at each place."""
-        numbers = np.arange(len(self.row))
-        if self.order is not None:
-            numbers[self.order] = numbers.copy()
-        sizes = [len(self.row) if isinstance(rows, slice) else len(rows) for _, rows in self.places]
-        return np.split(numbers, np.cumsum(sizes))[:-1]
-
-
-_Reader = Callable[[_Entries, str, str, Field], tuple[Any, Flags]]
+    def joined(self, name: str, cells: Callable[[str], Any], kind: type) -> Any:
+        """Return the cells of a column at all places, by entry; 0 at a place without such a column."""
+        column: Any = np.zeros(0 if len(self.places) == 1 else len(self.row), dtype=kind)
+        for number in self.columns.get(name, ()):
+            start, rows, entries = self.places[number]
+            if len(self.places) == 1:
+                return cells(start + name)[rows]
+            column[entries] = cells(start + name)[rows]
+        return column
 
 
 class ColumnarRows:
@@ -216,7 +217,8 @@ class ColumnarRows:
         self._under = _by_prefix(columns.names)
         self._left_out = frozenset(left_out)
         self._size = 0
-        rows = _Entries([("", slice(None))], np.arange(len(columns)), None)
+        numbers, everything = np.arange(len(columns)), _Place("", slice(None), slice(None))
+        rows = _Entries(numbers, [everything], {name: [0] for name in columns.names})
         self._entries = {"": rows}
         self._read((model,), rows, "", "")
 
@@ -260,7 +262,7 @@ class ColumnarRows:
             Which entries have the part; None: all.
         """
         model = np.zeros(len(entries.row), dtype=np.int64) if there is None else np.where(there, 0, NONE)
-        readers: dict[str, _Reader] = {"amounts": self._amounts, "part": self._part, "list": self._list}
+        readers: dict[str, Any] = {"amounts": self._amounts, "part": self._part, "list": self._list}
         for name, field in fields_of(models).items():
             if path + name in self._left_out:
                 continue
@@ -307,14 +309,12 @@ class ColumnarRows:
         self._size += size
         if self._size > MAX_CELLS:
             raise TooManyCells
-        names = [start + name for start, _ in entries.places]
-        there = [name if name in self._columns.positions else None for name in names]
-        self.unread.difference_update(names)
-        if not any(there):
+        found = entries.columns.get(name, ())
+        self.unread.difference_update(entries.places[number].start + name for number in found)
+        if not found:
             return np.full(size, default), np.zeros(size, dtype=bool)
-        none = np.zeros(len(self.wrong), dtype=bool)
-        given: Flags = entries.joined(none if name is None else self._columns.given(name) for name in there)
-        values = entries.joined(none if name is None else read(name) for name in there)
+        given: Flags = entries.joined(name, self._columns.given, bool)
+        values = entries.joined(name, read, float)
         fine = given & (values >= field.least) & (values <= field.most)
         self._suspect(entries, given & ~fine)
         return np.where(fine, values, default), given
@@ -323,49 +323,54 @@ class ColumnarRows:
         self, entries: _Entries, name: str, path: str, field: Field
     ) -> tuple[dict[str, Floats], Flags]:
         del path
-        below = [
-            column[len(start + name) + 1 :]
-            for start, _ in entries.places
-            for column in self._under.get(start + name, ())
-        ]
         amounts: dict[str, Floats] = {}
         given = np.zeros(len(entries.row), dtype=bool)
-        for key in dict.fromkeys(below):
+        for column in entries.columns:
+            key = column.removeprefix(f"{name}.")
             # The validation of rows knows whether any other name is a fault.
-            if key and "." not in key and not key.isdigit() and are_names([key])[0]:
-                read = self._columns.numbers
-                amounts[key], there = self._values(entries, f"{name}.{key}", read, field, np.nan)
+            if key != column and "." not in key and not key.isdigit() and are_names([key])[0]:
+                amounts[key], there = self._values(entries, column, self._columns.numbers, field, np.nan)
                 given |= there
         return amounts, given
 
     def _part(self, entries: _Entries, name: str, path: str, field: Field) -> tuple[Flags, Flags]:
-        below = (self._under.get(start + name, ()) for start, _ in entries.places)
-        there: Flags = entries.joined(map(self.given, below))
+        there = np.zeros(len(entries.row), dtype=bool)
+        for start, rows, numbers in entries.places:
+            there[numbers] = self.given(self._under.get(start + name, ()))[rows]
         self._read(field.models, entries, f"{name}.", f"{path}.", there)
         return there, there
 
     def _list(self, entries: _Entries, name: str, path: str, field: Field) -> tuple[Ints, Flags]:
-        places: list[tuple[str, Ints | slice]] = []
-        owners, numbers = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        for (start, rows), own in zip(entries.places, entries.split(), strict=True):
+        starts: list[tuple[str, int]] = []
+        rows, owners = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        columns: dict[str, list[int]] = {}
+        everywhere, everyone = np.arange(len(self.wrong)), np.arange(len(entries.row))
+        for start, at, numbers in entries.places:
             for k in itertools.count():
-                at = f"{start}{name}.{k}"
-                if at not in self._under:
+                prefix = f"{start}{name}.{k}"
+                if prefix not in self._under:
                     break
-                there = self.given(self._under[at])[rows]
-                places.append((f"{at}.", np.arange(len(self.wrong))[rows][there]))
-                owners.append(own[there])
-                numbers.append(np.full(len(owners[-1]), k))
-        owner, number = np.concatenate(owners), np.concatenate(numbers)
-        order = np.argsort(owner, kind="stable") if len(places) > 1 else None
-        if order is not None:
-            owner, number = owner[order], number[order]
+                for column in self._under[prefix]:
+                    columns.setdefault(column[len(prefix) + 1 :], []).append(len(starts))
+                there = self.given(self._under[prefix])[at]
+                starts.append((f"{prefix}.", k))
+                rows.append(everywhere[at][there])
+                owners.append(everyone[numbers][there])
+        row, owner = np.concatenate(rows), np.concatenate(owners)
+        # The entries of one owner are in the order of their places.
+        order = np.argsort(owner, kind="stable")
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.arange(len(order))
         counts = np.bincount(owner, minlength=len(entries.row))
         first = offsets(counts)
-        listed = self._entries[path] = _Entries(places, entries.row[owner], order)
-        self._suspect(listed, number != np.arange(len(owner)) - first[owner])  # a number is left out
+        sizes = [len(part) for part in rows[1:]]
+        gap = number - first[owner] != np.repeat(np.array([k for _, k in starts], dtype=np.int64), sizes)
+        self.wrong[row[gap]] = True
         self._suspect(entries, counts > field.most)
-        self._read(field.models, listed, "", f"{path}.")
+        split = zip(starts, rows[1:], np.split(number, np.cumsum(sizes))[:-1], strict=True)
+        places = [_Place(start, part, numbers) for (start, _), part, numbers in split]
+        self._entries[path] = _Entries(row[order], places, columns)
+        self._read(field.models, self._entries[path], "", f"{path}.")
         return first, counts > 0
 
 
