@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .clusters.flux import import_flux as import_flux
 from .clusters.kubernetes import import_kubernetes as import_kubernetes
 from .clusters.slurm import import_slurm as import_slurm
 from .importer import Importer, multi_kind_importer
@@ -65,6 +66,7 @@ IMPORTERS: dict[str, Importer[Any, Any]] = {
     "philly": import_philly_either,
     "kubernetes": import_kubernetes,
     "slurm": import_slurm,
+    "flux": import_flux,
     "openb": import_openb_either,
     "muri": import_muri,
     "sacct": import_sacct,

@@ -22,7 +22,7 @@ from ..importer import Importer
 from ..node_restrictions import counted, gpu_model_note, note
 from ..rejected_entries import RejectedEntries, valid_entries
 from .device_sharing import DeviceInventory, list_with_reasons, unknown_geometry_note
-from .slurm_cluster import MAX_SEPARATED, Cluster, SlurmOptions
+from .slurm_cluster import Cluster, SlurmOptions
 from .slurm_jobs import (
     MAX_ARRAY_TASKS,
     SHARES,
@@ -38,7 +38,7 @@ from .slurm_jobs import (
     waits_for_resources,
 )
 from .slurm_nodes import read_nodes, read_reservations
-from .snapshot import emptied_note, move_cost_note
+from .snapshot import MAX_SEPARATED, emptied_note
 
 NAMED = 5
 """Number of jobs that a note names."""
@@ -62,19 +62,12 @@ def _names(jobs: Iterable[SlurmJob]) -> list[str]:
 
 def assumptions(cluster: Cluster) -> Iterator[str]:
     """Yield the assumptions under which the instance describes the cluster."""
-    running = sum(bool(job.current) for job in cluster.jobs)
     options, snapshot = cluster.options, cluster.snapshot
-    which = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
-    yield (
-        f"Planned are {which}{partitions_phrase(options.partitions)}: {counted(len(cluster.jobs), 'job')}, "
-        f"of which {counted(running, 'runs', 'run')}."
+    moving = (
+        "A job that runs must stay placed, but may be moved to nodes of its GPU model, which in Slurm means "
+        "to requeue it."
     )
-    if running:
-        yield (
-            "A job that runs must stay placed, but may be moved to nodes of its GPU model, which in Slurm "
-            "means to requeue it."
-        )
-        yield move_cost_note()
+    yield from snapshot.planned_notes(options.choice, partitions_phrase(options.partitions), moving)
     stay = [f"{workload.name} ({workload.stays})" for workload in snapshot.workloads if workload.stays]
     yield from note(stay, "running job stays where it is", "running jobs stay where they are", most=NAMED)
     yield "What jobs hold that are not planned is not free."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
@@ -39,15 +39,22 @@ from .slurm_nodes import (
     jobs_on_devices,
     unknown_partitions,
 )
-from .snapshot import ClusterSnapshot, Drained, Running, SnapshotNode, Spread, TaskGroup, Value, Workload
+from .snapshot import (
+    CROWDED,
+    MAX_SEPARATED,
+    OUTSIDE,
+    ClusterSnapshot,
+    Drained,
+    Planned,
+    Running,
+    SnapshotNode,
+    Spread,
+    TaskGroup,
+    Value,
+    Workload,
+)
 
 MIB_PER_GIB = 1024
-MAX_SEPARATED = 50
-"""Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
-CROWDED = f"needs several nodes, as do more than {MAX_SEPARATED} jobs"
-"""Why further ones stay, or are left out."""
-OUTSIDE = "could not start again where it runs"
-"""Why running jobs stay."""
 
 
 class SlurmOptions(ImportOptions):
@@ -57,9 +64,7 @@ class SlurmOptions(ImportOptions):
         Path, Option("What 'scontrol show nodes --json' or 'sinfo --json' prints.", argument="nodes")
     ]
     queue: Annotated[Path, Option("What 'squeue --json' prints.", argument="queue")]
-    choice: Annotated[
-        Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--plan")
-    ] = "gpu"
+    choice: Planned = "gpu"
     running: Running = "move"
     drained: Drained = "empty"
     partitions: Annotated[

@@ -34,7 +34,16 @@ WHOLE_NODE, SHARES = "whole node", 1000.0
 """Resource of which a job that needs nodes of its own takes all, others 1 a task; and what nodes have."""
 MAX_OTHERS = 20
 """Limit of the unplanned jobs that a server names."""
+MAX_SEPARATED = 50
+"""Limit of the jobs for which a resource is added that keeps their tasks on separate nodes."""
+CROWDED = f"needs several nodes, as do more than {MAX_SEPARATED} jobs"
+"""Why further ones stay, or are left out."""
+OUTSIDE = "could not start again where it runs"
+"""Why running jobs stay."""
 
+Planned = Annotated[
+    Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--plan")
+]
 Running = Annotated[
     Literal["move", "stay"],
     Option("stay: running jobs keep what they have; move: they may move."),
@@ -313,6 +322,26 @@ class ClusterSnapshot:
         """The resources that stand for restrictions, for rules, and for nodes of a job's own."""
         limits = dict.fromkeys(name for node in self.nodes for name in node.limits)
         return [*self.restrictions.names, *limits, *([WHOLE_NODE] if self._exclusive else [])]
+
+    def planned_notes(self, choice: str, where: str, moving: str) -> Iterator[str]:
+        """Yield the assumptions on which jobs are planned, and that those that run may move.
+
+        Parameters
+        ----------
+        choice
+            gpu or all, as the option has it.
+        where
+            A phrase on what else selects jobs; may be empty.
+        moving
+            The sentence on what it means to move a job.
+        """
+        which = "jobs that ask for a GPU" if choice == "gpu" else "all jobs"
+        running = sum(workload.must_place for workload in self.workloads)
+        planned = counted(len(self.workloads), "job")
+        yield f"Planned are {which}{where}: {planned}, of which {counted(running, 'runs', 'run')}."
+        if running:
+            yield moving
+            yield move_cost_note()
 
     def notes(self, tasks: str) -> Iterator[str]:
         """Yield the assumptions on values and spread; `tasks` is the word for tasks."""
