@@ -26,20 +26,21 @@ from ...common.faults import validated
 from ...common.fields import (
     Flag,
     Many,
+    ManyNamed,
     Model,
     NonNegative,
     Part,
     PositiveTaskCount,
-    validated_in_batches,
 )
 from ...common.hostlist import LONGEST, MAX_HOSTS, expand_hostlist
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_mapping, read_text
 from ..importer import Importer, ImportOptions, Option
-from ..node_restrictions import counted, note, numbered
+from ..node_restrictions import note, numbered
 from .snapshot import (
     CROWDED,
     MAX_SEPARATED,
+    NAMED,
     OUTSIDE,
     ClusterSnapshot,
     Drained,
@@ -56,11 +57,8 @@ from .snapshot import (
 MAX_PLACES = 1_000_000
 """Limit of the nodes that jobs hold, each counted once for each job."""
 LONGEST_NAME = 150
-NAMED = 3
-"""Number of jobs that a note names for each reason."""
 Amounts = Counter[str]
 """Cores and GPUs, as the resources cpu and gpu."""
-_MARKS = str.maketrans("", "", '{}"')
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -75,7 +73,7 @@ def numbers(text: str) -> tuple[range, ...]:
     """
     ranges = tuple(range(int(low), int(high or low) + 1) for low, high in _RANGE.findall(text[:LONGEST]))
     if text.strip("[0123456789,-]") or len(text) > LONGEST or sum(map(len, ranges)) > MAX_HOSTS:
-        raise ValueError(f"has {shown(text)}, no set of at most {MAX_HOSTS:,} numbers, such as 0-3,7")
+        raise ValueError(f"has {shown(text)}, no set of at most 65,536 numbers such as 0-3,7")
     return ranges
 
 
@@ -115,9 +113,9 @@ class _Ranks(Part):
 
 
 class _Execution(Part):
-    R_lite: Annotated[tuple[_Ranks, ...], validated_in_batches(MAX_HOSTS)]
+    R_lite: Many[_Ranks]
     nodelist: tuple[str, ...] = ()
-    properties: Annotated[dict[str, str], validated_in_batches(1000)] = {}
+    properties: ManyNamed[str, str] = {}
 
 
 class ResourceSet(Part):
@@ -132,8 +130,8 @@ class ResourceSet(Part):
         found = defaultdict[int, Amounts](Amounts)
         numbers(",".join(entry.rank for entry in self.execution.R_lite))  # not too many in all
         for entry in self.execution.R_lite:
-            ids = entry.children.core, entry.children.gpu
-            cores, gpus = (sum(map(len, numbers(text))) for text in ids)
+            has = entry.children
+            cores, gpus = (sum(map(len, numbers(text))) for text in (has.core, has.gpu))
             for rank in chain(*numbers(entry.rank)):
                 found[rank].update(cpu=cores, gpu=gpus)
         return found
@@ -149,7 +147,7 @@ class NodeStates(Part):
 class JobRecord(Part):
     """A job, as ``flux jobs --json`` lists it."""
 
-    id: Annotated[int, Field(ge=0)]
+    id: int
     state: str
     jobid: str = ""
     name: str = ""
@@ -172,7 +170,7 @@ class JobRecords(Part):
 class SpecRecord(Part):
     """Jobspec and R of a job."""
 
-    id: Annotated[int, Field(ge=0)]
+    id: int
     jobspec: Any = None
     R: Any = None
 
@@ -190,18 +188,21 @@ class Constraint(Model):
     def allows(self, node: tuple[int, str, Mapping[str, str]]) -> bool:
         """Return whether a node satisfies it, of this rank and host; properties have sets of ranks."""
         rank, host, ranks = node
+        every, some_of, no = (
+            [part.allows(node) for part in own] for own in (self.all, self.any, self.no or ())
+        )
         return (
             all(among(rank, ranks.get(w.strip("^"), "")) != w.startswith("^") for w in self.properties)
             and (not self.hostlist or host in hosts_of(",".join(self.hostlist)))
             and (not self.ranks or among(rank, ",".join(self.ranks)))
-            and all(part.allows(node) for part in self.all)
-            and (not self.any or any(part.allows(node) for part in self.any))
-            and (self.no is None or not all(part.allows(node) for part in self.no))
+            and all(every)
+            and (not some_of or any(some_of))
+            and (self.no is None or not all(no))
         )
 
 
 class _Vertex(Part):
-    type: Literal["node", "slot", "core", "gpu"]
+    type: str
     count: PositiveTaskCount
     exclusive: Flag = False
     parts: tuple[_Vertex, ...] = Field(default=(), alias="with")
@@ -218,7 +219,6 @@ class _Attributes(Part):
 class JobSpec(Part):
     """What a job asks for: slots, wherever they are, or some nodes with so many slots on each."""
 
-    version: Literal[1]
     resources: tuple[_Vertex]
     attributes: _Attributes = _Attributes()
 
@@ -259,22 +259,30 @@ class Cluster:
     """
 
     def __init__(self, options: FluxOptions) -> None:
-        states, self.options = read_nodes(options), options
+        source, self.options = str(options.resources), options
+        what = "has neither 'execution' nor 'all'; give what flux resource R prints"
+        data = read_mapping(options.resources, what)
+        if not {"execution", "all"} & data.keys():
+            raise fail(source, what)
+        data = data if "all" in data else {"all": data}
+        if options.down is not None:
+            data["down"] = read_mapping(options.down)
+        states = validated(NodeStates, data, source)
         self.has, self._listed = states.all.amounts, states.all.execution
         ranks = sorted(self.has)
         hosts = expand_hostlist(",".join(filter(None, self._listed.nodelist)))
         if not ranks or len(hosts) != len(ranks):
-            raise ValueError(f"has {counted(len(ranks), 'rank')} and {counted(len(hosts), 'host')}")
-        self._hosts = dict(zip(ranks, hosts, strict=True))
+            raise ValueError(f"has {len(ranks)} ranks and {len(hosts)} hosts")
         self.names = dict(zip(ranks, numbered(hosts, "{}/{}"), strict=True))
         self.down = {self.names[n] for n in (states.down.amounts if states.down else ()) if n in self.has}
+        self._largest = reduce(or_, self.has.values())
         self._choice, self._separated = cache(self._allowed), 0
         self.planned: list[Workload] = []
         self.unplanned = defaultdict[str, list[str]](list)
         self.foreign = defaultdict[int, Amounts](Amounts)
         self.others = defaultdict[int, list[str]](list)
 
-    def plan(self, record: JobRecord, spec: SpecRecord) -> int:
+    def plan(self, record: JobRecord, spec: SpecRecord | None) -> int:
         """Plan a job, or say why not; return the number of nodes that it holds.
 
         If what it holds is not known, it is all that its nodes have.
@@ -282,7 +290,7 @@ class Cluster:
         held: Mapping[int, Amounts] = {}
         try:
             held = {rank: self.has[rank] for rank in chain(*numbers(record.ranks)) if rank in self.has}
-            if spec.R is not None:
+            if spec and spec.R is not None:
                 held = validated(ResourceSet, spec.R, "R").amounts
             self.planned.append(self._workload(record, spec, held))
         except (ValueError, InstanceError, RecursionError) as error:
@@ -292,7 +300,7 @@ class Cluster:
                 self.others[rank].append(record.label)
         return len(held)
 
-    def _workload(self, record: JobRecord, spec: SpecRecord, held: Mapping[int, Amounts]) -> Workload:
+    def _workload(self, record: JobRecord, spec: SpecRecord | None, held: Mapping[int, Amounts]) -> Workload:
         """Return a job as tasks, each a node, or a slot where it asks for no nodes.
 
         Raises
@@ -303,11 +311,12 @@ class Cluster:
         state = record.state if held or (record.urgency and record.priority != 0) else "held"
         if state != ("RUN" if held and self.options.running == "move" else "SCHED"):
             raise ValueError(f"state {state}")
-        jobspec = validated(JobSpec, spec.jobspec, "jobspec")
+        jobspec = validated(JobSpec, spec and spec.jobspec, "jobspec")
         (top,), demand = jobspec.resources, jobspec.demand
         constraint = json.dumps(jobspec.attributes.system.constraints or {})
         names, least = self._choice(constraint)
-        by_node, exclusive = top.type == "node", top.type == "node" and top.exclusive
+        by_node = top.type == "node"
+        exclusive = by_node and top.exclusive
         if exclusive:
             demand |= least
         if self.options.choice == "gpu" and not demand["gpu"]:
@@ -325,22 +334,23 @@ class Cluster:
         self._separated += separate
         if separate and self._separated > MAX_SEPARATED:
             raise ValueError(CROWDED)
-        places = current or {None: top.count}
-        words = f"node with {constraint.translate(_MARKS)}"
         return Workload(
             record.label,
-            [TaskGroup("tasks", +demand, names, places, lambda: words)],
+            [
+                TaskGroup(
+                    "tasks",
+                    +demand,
+                    names,
+                    current or {None: top.count},
+                    lambda: f"node with {constraint}".replace('"', ""),
+                )
+            ],
             demand["gpu"] * top.count,
             record.priority,
             must_place=bool(held),
             exclusive=exclusive,
             separate=separate,
         )
-
-    @cached_property
-    def _largest(self) -> Amounts:
-        """The most cores, and the most GPUs, of any node."""
-        return reduce(or_, self.has.values())
 
     def _allowed(self, text: str) -> tuple[frozenset[str], Amounts]:
         """Return the nodes that a constraint allows, and the least that any of them has."""
@@ -349,7 +359,7 @@ class Cluster:
         nodes = {
             name: self.has[rank]
             for rank, name in self.names.items()
-            if name not in out and constraint.allows((rank, self._hosts[rank], self._listed.properties))
+            if name not in out and constraint.allows((rank, name.partition("/")[0], self._listed.properties))
         }
         return frozenset(nodes), reduce(and_, nodes.values() or [Amounts()])
 
@@ -405,36 +415,16 @@ def import_flux(options: FluxOptions) -> ConsolidationInstance:
         records = validated(JobRecords, read_mapping(options.jobs), str(options.jobs)).jobs
         specs, places = read_specs(options.specs), 0
         for record in records:
-            places += cluster.plan(record, specs.get(record.id, SpecRecord(id=record.id)))
-            if places > MAX_PLACES:
-                raise ValueError(f"has jobs on more than {MAX_PLACES:,} nodes")
+            if (places := places + cluster.plan(record, specs.get(record.id))) > MAX_PLACES:
+                raise fail(str(options.specs), f"has jobs on more than {MAX_PLACES:,} nodes")
     except ValueError as error:
         raise fail(str(options.resources), str(error)) from None
     if not cluster.snapshot.nodes:
         raise fail(str(options.resources), "has no node that takes jobs")
     if not cluster.planned:
-        raise fail(str(options.jobs), f"has no job to plan; jobs are {some(cluster.why_not) or 'none'}")
-    files = f"{options.resources.name}, {options.jobs.name} and {options.specs.name}"
-    source, notes = f"{files}, as Flux's commands print them", assumptions(cluster)
-    return cluster.snapshot.instance(f"flux-{options.jobs.stem}", source, notes, options.jobs)
-
-
-def read_nodes(options: FluxOptions) -> NodeStates:
-    """Return the nodes of one file or two.
-
-    Raises
-    ------
-    InstanceError
-        If one is wrong; one fault a line.
-    """
-    what = "has neither 'execution' nor 'all'; give what flux resource R prints"
-    data = read_mapping(options.resources, what)
-    if not {"execution", "all"} & data.keys():
-        raise fail(str(options.resources), what)
-    states = data if "all" in data else {"all": data}
-    if options.down is not None:
-        states["down"] = read_mapping(options.down)
-    return validated(NodeStates, states, str(options.resources))
+        raise fail(str(options.jobs), f"has no job to plan, of {len(records)}: {some(cluster.why_not)}")
+    source = f"{options.jobs.name} with nodes and jobspecs, as Flux's commands print them"
+    return cluster.snapshot.instance(f"flux-{options.jobs.stem}", source, assumptions(cluster), options.jobs)
 
 
 def read_specs(path: Path) -> dict[int, SpecRecord]:

@@ -21,11 +21,11 @@ def nodes(ranks: str, hosts: str = "", cores: str = "0-7", gpus: str = "0-1", **
     return {"version": 1, "execution": {"R_lite": listed, "nodelist": [hosts], **more}}
 
 
-ALL = nodes("0-3", "n[1-4]", properties={"fast": "0-1", "batch": "1-3", "big@gpu": ""})
+ALL = nodes("0-3", "n[1-4]", properties={"fast": "0-1", "batch": "1-3"})
 
 
 def job(number: int, text: str = "{}") -> dict[str, Any]:
-    """Return record, jobspec and R of a job; `text` has its fields, what it asks for, and `on`, where it runs."""
+    """Return record, jobspec and R of a job; `text` has fields, what it asks for, and `on`, where it runs."""
     fields = {"cores": 1, "gpus": 1, "slots": 1, "name": f"job{number}", **json.loads(text)}
     parts = [{"type": kind, "count": fields[kind + "s"]} for kind in ("core", "gpu")]
     top = {"type": "slot", "count": fields["slots"], "with": [part for part in parts if part["count"]]}
@@ -51,7 +51,7 @@ def imported(folder: Path, *jobs: Any, resources: Any = ALL, **options: Any) -> 
 
 
 def test_a_cluster_is_planned_within_what_is_free(tmp_path: Path) -> None:
-    """What runs on a drained node leaves it; each share of nodes is on another; whole nodes are shared by none."""
+    """What runs on a drained node leaves it, shares of nodes are on different ones, whole nodes alone."""
     made = imported(
         tmp_path,
         job(1, '{"cores": 2, "on": ["3", "n4", "0-1", "1"], "priority": 7, "jobid": "ƒA"}'),
@@ -61,9 +61,10 @@ def test_a_cluster_is_planned_within_what_is_free(tmp_path: Path) -> None:
         job(5, '{"urgency": 0}'),
         resources={"all": ALL, "down": nodes("3", "n4"), "allocated": None},
     )
-    free = [f"{server.name} {server.free['cpu']:g} {server.free['gpu']:g}" for server in made.servers]
-    assert free == ["n1 8 2", "n2 2 2", "n3 8 2", "n4 0 0"]
-    assert made.servers[1].others == ("2 job2",)
+    free = "; ".join(
+        f"{server.name} {server.free['cpu']:g} {server.free['gpu']:g}" for server in made.servers
+    )
+    assert free == "n1 8 2; n2 2 2; n3 8 2; n4 0 0"
     jobs = [f"{own.name} {own.value} {own.must_place} {own.max_per_server}" for own in made.jobs]
     assert jobs == ["ƒA job1 1.0 True None", "3 job3 2.0 False 1", "4 job4 2.0 False None"]
     result = clusterplan.solve(made)
@@ -81,7 +82,6 @@ def test_a_cluster_is_planned_within_what_is_free(tmp_path: Path) -> None:
         ('{"properties": ["fast"]}', "n1 n2"),
         ('{"properties": ["batch", "^fast"]}', "n3 n4"),
         ('{"properties": ["none"]}', ""),
-        ('{"properties": ["^big@gpu"]}', "n1 n2 n3 n4"),
         ('{"hostlist": ["n[2-3]", "n4"]}', "n2 n3 n4"),
         ('{"ranks": ["0,2-3"]}', "n1 n3 n4"),
         ('{"and": [{"properties": ["fast"]}, {"ranks": ["1", "[2]"]}]}', "n2"),
@@ -89,7 +89,6 @@ def test_a_cluster_is_planned_within_what_is_free(tmp_path: Path) -> None:
         ('{"not": [{"properties": ["fast"]}, {"properties": ["batch"]}]}', "n1 n3 n4"),
         ('{"not": []}', ""),
         ('{"or": []}', "n1 n2 n3 n4"),
-        ("{}", "n1 n2 n3 n4"),
     ],
 )
 def test_constraints_of_rfc_31(tmp_path: Path, constraint: str, allowed: str) -> None:
@@ -103,7 +102,6 @@ def test_constraints_of_rfc_31(tmp_path: Path, constraint: str, allowed: str) ->
     [
         ('{"state": "DEPEND"}', "state DEPEND"),
         ('{"priority": 0}', "state held"),
-        ('{"state": "RUN"}', "state RUN"),
         ('{"on": ["1"], "state": "SCHED"}', "state SCHED"),
         ('{"on": ["1"], "state": "CLEANUP"}', "state CLEANUP"),
         ('{"on": ["1", "", "0-7", ""]}', "holds other amounts than it asks for"),
@@ -112,11 +110,10 @@ def test_constraints_of_rfc_31(tmp_path: Path, constraint: str, allowed: str) ->
         ('{"state": "RUN", "ranks": "[1]", "R": {"version": 2}}', "R: version: is 2; allowed: 1"),
         ('{"on": ["9", "", "0", "0"]}', "could not start again where it runs"),
         ('{"on": ["3", "", "0", "0"]}', "could not start again where it runs"),
-        ('{"ranks": "x"}', "has 'x', no set of at most 65,536 numbers, such as 0-3,7"),
-        ('{"ranks": "0-999999999"}', "has '0-999999999', no set of"),
+        ('{"ranks": "x"}', "has 'x', no set of at most 65,536 numbers such as 0-3,7"),
         ('{"slots": "2-4"}', "jobspec: resources[0].count: is '2-4', which is not a whole number"),
         ('{"jobspec": null}', "jobspec: is None, which is not a mapping of fields"),
-        ('{"per": {"count": 1, "type": "rack"}}', "jobspec: resources[0].type: is 'rack'; allowed: 'node'"),
+        ('{"per": {"count": 1, "type": "rack"}}', "asks for other things than nodes with slots"),
         ('{"per": {"count": 1, "with": []}}', "asks for other things than nodes with slots"),
         ('{"constraints": {"gpus": []}}', "constraints: gpus: unknown key"),
     ],
@@ -135,25 +132,20 @@ def test_hosts_belong_to_ranks_in_order(tmp_path: Path) -> None:
     mixed = nodes("2-3", "pi[3,0],asp,asp", cores="0-1")
     mixed["execution"]["R_lite"] += nodes("0-1")["execution"]["R_lite"]
     made = imported(tmp_path, job(1), resources=mixed)
-    assert [f"{server.name} {server.free['cpu']:g}" for server in made.servers] == [
-        "pi3 8",
-        "pi0 8",
-        "asp 2",
-        "asp/2 2",
-    ]
+    free = "; ".join(f"{server.name} {server.free['cpu']:g}" for server in made.servers)
+    assert free == "pi3 8; pi0 8; asp 2; asp/2 2"
 
 
 @pytest.mark.parametrize(
     ("resources", "fault"),
     [
         ({}, "R.json: has neither 'execution' nor 'all'; give what flux resource R prints"),
-        ({"all": None}, "R.json: all: is None, which is not a mapping of fields"),
         (nodes("0-3", "n[1-3]"), "R.json: has 4 ranks and 3 hosts"),
         (nodes(""), "R.json: has 0 ranks and 0 hosts"),
         (nodes("0-999999999"), "R.json: has '0-999999999', no set of"),
         (nodes("0", "n[1-999999999]"), "R.json: stands for more than 65,536 nodes"),
         ({"all": ALL, "down": nodes("0-3")}, "R.json: has no node that takes jobs"),
-        (ALL, "jobs.json: has no job to plan; jobs are asks for no GPU 1 (1 job1)"),
+        (ALL, "jobs.json: has no job to plan, of 1: asks for no GPU 1 (1 job1)"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path: Path, resources: Any, fault: str) -> None:
@@ -170,15 +162,12 @@ def test_few_jobs_are_kept_on_separate_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_random_clusters_have_plans_within_what_is_free(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    runs = (f'{{"cores": 2, "on": ["{n}", "", "0-1", "{rng.randrange(2)}"]}}' for n in range(4))
-    per = ("", ', "per": {"count": 2}', ', "per": {"count": 1, "exclusive": true}')
-    waits = (
-        f'{{"cores": {rng.randint(1, 4)}, "gpus": {rng.randint(0, 2)}{rng.choice(per)}}}' for _ in per * 3
-    )
+    runs = [f'"on": ["{n}", "", "0", "{rng.randrange(2)}"]' for n in range(4)]
+    waits = [f'"cores": {rng.randint(1, 4)}, "per": {{"count": {rng.randint(1, 3)}}}' for _ in range(8)]
     down = tmp_path / "down.json"
-    down.write_text(json.dumps(nodes(str(seed))))
-    running = rng.choice(["move", "stay"])
-    made = imported(tmp_path, *map(job, range(13), (*runs, *waits)), down=down, choice="all", running=running)
+    down.write_text(json.dumps(nodes(rng.choice("0123"))))
+    jobs = [job(number, f"{{{text}}}") for number, text in enumerate(runs + waits)]
+    made = imported(tmp_path, *jobs, down=down, running="move" if seed else "stay")
     result = clusterplan.solve(made)
     assert result.status == "optimal"
     assert clusterplan.verify(made, result).ok
