@@ -16,7 +16,8 @@ What goes in
     Allocation, Staging,              builders: an instance call by call, Allocation(gpu=8).add_job(…)
         Consolidation, Scheduling
     import_slurm, import_kubernetes,  a cluster as it is;
-        import_openb, import_philly, import_tiresias        jobs of a trace that are there at once;
+        import_flux, import_openb,        jobs of a trace that are there at once;
+        import_philly, import_tiresias
     import_trace, import_sacct,       a whole trace, to be scheduled: a table of jobs, the accounts of Slurm,
         import_muri                       a trace of Muri
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from .instances.documents import parse_instance as parse_instance
     from .instances.documents import save as save
     from .instances.importers import import_dnn_partitioning as import_dnn_partitioning
+    from .instances.importers import import_flux as import_flux
     from .instances.importers import import_gavel as import_gavel
     from .instances.importers import import_gavel_consolidation as import_gavel_consolidation
     from .instances.importers import import_kubernetes as import_kubernetes
@@ -163,6 +165,7 @@ _HOMES = {
     "fit_loss": "instances.allocation.fits",
     "fit_speed": "instances.allocation.fits",
     "import_dnn_partitioning": "instances.importers",
+    "import_flux": "instances.importers",
     "import_gavel": "instances.importers",
     "import_gavel_consolidation": "instances.importers",
     "import_kubernetes": "instances.importers",

@@ -1,1 +1,1 @@
-"""Importers of the state of clusters in use, as Kubernetes and Slurm print it, for consolidation."""
+"""Importers of the state of clusters in use, as Kubernetes, Slurm and Flux print it, for consolidation."""
