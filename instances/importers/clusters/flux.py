@@ -414,7 +414,9 @@ def import_flux(options: FluxOptions) -> ConsolidationInstance:
         cluster = Cluster(options)
         records = validated(JobRecords, read_mapping(options.jobs), str(options.jobs)).jobs
         specs, places = read_specs(options.specs), 0
-        for record in records:
+        # A job may have started after the others were listed; what it holds is not free.
+        later = specs.keys() - {record.id for record in records}
+        for record in (*records, *(JobRecord(id=number, state="LATER") for number in sorted(later))):
             if (places := places + cluster.plan(record, specs.get(record.id))) > MAX_PLACES:
                 raise fail(str(options.specs), f"has jobs on more than {MAX_PLACES:,} nodes")
     except ValueError as error:

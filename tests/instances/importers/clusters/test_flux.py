@@ -42,7 +42,7 @@ def imported(folder: Path, *jobs: Any, resources: Any = ALL, **options: Any) -> 
     """Return the instance of a cluster; records do not look at jobspecs, and these at nothing else."""
     texts = {
         "R.json": json.dumps(resources),
-        "jobs.json": json.dumps({"jobs": jobs}),
+        "jobs.json": json.dumps({"jobs": [each for each in jobs if each["name"] != "late"]}),
         "specs.jsonl": "\n".join([*map(json.dumps, jobs), '{"id":9,"jobspec":}']),
     }
     for name, text in texts.items():
@@ -74,6 +74,12 @@ def test_a_cluster_is_planned_within_what_is_free(tmp_path: Path) -> None:
     assert not alone & (first | apart | {"n2", "n4"})
     assert "To be empty: 1 drained node (else --drained stay): n4." in said(made)
     assert "stay where they run: asks for no GPU 1 (2 job2), state held 1 (5 job5)." in said(made)
+
+
+def test_what_a_job_holds_that_started_after_the_others_were_listed_is_not_free(tmp_path: Path) -> None:
+    made = imported(tmp_path, job(1), job(2, '{"name": "late", "on": ["0", "n1", "0-5", "0-1"]}'))
+    assert made.servers[0].free == {"cpu": 2.0, "gpu": 0.0}
+    assert "state LATER 1 (2)" in said(made)
 
 
 @pytest.mark.parametrize(
