@@ -235,19 +235,23 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             yield Violation("layers", f"the plan covers {expected} layers of {len(self.instance.layers)}")
 
     def _resource_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        layers = self.instance.layers
         for hardware in self.instance.types:
-            stages = [stage for stage in plan if stage.type == hardware.name]
-            units = sum(stage.units for stage in stages)
+            stages = [(index, stage) for index, stage in enumerate(plan) if stage.type == hardware.name]
+            units = sum(stage.units for _, stage in stages)
             if hardware.limit is not None and units > hardware.limit:
                 yield Violation(
                     f"limit of {hardware.name}", f"the plan takes {units} units; there are {hardware.limit}"
                 )
-            for stage in stages:
-                layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
-                need = sum(layer.memory_on(hardware.name) for layer in layers)
+            for index, stage in stages:
+                need = math.fsum(layers[layer].memory_on(hardware.name) for layer in stage.members)
                 if hardware.memory_gib is not None and not within(need, hardware.memory_gib):
-                    where = f"layers {stage.first_layer} to {stage.last_layer}"
-                    what = f"{where} need {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
+                    where = (
+                        f"stage {index} needs"
+                        if self.instance.is_graph
+                        else f"layers {stage.first_layer} to {stage.last_layer} need"
+                    )
+                    what = f"{where} {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
 
     def _limit_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
-from ..common.objective import Diagnosis, Violation, within
+from ..common.objective import Diagnosis, Violation
 from .formulation import StagingFormulation
 from .graph_order import (
     Blocks,
@@ -34,8 +33,8 @@ from .graph_order import (
     prefix_ideals,
     times_of_stages_s,
 )
-from .graph_stages import GraphTable, graph_table, table_of_row
-from .stages import Stage, StageTable, layer_parts, stage_of
+from .graph_stages import GraphTable, graph_table
+from .stages import Stage, stage_of
 
 
 def formulation_of(instance: StagingInstance) -> StagingFormulation:
@@ -86,10 +85,8 @@ class GraphFormulation(StagingFormulation):
         return float(finite.max(axis=1).sum() + transfers.sum()) * (1 + 1e-9)
 
     @cached_property
-    def table(self) -> StageTable | GraphTable:  # type: ignore[override]
+    def table(self) -> GraphTable:  # type: ignore[override]
         """The table of the parts of stage time of every stage between two ideals (down-sets)."""
-        if self.blocks.in_a_row:
-            return table_of_row(self.instance, self.blocks)
         return graph_table(self.instance, self.blocks, self.ideals, self.latest_s)
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
@@ -165,23 +162,6 @@ class GraphFormulation(StagingFormulation):
                 pair = f"{names[members[b][0]]!r} comes before {names[members[a][0]]!r}"
                 yield Violation("order", f"layer {pair}, which it needs")
 
-    def _resource_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
-        used: Counter[str] = Counter()
-        for stage in plan:
-            used[stage.type] += stage.units
-        for hardware in self.instance.types:
-            units = used[hardware.name]
-            if hardware.limit is not None and units > hardware.limit:
-                what = f"the plan takes {units} units; there are {hardware.limit}"
-                yield Violation(f"limit of {hardware.name}", what)
-            for index, stage in enumerate(plan):
-                if stage.type != hardware.name or hardware.memory_gib is None:
-                    continue
-                need = math.fsum(self.instance.layers[layer].memory_on(stage.type) for layer in stage.members)
-                if not within(need, hardware.memory_gib):
-                    what = f"stage {index} needs {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
-                    yield Violation(f"memory of {hardware.name}", what)
-
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Diagnose layers, and classes of layers, that no hardware type can run within memory and floor.
 
@@ -231,9 +211,7 @@ class GraphFormulation(StagingFormulation):
         instance = self.instance
         if any(one.limit is None for one in instance.types):
             return 0.0
-        work = [
-            [sum(layer_parts(layer, one.name)[:2]) for one in instance.types] for layer in instance.layers
-        ]
+        work = (self._parts[:, :, 0] + self._parts[:, :, 1]).tolist()
         best = 0.0
         for own in range(len(instance.types)):
             weights = [

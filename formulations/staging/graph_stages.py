@@ -16,8 +16,9 @@ long as the pairs can be stored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..common.clock import check_time
 from ..common.compiled import compiled
 from ..common.objective import loosened
 from .graph_order import Blocks, Ideals, uses_relays
-from .stages import MAX_UNITS, StageTable, segment_table
+from .stages import MAX_SEGMENTS, MAX_UNITS, TimeTable
 
 CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
@@ -246,39 +247,26 @@ def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBu
     return written
 
 
-@dataclass(frozen=True)
-class StagePairs:
-    """Stages as arrays: smaller ideal, larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
+def stages_up_to(problem: GraphArrays, slowest_s: float, most: int) -> tuple[Ints, Ints, Ints, Floats] | None:
+    """Return the stages of at most a stage time; None where there are more than `most`.
 
-    first: Ints
-    last: Ints
-    type: Ints
-    parts: Floats
-
-
-class StageEnumeration:
-    """Enumerates the stages of a graph of layers (pairs of ideals on a hardware type)."""
-
-    def __init__(self, problem: GraphArrays) -> None:
-        self.problem = problem
-
-    def up_to(self, slowest_s: float, most: int) -> StagePairs | None:
-        """Return the stages of at most a stage time; None where there are more than `most`."""
-        rows = stage_buffers(self.problem)
-        first, last, types, parts = [], [], [], []
-        total = 0
-        for source in range(len(self.problem.bits) - 1):
-            if source % CHECK_INTERVAL == 0:
-                check_time()
-            count = stages_from(self.problem, source, slowest_s, rows)
-            total += count
-            if total > most:
-                return None
-            first.append(np.full(count, source))
-            last.append(rows.last[:count].copy())
-            types.append(rows.type[:count].copy())
-            parts.append(rows.parts[:count].copy())
-        return StagePairs(*map(np.concatenate, (first, last, types, parts)))
+    They are arrays: smaller ideal, larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4).
+    """
+    rows = stage_buffers(problem)
+    first, last, types, parts = [], [], [], []
+    total = 0
+    for source in range(len(problem.bits) - 1):
+        if source % CHECK_INTERVAL == 0:
+            check_time()
+        count = stages_from(problem, source, slowest_s, rows)
+        total += count
+        if total > most:
+            return None
+        first.append(np.full(count, source))
+        last.append(rows.last[:count].copy())
+        types.append(rows.type[:count].copy())
+        parts.append(rows.parts[:count].copy())
+    return np.concatenate(first), np.concatenate(last), np.concatenate(types), np.concatenate(parts)
 
 
 MAX_STAGES = 3_000_000
@@ -286,7 +274,7 @@ MAX_STAGES = 3_000_000
 
 
 @dataclass(frozen=True)
-class GraphTable:
+class GraphTable(TimeTable):
     """Table of the parts of stage time of a graph, ordered by larger ideal, type and smaller ideal.
 
     Attributes
@@ -295,22 +283,11 @@ class GraphTable:
         Number of ideals less one.
     first, last, type
         Smaller ideal, larger ideal less one, and type of each stage, shape (n,).
-    serial, parallel, comm_serial, comm_parallel
-        S, A, S' and A' with transfers [s per probe batch], shape (n,).
-    price, limit
-        USD per hour and unit, and the units that one stage may have; shape (T,).
     """
 
-    layers: int
     first: Ints
     last: Ints
     type: Ints
-    serial: Floats
-    parallel: Floats
-    comm_serial: Floats
-    comm_parallel: Floats
-    price: Floats
-    limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
         """Return smaller ideal, larger ideal less one, and type of the stages at the given indices."""
@@ -318,14 +295,14 @@ class GraphTable:
 
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the index of a stage in the arrays of the table; -1 if it is missing."""
-        matches = np.flatnonzero((self.first == first) & (self.last == last) & (self.type == unit_type))
-        return int(matches[0]) if len(matches) else -1
+        key = (last * len(self.price) + unit_type) * (self.layers + 1) + first
+        at = int(np.searchsorted(self._keys, key))
+        return at if at < len(self._keys) and self._keys[at] == key else -1
 
-    def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return the time ET [s] of every stage, for one number of devices or one for each; shape (n,)."""
-        compute = self.serial + self.parallel / units
-        result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
-        return result
+    @cached_property
+    def _keys(self) -> Ints:
+        """A number for each stage, which rises from one to the next, shape (n,)."""
+        return (self.last.astype(np.int64) * len(self.price) + self.type) * (self.layers + 1) + self.first
 
 
 def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowest_s: float) -> GraphTable:
@@ -337,79 +314,31 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
         If there are too many.
     """
     problem = graph_arrays(instance, blocks, ideals)
-    stages = StageEnumeration(problem).up_to(slowest_s, MAX_STAGES)
+    # With only one order of the blocks the stages are as many as the segments of a chain.
+    most = MAX_SEGMENTS if blocks.in_a_row else MAX_STAGES
+    stages = stages_up_to(problem, slowest_s, most)
     if stages is None:
         raise TooLargeError(
-            f"the graph has {len(ideals):,} ideals and more than {MAX_STAGES:,} possible stages; a tighter "
+            f"the graph has {len(ideals):,} ideals and more than {most:,} possible stages; a tighter "
             "floor or fewer parallel branches make it smaller"
         )
     check_time()
-    order = np.lexsort((stages.first, stages.type, stages.last))
+    first, last, kind, parts = stages
+    # They come by rising smaller ideal.
+    order = np.argsort(last * len(instance.types) + kind, kind="stable")
+    serial, parallel, comm_serial, comm_parallel = parts[order].T.copy()
     return GraphTable(
         len(ideals) - 1,
-        narrow(stages.first[order]),
-        narrow(stages.last[order] - 1),
-        narrow(stages.type[order]),
-        stages.parts[order, 0],
-        stages.parts[order, 1],
-        stages.parts[order, 2],
-        stages.parts[order, 3],
+        serial,
+        parallel,
+        comm_serial,
+        comm_parallel,
         np.array([one.price_usd_per_hour for one in instance.types]),
         problem.most_units.copy(),
+        narrow(first[order]),
+        narrow(last[order] - 1),
+        narrow(kind[order]),
     )
-
-
-def table_of_row(instance: StagingInstance, blocks: Blocks) -> StageTable:
-    """Return the table of the runs of blocks of layers that have only one order, as of a chain's segments.
-
-    Raises
-    ------
-    TooLargeError
-        If there are more than thirty million runs.
-    """
-    memory = np.broadcast_to(blocks.memory_gib[:, None], blocks.parts.shape[:2])
-    transfers = _relayed_by_runs(blocks) if uses_relays(instance) else _cut_by_runs(blocks)
-    return segment_table(instance, _without_impossible(blocks.parts), memory, transfers)
-
-
-def _without_impossible(parts: Floats) -> Floats:
-    """Return parts of time, impossible ones infinite in S alone, so that no inf - inf can arise."""
-    parts = parts.copy()
-    parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
-    return parts
-
-
-def _cut_by_runs(blocks: Blocks) -> Iterator[Floats]:
-    """Yield for each last block the seconds of the tensors cut by the runs that end with it, (T, last + 1).
-
-    A run touches a tensor if it begins at the latest touched block or before; it has all of a tensor whose
-    blocks have all come if it begins at the first of them or before.
-    """
-    touching: list[list[tuple[int, int]]] = [[] for _ in range(len(blocks))]
-    for tensor, own in enumerate(blocks.tensors):
-        for number, block in enumerate(own):
-            touching[block].append((tensor, number))
-    # The seconds that runs which begin here or before have more than those that begin later.
-    more = np.zeros((len(blocks), blocks.parts.shape[1]))
-    for last, touched in enumerate(touching):
-        for tensor, number in touched:
-            own, seconds = blocks.tensors[tensor], blocks.transfer_s[tensor]
-            more[last] += seconds
-            if number:
-                more[own[number - 1]] -= seconds
-            if number == len(own) - 1:
-                more[own[0]] -= seconds
-        # Rounding may leave sums a little below zero.
-        yield np.maximum(np.cumsum(more[last::-1], axis=0)[::-1].T, 0.0)
-
-
-def _relayed_by_runs(blocks: Blocks) -> Iterator[Floats]:
-    """Yield for each last block the seconds that runs which end with it relay, shape (T, last + 1)."""
-    crossing = np.zeros((len(blocks) + 1, blocks.parts.shape[1]))
-    for own, seconds in zip(blocks.tensors, blocks.transfer_s, strict=True):
-        crossing[own[0] + 1 : own[-1] + 1] += seconds
-    for last in range(len(blocks)):
-        yield np.maximum(crossing[: last + 1], crossing[last + 1]).T
 
 
 def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
@@ -430,12 +359,15 @@ def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> G
     if relayed:
         check_time()
         add_crossing_seconds(bits, *_concatenated(blocks.tensors), blocks.transfer_s, crossing)
+    parts = blocks.parts.copy()
+    # An impossible part is infinite in S alone, so that no inf - inf can arise.
+    parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
     return GraphArrays(
         bits=bits,
         start=ideals.start,
         block=ideals.block,
         target=ideals.target,
-        parts=_without_impossible(blocks.parts),
+        parts=parts,
         memory=blocks.memory_gib,
         room=np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]),
         most_units=np.array([float(min(units + ([t.limit] if t.limit else []))) for t in instance.types]),

@@ -58,11 +58,12 @@ class Columns:
 
     def uses(self, plan: Sequence[Stage]) -> list[bool]:
         """Return, for each column (possible stage), whether the plan uses it."""
-        positions, index = self.formulation.positions(plan), self.formulation.table.index
+        positions = self.formulation.positions(plan)
         if positions is None:
             return [False] * len(self.all)
-        used = {(at, stage.units) for at, stage in zip(positions, plan, strict=True)}
-        return [(index(c.first, c.last, c.type), c.units) in used for c in self.all]
+        places = zip(*self.formulation.table.places(np.array(positions)), strict=True)
+        used = {(*place, stage.units) for place, stage in zip(places, plan, strict=True)}
+        return [(c.first, c.last, c.type, c.units) in used for c in self.all]
 
     def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
         """Return the plan that consists of the given columns (stages), in the order of the layers."""
@@ -123,7 +124,7 @@ def _max_units(formulation: StagingFormulation) -> list[int]:
     budget, rate = formulation.instance.hourly_budget_usd, _rate_limit(formulation)
     highest = []
     for hardware, limit in zip(formulation.instance.types, formulation.table.limit.tolist(), strict=True):
-        bounds = [limit] if math.isfinite(limit) else []
+        bounds = [limit] if limit < MAX_UNITS else []
         if hardware.price_usd_per_hour > 0:
             spendable = [usd for usd in (budget, rate) if usd is not None]
             bounds += [usd * (1 + TOLERANCE) / hardware.price_usd_per_hour for usd in spendable]

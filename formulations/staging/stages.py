@@ -102,14 +102,15 @@ MAX_SEGMENTS = 30_000_000
 """Maximum number of segments of all types; the arrays of a search take about 200 bytes for each."""
 
 
-def check_segment_count(size: int, types: int) -> None:
-    """Raise an error if the segments (possible stages) of a row of layers would not fit into memory.
+def check_segment_count(instance: StagingInstance) -> None:
+    """Raise an error if the segments (possible stages) of an instance would not fit into memory.
 
     Raises
     ------
     TooLargeError
         If there are more than thirty million.
     """
+    size, types = len(instance.layers), len(instance.types)
     count = size * (size + 1) // 2 * types
     if count > MAX_SEGMENTS:
         raise TooLargeError(
@@ -217,18 +218,17 @@ def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, un
 
 
 @dataclass(frozen=True)
-class StageTable:
-    """Table of the parts of stage time of every segment of layers, by last layer, type and first layer.
+class TimeTable:
+    """Table of the parts of stage time of stages, by index.
 
     Attributes
     ----------
     layers
-        L, the number of layers.
+        L, the number of places in the order of layers.
     serial, parallel, comm_serial, comm_parallel
-        S, A, S' and A' with the transfer [s per probe batch], shape (n,) with n = L(L + 1)/2·T; S is infinite
-        where the segment cannot be a stage.
+        S, A, S' and A' with transfers [s per probe batch], shape (n,); S is infinite where no stage can be.
     price, limit
-        USD per hour and unit, and the units that one stage may have (infinite without a limit); shape (T,).
+        USD per hour and unit, and the units that one stage may have; shape (T,).
     """
 
     layers: int
@@ -238,6 +238,31 @@ class StageTable:
     comm_parallel: Floats
     price: Floats
     limit: Floats
+
+    def index(self, first: int, last: int, unit_type: int) -> int:
+        """Return the index of a stage in the arrays of the table; -1 if it is missing."""
+        raise NotImplementedError
+
+    def parts(self, first: int, last: int, unit_type: int) -> Parts:
+        """Return the parts S, A, S' and A' [s] of the time of one stage; a missing one cannot be."""
+        at = self.index(first, last, unit_type)
+        if at < 0:
+            return math.inf, 0.0, 0.0, 0.0
+        compute = float(self.serial[at]), float(self.parallel[at])
+        return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
+
+    def time_s(self, units: Floats | Ints | int) -> Floats:
+        """Return the time ET [s] of every stage, for one number of devices or one for each, shape (n,)."""
+        compute = self.serial + self.parallel / units
+        result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
+        return result
+
+
+class StageTable(TimeTable):
+    """Table of every segment of layers, by last layer, type and first layer, n = L(L + 1)/2·T.
+
+    Where nothing limits a type, its limit is infinite.
+    """
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the first layers, last layers and type indices of the segments at the given indices.
@@ -278,21 +303,9 @@ class StageTable:
         """Return the index of a segment (possible stage) in the arrays of the table."""
         return last * (last + 1) // 2 * len(self.price) + unit_type * (last + 1) + first
 
-    def parts(self, first: int, last: int, unit_type: int) -> tuple[float, float, float, float]:
-        """Return the parts S, A, S' and A' [s] of the time of one segment (possible stage)."""
-        at = self.index(first, last, unit_type)
-        compute = float(self.serial[at]), float(self.parallel[at])
-        return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
-
-    def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return the time ET [s] of every segment, for one number of devices or one for each, shape (n,)."""
-        compute = self.serial + self.parallel / units
-        result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
-        return result
-
 
 def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
-    """Return the table of all segments (possible stages) of a chain.
+    """Return the table of all segments (possible stages); those that exceed the memory take ∞ time.
 
     Parameters
     ----------
@@ -304,59 +317,29 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
     TooLargeError
         If there are more than thirty million segments.
     """
-    single = parts_of_layers(instance) if single is None else single
-    memory = np.array([[layer.memory_on(one.name) for one in instance.types] for layer in instance.layers])
-    received = np.array([transfer_s(instance, first) for first in range(len(instance.layers))])
-    return segment_table(
-        instance, single, memory, (received[: last + 1] for last in range(len(instance.layers)))
-    )
-
-
-def segment_table(
-    instance: StagingInstance, single: Floats, memory: Floats, transfers: Iterable[Floats]
-) -> StageTable:
-    """Return the table of all runs of a row of layers, or of blocks of layers, each on every type.
-
-    Runs that exceed the memory take ∞ time.
-
-    Parameters
-    ----------
-    single
-        Parts S, A, S' and A' of the time [s] of every layer on every type, shape (L, T, 4).
-    memory
-        GiB of every layer on every type, shape (L, T).
-    transfers
-        For each last layer the transfer times [s] of the runs that end with it, by first layer; for all
-        types or each, shape (last + 1,) or (T, last + 1).
-
-    Raises
-    ------
-    TooLargeError
-        If there are more than thirty million runs.
-    """
-    size, types, most = len(single), instance.types, instance.most_units_per_stage or math.inf
-    check_segment_count(size, len(types))
+    check_segment_count(instance)
+    size, types = len(instance.layers), instance.types
     count = size * (size + 1) // 2 * len(types)
+    single = parts_of_layers(instance) if single is None else single
+    memory = np.array([[layer.memory_on(one.name) for one in types] for layer in instance.layers])
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
+    received = np.array([transfer_s(instance, first) for first in range(size)])
     parts, end = np.empty((4, count)), 0
     # Sums for the segments that end with a layer, by type and first layer: each grows by one layer.
     sums, memory_sums = np.zeros((4, len(types), size)), np.zeros((len(types), size))
-    for last, transferred in enumerate(transfers):
+    for last in range(size):
         check_time()
         sums[:, :, : last + 1] += single[last].T[:, :, None]
         memory_sums[:, : last + 1] += memory[last, :, None]
         begin, end = end, end + len(types) * (last + 1)
         own = parts[:, begin:end].reshape(4, len(types), last + 1)
         own[:] = sums[:, :, : last + 1]
-        own[3] += transferred
-        if instance.stage_cost == "sum":
-            own[:2] += own[2:]
-            own[2:] = 0.0
+        own[3] += received[: last + 1]
         # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
         impossible = (memory_sums[:, : last + 1] > room[:, None]) | np.isinf(own[0])
         if impossible.any():
             own[0][impossible], own[1:, impossible] = math.inf, 0.0
     serial, *others = parts
-    limit = np.array([float(min(one.limit or math.inf, most)) for one in types])
+    limit = np.array([math.inf if hardware.limit is None else float(hardware.limit) for hardware in types])
     price = np.array([hardware.price_usd_per_hour for hardware in types])
     return StageTable(size, serial, others[0], others[1], others[2], price, limit)

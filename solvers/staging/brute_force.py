@@ -14,61 +14,56 @@ from ...formulations.staging.stages import Stage, stage_of
 from ...instances.common.errors import TooLargeError
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
+MAX_CLASSES = 14
+
 
 class StagingBruteForce(BruteForce[StagingFormulation]):
-    """Complete depth-first enumeration over (last layer, hardware type, units) of each stage in turn."""
+    """Complete enumeration of plans: of stages and units in turn, on a chain or a graph of layers."""
 
     kinds = ("staging",)
     what = "every chain of stages and number of units; tiny instances only"
 
     def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
-        """Enumerate all plans of a chain of layers depth first, stage by stage, and keep the best."""
-        instance = formulation.instance
-        refuse_many(len(instance.layers), "layers")
-        choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
-        columns = Columns(formulation)
-        for column in columns.all:
-            check_time()
-            choices[column.first].append((columns.stages([column])[0], column.type))
-        left = [one.limit if one.limit is not None else 10**9 for one in instance.types]
-        plan: list[Stage] = []
-
-        # Units are counted while the plan grows; everything else is judged on whole plans.
-        def extend(layer: int, before: int | None) -> None:
-            if layer == len(instance.layers):
-                search.judge(plan)
-                return
-            for stage, unit_type in choices[layer]:
-                if search.over():
-                    return
-                apart = instance.stage_rule == "free_cuts" or unit_type != before
-                if apart and stage.units <= left[unit_type]:
-                    left[unit_type] -= stage.units
-                    plan.append(stage)
-                    extend(stage.last_layer + 1, unit_type)
-                    plan.pop()
-                    left[unit_type] += stage.units
-
-        extend(0, None)
-
-
-MAX_CLASSES = 14
-
-
-class BruteForceOnGraphs(StagingBruteForce):
-    """Complete enumeration of stages (sequences of ideals in a graph) with all numbers of units."""
-
-    what = "every chain of stages and number of units; tiny instances only"
-
-    def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
         """Enumerate all plans of a chain or graph of layers depth first, and keep the best."""
         if isinstance(formulation, GraphFormulation):
-            _enumerate(formulation, search)
+            _enumerate_graph(formulation, search)
         else:
-            super().enumerate(formulation, search)
+            _enumerate_chain(formulation, search)
 
 
-def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
+def _enumerate_chain(formulation: StagingFormulation, search: Enumeration) -> None:
+    """Enumerate all plans of a chain over (last layer, hardware type, units) of each stage in turn."""
+    instance = formulation.instance
+    refuse_many(len(instance.layers), "layers")
+    choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
+    columns = Columns(formulation)
+    for column in columns.all:
+        check_time()
+        choices[column.first].append((columns.stages([column])[0], column.type))
+    left = [one.limit if one.limit is not None else 10**9 for one in instance.types]
+    plan: list[Stage] = []
+
+    # Units are counted while the plan grows; everything else is judged on whole plans.
+    def extend(layer: int, before: int | None) -> None:
+        if layer == len(instance.layers):
+            search.judge(plan)
+            return
+        for stage, unit_type in choices[layer]:
+            if search.over():
+                return
+            apart = instance.stage_rule == "free_cuts" or unit_type != before
+            if apart and stage.units <= left[unit_type]:
+                left[unit_type] -= stage.units
+                plan.append(stage)
+                extend(stage.last_layer + 1, unit_type)
+                plan.pop()
+                left[unit_type] += stage.units
+
+    extend(0, None)
+
+
+def _enumerate_graph(formulation: GraphFormulation, search: Enumeration) -> None:
+    """Enumerate all plans of a graph over ideals, hardware types and units of each stage in turn."""
     instance, classes = formulation.instance, formulation.classes
     if len(classes.members) > MAX_CLASSES:
         raise TooLargeError(

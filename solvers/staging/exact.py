@@ -102,11 +102,18 @@ class StagingExact(Solver[StagingFormulation]):
             heuristic=partial(_heuristic_plan, formulation),
             ready=is_compiled(fewest_units),
         )
+        self.add_what_if(formulation, outcome, options, clock)
+        return outcome
+
+    def add_what_if(
+        self, formulation: StagingFormulation, outcome: Outcome, options: SolveOptions, clock: Clock
+    ) -> None:
+        """Add to the message, if asked for, what more units of each used-up type would bring."""
         if outcome.plan is not None and self.setting(options, "what_if"):
-            outcome.message = what_if_text(
+            more = what_if_text(
                 formulation, outcome.plan, lambda other: self.solve_changed(other, options, clock)
             )
-        return outcome
+            outcome.message = "; ".join(filter(None, (outcome.message, more)))
 
     def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the outcome of the search over paths of stages in the table, or the warm start if better."""

@@ -35,7 +35,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import Limit, SolveOptions
-from .exact import StagingExact, certificate, keep_better, what_if_text, with_first_plan
+from .exact import StagingExact, certificate, keep_better, with_first_plan
 from .graph_heuristic import first_plan
 
 FINITE_CUTOFF_S = 1e200
@@ -273,7 +273,7 @@ class DeviceSearch:
     @staticmethod
     def _prepared(formulation: GraphFormulation) -> tuple[GraphArrays, Devices]:
         problem = graph_arrays(formulation.instance, formulation.blocks, formulation.ideals)
-        limits = [one.limit for one in formulation.instance.types if one.limit is not None]
+        limits = unit_limits(formulation)
         return problem, devices_of(problem, limits)
 
     def _run_dynamic_program(
@@ -325,35 +325,6 @@ MAX_STATES = 30_000_000
 """Most ideals times states of a dynamic program, each some 20 bytes."""
 FEW_STEPS = 5000
 """Most steps of the dynamic program for a stage; with more, the search over stage times comes first."""
-
-
-def solve_graph(
-    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
-) -> Outcome:
-    """Solve staging on a graph; with too many ideals, only over one topological order of its layers."""
-    what_if_wanted = method.setting(options, "what_if")
-    plain = options.model_copy(update={"method_options": {}})
-
-    def search() -> Outcome:
-        outcome = _choose_and_solve(method, formulation, plain, clock)
-        outcome.message = "; ".join(filter(None, (graph_size_text(formulation), outcome.message)))
-        return outcome
-
-    outcome = with_first_plan(
-        formulation,
-        clock,
-        search=search,
-        heuristic=partial(_heuristic_plan, formulation),
-        ready=is_compiled(stages_from),
-    )
-    if options.warm_start is not None:
-        keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
-    if what_if_wanted and outcome.plan is not None:
-        more = what_if_text(
-            formulation, outcome.plan, lambda other: method.solve_changed(other, options, clock)
-        )
-        outcome.message = f"{outcome.message}; {more}"
-    return outcome
 
 
 def graph_size_text(formulation: GraphFormulation) -> str:
@@ -415,18 +386,21 @@ def _heuristic_outcome(formulation: GraphFormulation, clock: Clock, error: TooLa
     return Outcome(plan, formulation.elementary_bounds(), limit=limit, message=message)
 
 
+def unit_limits(formulation: GraphFormulation) -> list[int]:
+    """Return the numbers of units of the types that have a limit."""
+    return [one.limit for one in formulation.instance.types if one.limit is not None]
+
+
 def steps_per_stage(formulation: GraphFormulation) -> int:
     """Return the dynamic program's operations per stage: numbers of units times states."""
-    instance = formulation.instance
-    limits = [one.limit for one in instance.types if one.limit is not None]
-    most = instance.most_units_per_stage
+    limits, most = unit_limits(formulation), formulation.instance.most_units_per_stage
     return max(limits if most is None else [min(limit, most) for limit in limits]) * count_states(limits)
 
 
 def dynamic_program_applies(formulation: GraphFormulation) -> bool:
     """Return whether the dynamic program applies: fastest plan, all types limited, no cost limits."""
     instance = formulation.instance
-    limits = [one.limit for one in instance.types if one.limit is not None]
+    limits = unit_limits(formulation)
     return (
         instance.objective != "cost"
         and instance.cost_limit_usd is None
@@ -440,10 +414,26 @@ class ExactOnGraphs(StagingExact):
     """The method `exact` of staging, for chains and graphs of layers."""
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve staging of a chain or a graph of layers to proven optimality."""
-        if isinstance(formulation, GraphFormulation):
-            return solve_graph(self, formulation, options, clock)
-        return super().solve(formulation, options, clock)
+        """Solve staging to proven optimality; with too many ideals only over one order of a graph."""
+        if not isinstance(formulation, GraphFormulation):
+            return super().solve(formulation, options, clock)
+
+        def search() -> Outcome:
+            outcome = _choose_and_solve(self, formulation, options, clock)
+            outcome.message = "; ".join(filter(None, (graph_size_text(formulation), outcome.message)))
+            return outcome
+
+        outcome = with_first_plan(
+            formulation,
+            clock,
+            search=search,
+            heuristic=partial(_heuristic_plan, formulation),
+            ready=is_compiled(stages_from),
+        )
+        if options.warm_start is not None:
+            keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
+        self.add_what_if(formulation, outcome, options, clock)
+        return outcome
 
 
 class OnChains(PresolvingSolver[StagingFormulation]):

@@ -1,7 +1,7 @@
 """Registration of the solvers of staging, of its certificates and of its diagnosis of infeasibility."""
 
 from ..common.kind import SolverKind
-from .brute_force import BruteForceOnGraphs
+from .brute_force import StagingBruteForce
 from .cp_sat import StagingCpSat
 from .diagnose import diagnose
 from .exact import certify
@@ -10,17 +10,22 @@ from .heterps.provisioning import WAYS
 from .heterps.reinforce import Reinforce
 from .heterps.type_search import Bayesian, Genetic, Greedy, SingleType
 
+FOR_CHAINS = (
+    StagingCpSat(),
+    Greedy(),
+    SingleType(),
+    Genetic(),
+    Bayesian(),
+    Reinforce("lstm"),
+    Reinforce("rnn"),
+)
+"""Methods that plan chains, and graphs with only one order of layers."""
+
 STAGING = SolverKind(
     exact=ExactOnGraphs(),
     solvers=(
-        OnChains(StagingCpSat()),
-        OnChains(Greedy()),
-        OnChains(SingleType()),
-        OnChains(Genetic()),
-        OnChains(Bayesian()),
-        OnChains(Reinforce("lstm")),
-        OnChains(Reinforce("rnn")),
-        BruteForceOnGraphs(),
+        *map(OnChains, FOR_CHAINS),
+        StagingBruteForce(),
     ),
     certify=certify,
     diagnose=diagnose,

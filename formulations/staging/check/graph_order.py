@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,31 +182,24 @@ def _transfer_seconds(instance: StagingInstance, layer: Layer) -> Floats:
 def _groups_and_arcs(instance: StagingInstance) -> tuple[list[int], list[tuple[int, int]]]:
     """Return for each layer the first of the layers that share its stage, and the order arcs of layers.
 
-    Layers share a stage if they reach each other by arcs and from layers to others of their colour.
+    Layers share a stage if they are of one colour, or of colours that reach each other by arcs.
     """
     layers = instance.layers
     place = {layer.name: index for index, layer in enumerate(layers)}
-    like: dict[str, int] = {}
-    alike = [
-        (index, like.setdefault(layer.colour, index))
-        for index, layer in enumerate(layers)
-        if layer.colour is not None
-    ]
-    backward = [bool(layer.backward) for layer in layers]
-    colours = {layer.colour for layer in layers if layer.colour is not None and not layer.backward}
-    led = [not layer.backward or layer.colour in colours for layer in layers]
+    colours = [layer.colour or f"\0{index}" for index, layer in enumerate(layers)]
+    led = {colour for colour, layer in zip(colours, layers, strict=True) if not layer.backward}
     arcs = []
     for edge in instance.edges or ():
         a, b = place[edge.source], place[edge.target]
-        if not backward[a] and not backward[b]:
+        if not layers[a].backward and not layers[b].backward:
             arcs.append((a, b))
-        elif backward[a] and backward[b] and not (led[a] and led[b]):
+        elif layers[a].backward and not {colours[a], colours[b]} <= led:
             arcs.append((b, a))
-    ways = np.array([*arcs, *alike, *((b, a) for a, b in alike)], dtype=np.int64).reshape(-1, 2).T
-    check_time()
-    reach = csr_matrix((np.ones(ways.shape[1]), (ways[0], ways[1])), shape=(len(layers), len(layers)))
+    names, colour = np.unique(colours, return_inverse=True)
+    before, after = colour[np.array(arcs, dtype=np.int64).reshape(-1, 2)].T
+    reach = csr_matrix((np.ones(len(arcs)), (before, after)), shape=(len(names), len(names)))
     _, part = connected_components(reach, connection="strong")
-    _, first, own = np.unique(part, return_index=True, return_inverse=True)
+    _, first, own = np.unique(part[colour], return_index=True, return_inverse=True)
     return first[own].tolist(), arcs
 
 
@@ -236,7 +230,8 @@ def derive_ideals(order: GroupOrder) -> DerivedIdeals:
     TooLargeError
         If there are too many.
     """
-    groups = _topological_order(order)
+    sorter = TopologicalSorter({number: group.before for number, group in order.groups.items()})
+    groups = [*sorter.static_order()]
     bit = {number: index for index, number in enumerate(groups)}
     after = [sum(1 << bit[other] for other in order.groups[number].after) for number in groups]
     before = [[bit[other] for other in order.groups[number].before] for number in groups]
@@ -259,16 +254,3 @@ def derive_ideals(order: GroupOrder) -> DerivedIdeals:
         if len(sets) > MAX_IDEALS:
             raise TooLargeError(f"the graph has more than {MAX_IDEALS:,} ideals")
     return DerivedIdeals(groups, sets, links)
-
-
-def _topological_order(order: GroupOrder) -> list[int]:
-    """Return the numbers of the groups of layers in a topological order."""
-    remaining, ordered = {number: set(group.before) for number, group in order.groups.items()}, []
-    while remaining:
-        ready = [number for number, needs in remaining.items() if not needs]
-        ordered += ready
-        for number in ready:
-            del remaining[number]
-        for needs in remaining.values():
-            needs.difference_update(ready)
-    return ordered

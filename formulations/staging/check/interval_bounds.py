@@ -83,7 +83,7 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
     TooLargeError
         If there are more than thirty million.
     """
-    check_segment_count(len(instance.layers), len(instance.types))
+    check_segment_count(instance)
     check_time()
     hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])

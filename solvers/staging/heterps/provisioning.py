@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from ....formulations.common.clock import check_time
@@ -62,15 +63,14 @@ class Provisioner:
         instance = formulation.instance
         self.formulation = formulation
         self._prices = [hardware.price_usd_per_hour for hardware in instance.types]
-        self._limits = [
-            MAX_UNITS if hardware.limit is None else hardware.limit for hardware in instance.types
-        ]
-        self._most = instance.most_units_per_stage or MAX_UNITS
+        self._limits = [hardware.limit or MAX_UNITS for hardware in instance.types]
+        most = instance.most_units_per_stage or MAX_UNITS
+        self._most = [min(limit, most) for limit in self._limits]
         self._by_cost = formulation.objectives[0].name == "cost"
         self._slowest_s = formulation.latest_s
         self._budget = _loosened_limit(instance.hourly_budget_usd)
         self._cost_limit = _loosened_limit(instance.cost_limit_usd)
-        self._parts: dict[Segment, Parts] = {}
+        self.parts = cache(self._parts_of)
 
     def provision(self, segments: Sequence[Segment], way: Way) -> Provision | None:
         """Return units for these stages by load balance or exactly, None if no units are feasible."""
@@ -81,12 +81,9 @@ class Provisioner:
         stage, counts = self.formulation.stage, provision.counts
         return tuple(stage(*segment, units) for segment, units in zip(segments, counts, strict=True))
 
-    def parts(self, segment: Segment) -> Parts:
+    def _parts_of(self, segment: Segment) -> Parts:
         """Return the time parameters of a stage; the first is infinite where it is impossible."""
-        cached = self._parts.get(segment)
-        if cached is None:
-            cached = self._parts[segment] = self.formulation.table.parts(*segment)
-        return cached
+        return self.formulation.table.parts(*segment)
 
     def balanced(self, segments: Sequence[Segment]) -> Provision | None:
         """Return the best units with all stages balanced to the first, None if none are feasible.
@@ -95,7 +92,7 @@ class Provisioner:
         first, k_i = ⌈A_i / (ET_1(k_1) − S_i)⌉ over compute and communication; the best is kept.
         """
         parts = [self.parts(segment) for segment in segments]
-        mosts = [min(self._limits[segment[2]], self._most) for segment in segments]
+        mosts = [self._most[segment[2]] for segment in segments]
         lowest = min_units(parts[0], self._slowest_s, mosts[0])
         if not lowest:
             return None
@@ -135,7 +132,7 @@ class Provisioner:
         """
         parts = [self.parts(segment) for segment in segments]
         counts = [
-            min_units(part, self._slowest_s, min(self._limits[segment[2]], self._most))
+            min_units(part, self._slowest_s, self._most[segment[2]])
             for part, segment in zip(parts, segments, strict=True)
         ]
         if not all(counts):
@@ -153,7 +150,7 @@ class Provisioner:
             best = self._better(best, counts, state)
             if self._cannot_improve(best, state):
                 break
-            if counts[slowest] == self._most:
+            if counts[slowest] == self._most[segments[slowest][2]]:
                 break
             counts[slowest] += 1
             faster = parts_time_s(parts[slowest], counts[slowest])
@@ -180,7 +177,7 @@ class Provisioner:
             if part[0] == math.inf:
                 total += 1 + (segment[1] - segment[0] + 1) / (segments[-1][1] + 1)
                 continue
-            units = min_units(part, self._slowest_s, self._most)
+            units = min_units(part, self._slowest_s, MAX_UNITS)
             if units:
                 used[unit_type] = used.get(unit_type, 0) + units
                 time = max(time, parts_time_s(part, units))

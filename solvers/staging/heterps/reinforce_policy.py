@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ....formulations.common.clock import check_time
 from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.arrays import Floats
-from ....instances.staging.instance import Layer
 from .type_search import Types
 
 torch: Any = import_module("torch")
@@ -50,27 +49,22 @@ SETTINGS = PolicySettings()
 
 def features(formulation: StagingFormulation) -> Floats:
     """Return the inputs of the network, a row for each place in the order of layers, scaled to at most 1."""
-    places = [[formulation.instance.layers[layer] for layer in own] for own in formulation.places]
-    kind_of = [max(own, key=lambda layer: layer.longest_s).kind for own in places]
-    kinds = sorted(set(kind_of))
-    of_kind = np.array([[own == kind for kind in kinds] for own in kind_of], dtype=float)
+    layers, places = formulation.instance.layers, [list(own) for own in formulation.places]
+    kinds = sorted({layer.kind for layer in layers})
+    of_kind = np.array([[layer.kind == kind for kind in kinds] for layer in layers], dtype=float)
     figures = np.array(
         [
             (
-                own[0].input_bytes or (places[index - 1][-1].output_bytes if index else 0.0),
-                sum(layer.weight_bytes for layer in own),
-                sum(_mean_communication_s(layer) for layer in own),
+                layer.input_bytes or (layers[index - 1].output_bytes if index else 0.0),
+                layer.weight_bytes,
+                sum(layer.communication_s.get(name, 0.0) for name in layer.compute_s) / len(layer.compute_s),
             )
-            for index, own in enumerate(places)
+            for index, layer in enumerate(layers)
         ]
     )
-    largest = figures.max(axis=0)
-    return np.hstack([np.eye(len(places)), of_kind, figures / np.where(largest > 0, largest, 1.0)])
-
-
-def _mean_communication_s(layer: Layer) -> float:
-    """Return the mean over the types that can run a layer of its communication time [s]."""
-    return sum(layer.communication_s.get(name, 0.0) for name in layer.compute_s) / len(layer.compute_s)
+    kind, total = (np.array([rows[own].sum(axis=0) for own in places]) for rows in (of_kind, figures))
+    largest = total.max(axis=0)
+    return np.hstack([np.eye(len(places)), np.minimum(kind, 1), total / np.where(largest > 0, largest, 1.0)])
 
 
 class Policy:

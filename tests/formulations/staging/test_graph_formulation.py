@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -18,8 +19,8 @@ from clusterplan.formulations.staging.graph_order import (
     stage_parts,
     tensor_seconds,
 )
-from clusterplan.formulations.staging.graph_stages import StageEnumeration, graph_arrays, graph_table
-from clusterplan.formulations.staging.stages import MAX_UNITS, Stage, StageTable, stage_of
+from clusterplan.formulations.staging.graph_stages import graph_arrays, graph_table, stages_up_to
+from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
 
@@ -140,18 +141,23 @@ def test_the_table_has_every_pair_of_ideals_once(rule: str) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_row_has_the_stages_of_its_ideals(seed: int) -> None:
-    """The sums of each run are those of the stage between two ideals, whatever the rule of transfers."""
+    """Found by their ends, with the times by which plans are evaluated, whatever the rule of transfers."""
     formulation = GraphFormulation(random_row(seed))
     assert formulation.blocks.in_a_row
     ideals = ideals_of(len(formulation.blocks), formulation.blocks.arcs)
     assert (ideals.sets, ideals.complete) == (formulation.ideals.sets, True)
-    row, few = formulation.table, graph_table(formulation.instance, formulation.blocks, ideals, math.inf)
-    assert isinstance(row, StageTable)
-    at = [row.index(*stage) for stage in zip(few.first, few.last, few.type, strict=True)]
-    for name in ("serial", "parallel", "comm_serial", "comm_parallel"):
-        assert getattr(row, name)[at] == pytest.approx(getattr(few, name), rel=1e-12, abs=1e-12)
-    assert np.isinf(np.delete(row.serial, at)).all()
-    assert (np.minimum(row.limit, MAX_UNITS) == few.limit).all()
+    table = graph_table(formulation.instance, formulation.blocks, ideals, math.inf)
+    assert [table.index(*own) for own in zip(table.first, table.last, table.type, strict=True)] == [
+        *range(len(table.first))
+    ]
+    name = formulation.instance.types[0].name
+    for first, last in itertools.combinations(range(table.layers + 1), 2):
+        layers = [layer for own in formulation.places[first:last] for layer in own]
+        before = [layer for own in formulation.places[:first] for layer in own]
+        parts, own = table.parts(first, last - 1, 0), formulation.classes
+        if math.isfinite(parts[0]):
+            expected = stage_parts(formulation.instance, own, layers, name, before)
+            assert parts == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def test_a_floor_leaves_fewer_stages() -> None:
@@ -162,7 +168,7 @@ def test_a_floor_leaves_fewer_stages() -> None:
     assert 0 < len(few.first) < 14
     assert (few.time_s(1) <= 4.0).all()
     problem = graph_arrays(instance, formulation.blocks, formulation.ideals)
-    assert StageEnumeration(problem).up_to(math.inf, 13) is None
+    assert stages_up_to(problem, math.inf, 13) is None
 
 
 def test_layers_without_time_join_a_neighbour() -> None:

@@ -25,7 +25,7 @@ from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.staging import graph_exact
-from clusterplan.solvers.staging.brute_force import BruteForceOnGraphs
+from clusterplan.solvers.staging.brute_force import StagingBruteForce
 from clusterplan.solvers.staging.graph_exact import (
     DeviceSearch,
     ExactOnGraphs,
@@ -103,7 +103,7 @@ def test_brute_force_is_right_too(seed: int) -> None:
     """It enumerates classes, the truth of the tests colours."""
     document = random_graph(seed)
     best, result = GraphTruth(document).best(), solved(parse_instance(document), "brute-force")
-    assert isinstance(find_solver("brute-force", "staging"), BruteForceOnGraphs)
+    assert isinstance(find_solver("brute-force", "staging"), StagingBruteForce)
     assert (result.objective is None) == (best is None)
     assert best is None or result.objective == pytest.approx(best)
 
