@@ -17,7 +17,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the node names that a Slurm host list denotes, in its order.
+    """Return the node names that a host list of Slurm or Flux denotes, in its order.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _numbers(part: str, most: int) -> list[str]:
 
 
 def compress_hostlist(names: Iterable[str]) -> str:
-    """Return the Slurm host list of some names, with ranges of last numbers; without duplicates."""
+    """Return the host list of some names, with ranges of last numbers; without duplicates."""
     plain: list[str] = []
     numbered: dict[tuple[str, int], set[int]] = defaultdict(set)
     for name in dict.fromkeys(names):

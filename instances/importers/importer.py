@@ -1,7 +1,7 @@
 """Base of importers: options that are declared once, and a function that makes an instance from them.
 
-Some files can become several kinds of instance, each by its own importer; `either` combines these into
-one command.
+Some files can become several kinds of instance, each by its own importer; `multi_kind_importer` combines
+these into one command.
 """
 
 from __future__ import annotations

@@ -205,7 +205,15 @@ class Restrictions:
         }
 
     def sentences(self, why: str, task: str, server: str) -> Iterator[str]:
-        """Yield notes on the meaning of each artificial resource."""
+        """Yield notes on the meaning of each artificial resource.
+
+        Parameters
+        ----------
+        why
+            What restricts tasks to nodes, such as "partition, features".
+        task, server
+            The words for one of them.
+        """
         for (servers, _), resource in self._found.items():
             needed = counted(resource.tasks.total(), f"{task} needs", f"{task}s need")
             have = "has" if len(servers) == 1 else "have"

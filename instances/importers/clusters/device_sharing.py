@@ -66,6 +66,8 @@ class Holding(NamedTuple):
 
     Attributes
     ----------
+    ask
+        Its demand.
     devices
         Their indices, if these are known.
     """

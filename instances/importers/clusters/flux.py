@@ -309,7 +309,9 @@ class Cluster:
             If it cannot be planned; the message says why.
         """
         state = record.state if held or (record.urgency and record.priority != 0) else "held"
-        if state != ("RUN" if held and self.options.running == "move" else "SCHED"):
+        if held and self.options.running == "stay":
+            raise ValueError("running and to stay")
+        if state != ("RUN" if held else "SCHED"):
             raise ValueError(f"state {state}")
         jobspec = validated(JobSpec, spec and spec.jobspec, "jobspec")
         (top,), demand = jobspec.resources, jobspec.demand
@@ -412,15 +414,15 @@ def import_flux(options: FluxOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Flux cluster."""
     try:
         cluster = Cluster(options)
-        records = validated(JobRecords, read_mapping(options.jobs), str(options.jobs)).jobs
-        specs, places = read_specs(options.specs), 0
-        # A job may have started after the others were listed; what it holds is not free.
-        later = specs.keys() - {record.id for record in records}
-        for record in (*records, *(JobRecord(id=number, state="LATER") for number in sorted(later))):
-            if (places := places + cluster.plan(record, specs.get(record.id))) > MAX_PLACES:
-                raise fail(str(options.specs), f"has jobs on more than {MAX_PLACES:,} nodes")
     except ValueError as error:
         raise fail(str(options.resources), str(error)) from None
+    records = validated(JobRecords, read_mapping(options.jobs), str(options.jobs)).jobs
+    specs, places = read_specs(options.specs), 0
+    # A job may have started after the others were listed; what it holds is not free.
+    later = specs.keys() - {record.id for record in records}
+    for record in (*records, *(JobRecord(id=number, state="LATER") for number in sorted(later))):
+        if (places := places + cluster.plan(record, specs.get(record.id))) > MAX_PLACES:
+            raise fail(str(options.specs), f"has jobs on more than {MAX_PLACES:,} nodes")
     if not cluster.snapshot.nodes:
         raise fail(str(options.resources), "has no node that takes jobs")
     if not cluster.planned:

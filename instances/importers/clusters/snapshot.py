@@ -149,19 +149,19 @@ class TaskGroup:
     name
         The name of the group in the workload.
     demand
-        The demand of each task.
+        The demand of one task, by resource: cpu, memory_gib, gpu, or others that the nodes have.
     nodes
-        The nodes that each may use.
+        Those nodes of the snapshot that each task may use; all of them is no restriction.
     current
-        Node → tasks there now, None for those that wait.
+        Node → tasks there now, None → tasks that wait; together they are the tasks of the group.
     describe
-        Returns a few words on what the nodes have in common.
+        Returns what the nodes have in common, such as "node with nvlink", which names a resource of them.
     ask
-        The demand of each for single devices.
+        The demand of one task for single devices, where GPUs are shared or partitioned (`device_sharing`).
     members
-        The tasks as holders of devices, if GPUs are single devices.
+        The tasks as holders of such devices.
     limits
-        The demand of each for resources that stand for rules on other tasks.
+        The demand of one task for resources that stand for rules on other tasks, as pods of Kubernetes have.
     """
 
     name: str
@@ -185,19 +185,21 @@ class Workload:
     groups
         Its groups of tasks.
     gpus
-        The GPUs that all its tasks demand, parts of them as fractions.
+        The GPUs that its tasks demand together, parts of them as fractions.
     priority
         On any scale; None without one.
     must_place
         Whether it runs as a whole, and so may not lose its place.
     stays
-        Why it is not moved; empty if it may be, or does not run.
+        Why it is planned where it runs and is not moved; empty if it may be, or does not run.
     gpu_model
         The GPU models that it may use; None for any.
     owner
-        The object of the manager that starts its tasks.
+        The object of Kubernetes that its pods belong to; None for other managers.
     exclusive, separate
-        Whether it needs nodes of its own; whether each of its tasks needs another node.
+        Whether it needs nodes of its own, whose demand is the least that any of them has; whether each of its
+        tasks needs another node, which is a resource for each such job: the front end makes at most
+        `MAX_SEPARATED`.
     assumed
         What is assumed about it, one sentence each.
     """
@@ -239,17 +241,17 @@ class SnapshotNode:
     name
         Its name.
     capacity
-        What it has for tasks.
+        What it has for tasks, by resource; all nodes have the same resources.
     foreign
-        What tasks hold there that are not planned.
+        What unplanned tasks hold there; empty where none runs, for others keep exclusive jobs away.
     used
         What all tasks hold there, as far as the node lists it, which then counts instead of `foreign`.
     others
-        The names of the jobs that run there and are not planned.
+        The names of the unplanned jobs there.
     gpu_model, rack
         The model of its GPUs, and its rack, if they are known.
     emptied
-        Whether it has to be empty, but for what cannot be moved.
+        Whether it is drained and has to be empty, but for what cannot be moved.
     limits
         Its capacity of resources that stand for rules on other tasks.
     """
@@ -331,7 +333,7 @@ class ClusterSnapshot:
         choice
             gpu or all, as the option has it.
         where
-            A phrase on what else selects jobs; may be empty.
+            What else selects jobs, such as " in partition x"; may be empty.
         moving
             The sentence on what it means to move a job.
         """
@@ -344,7 +346,7 @@ class ClusterSnapshot:
             yield move_cost_note()
 
     def notes(self, tasks: str) -> Iterator[str]:
-        """Yield the assumptions on values and spread; `tasks` is the word for tasks."""
+        """Yield the assumptions on values and spread; `tasks` is the word for several tasks."""
         names = [workload.name for workload in self.workloads]
         yield job_value_note(self.value, names, [workload.priority for workload in self.workloads])
         yield f"Spread is not in the source: {self.spread} for every job of several {tasks}."
