@@ -11,16 +11,16 @@ devices as possible, independently of each other, and whole devices are taken fr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from ..common.errors import TooLargeError, shown
-from ..common.fields import Complaint, Count, FrozenDict, Model, Name, frozen, refuse, validated_in_batches
-from ..common.hardware import GEOMETRIES, Geometry, Profile, Slot
+from ..common.fields import Checked, Complaint, Count, FrozenDict, Model, Name, frozen, validated_in_batches
+from ..common.hardware import GEOMETRIES, Geometry, Slot
 
 WHOLE = 1000
 """Thousandths of a device."""
@@ -39,7 +39,7 @@ def _known_geometry(name: str) -> str:
     return name
 
 
-class Taken(Model):
+class Taken(Checked):
     """What others hold of a device: all of it, a share, or a partition.
 
     Attributes
@@ -55,15 +55,11 @@ class Taken(Model):
     profile: Name | None = None
     slot: Slot | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Taken:
-        complaints: list[Complaint] = []
+    def _complaints(self) -> Iterator[Complaint]:
         if (self.profile is None) != (self.slot is None):
-            complaints.append(("slot", "goes with profile: give both, or none"))
+            yield "slot", "goes with profile: give both, or none"
         if self.share is not None and self.profile is not None:
-            complaints.append(("share", "is set beside profile; a device is shared or partitioned"))
-        refuse(complaints)
-        return self
+            yield "share", "is set beside profile; a device is shared or partitioned"
 
 
 class Device(NamedTuple):
@@ -80,8 +76,15 @@ class Device(NamedTuple):
     mode: str = "free"
     used: int = 0
 
+    def after(self, mode: str, amount: int = 0) -> Device | None:
+        """Return the state after another use: whole, or an amount as in `used`; None if there is no room."""
+        if self.mode not in ("free", mode) or self.mode == "whole":
+            return None
+        full = self.used & amount if mode == "parted" else self.used + amount > WHOLE
+        return None if full else Device(mode, self.used + amount)
 
-class Devices(Model):
+
+class Devices(Checked):
     """The devices of one name on a server.
 
     Attributes
@@ -103,12 +106,10 @@ class Devices(Model):
     ) = None
     taken: Annotated[tuple[Taken, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Devices:
+    def _complaints(self) -> list[Complaint]:
         complaints: list[Complaint] = []
         self._states(complaints)
-        refuse(complaints)
-        return self
+        return complaints
 
     @property
     def partitions(self) -> Geometry | None:
@@ -141,18 +142,12 @@ class Devices(Model):
             profile = (self.partitions.profiles if self.partitions else {}).get(taken.profile)
             if profile is None or taken.slot not in profile.starts:
                 return f"no device here has {taken.profile!r} at slot {taken.slot}"
-            mask = profile.mask(taken.slot)
-            if before.mode not in ("free", "parted") or before.used & mask:
-                return f"device {taken.device} has no room for it beside what else is taken"
-            return Device("parted", before.used | mask)
-        if taken.share is not None:
-            used = before.used + taken.share
-            if before.mode not in ("free", "shared") or used > WHOLE:
-                return f"device {taken.device} has no room for it beside what else is taken"
-            return Device("shared", used)
-        if before.mode != "free":
-            return f"device {taken.device} is not free"
-        return Device("whole")
+            after = before.after("parted", profile.mask(taken.slot))
+        elif taken.share is not None:
+            after = before.after("shared", taken.share)
+        else:
+            return before.after("whole") or f"device {taken.device} is not free"
+        return after or f"device {taken.device} has no room for it beside what else is taken"
 
 
 class DeviceDemand(NamedTuple):
@@ -289,31 +284,25 @@ def pack(
     free = [d for d, device in enumerate(devices) if device.mode == "free"]
     whole = sum(ask.whole for ask in asks)
     placements: list[HeldDevices | None] = [None] * len(asks)
-    shares = [t for t, ask in enumerate(asks) if ask.share]
-    if shares:
-        shared = [d for d, device in enumerate(devices) if device.mode == "shared"]
-        lefts = [WHOLE - devices[d].used for d in shared]
-        places = pack_shares(lefts, len(free) - whole, [asks[t].share for t in shares])
+    for mode, tasks in (
+        ("shared", [t for t, ask in enumerate(asks) if ask.share]),
+        ("parted", [t for t, ask in enumerate(asks) if ask.profile]),
+    ):
+        if not tasks:
+            continue
+        pieces = [_options(asks[task], geometry) for task in tasks]
+        if not all(pieces):
+            return None
+        bins = [d for d, device in enumerate(devices) if device.mode == mode]
+        size = geometry.slots if mode == "parted" and geometry is not None else WHOLE
+        places = _Packing(mode, size, pieces).on([devices[d].used for d in bins], len(free) - whole)
         if places is None:
             return None
-        taken = max(0, 1 + max(places) - len(shared))
-        bins, free = shared + free[:taken], free[taken:]
-        for task, place in zip(shares, places, strict=True):
-            placements[task] = (bins[place],)
-    parts = [t for t, ask in enumerate(asks) if ask.profile]
-    if parts:
-        if geometry is None or any(asks[t].profile not in geometry.profiles for t in parts):
-            return None
-        parted = [d for d, device in enumerate(devices) if device.mode == "parted"]
-        masks = [devices[d].used for d in parted]
-        profiles = [geometry.profiles[asks[t].profile] for t in parts]
-        slots = pack_profiles(masks, len(free) - whole, geometry.slots, profiles)
-        if slots is None:
-            return None
-        taken = max(0, 1 + max(place for place, _ in slots) - len(parted))
-        bins, free = parted + free[:taken], free[taken:]
-        for task, (place, start) in zip(parts, slots, strict=True):
-            placements[task] = DeviceSlot(device=bins[place], slot=start)
+        taken = max(0, 1 + max(place for place, _ in places) - len(bins))
+        bins, free = bins + free[:taken], free[taken:]
+        for task, (place, start) in zip(tasks, places, strict=True):
+            device = bins[place]
+            placements[task] = DeviceSlot(device=device, slot=start) if mode == "parted" else (device,)
     if whole > len(free):
         return None
     remaining = iter(free)
@@ -328,159 +317,105 @@ def states_after(
 ) -> list[Device] | None:
     """Return the device states after a task is placed on these devices; None if they lack room for it."""
     states = list(devices)
-    for index in [placement.device] if isinstance(placement, DeviceSlot) else placement:
-        if index >= len(states):
+    mode, amount = ("whole", 0) if ask.whole else ("shared", ask.share)
+    if isinstance(placement, DeviceSlot):
+        if geometry is None or ask.profile not in geometry.profiles:
             return None
-        mode, used = states[index]
-        after = Device("whole") if ask.whole else Device("shared", used + ask.share)
-        fits = mode == "free" or (mode == "shared" and bool(ask.share))
-        if isinstance(placement, DeviceSlot):
-            if geometry is None or ask.profile not in geometry.profiles:
-                return None
-            mask = geometry.profiles[ask.profile].mask(placement.slot)
-            fits, after = mode in ("free", "parted") and not used & mask, Device("parted", used | mask)
-        if not fits or (after.mode == "shared" and after.used > WHOLE):
+        mode, amount = "parted", geometry.profiles[ask.profile].mask(placement.slot)
+    for index in [placement.device] if isinstance(placement, DeviceSlot) else placement:
+        after = states[index].after(mode, amount) if index < len(states) else None
+        if after is None:
             return None
         states[index] = after
     return states
 
 
-def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[int] | None:
-    """Return a device for each demanded share that minimise the newly used devices; None if they do not fit.
+Piece = Sequence[tuple[int, int]]
+"""What a task may take of a device: first slot, 0 for a share, and what that adds to its use."""
+
+
+def _options(ask: DeviceDemand, geometry: Geometry | None) -> Piece:
+    """Return the ways to take a share or a partition of a device; none if it cannot be partitioned so."""
+    if not ask.profile:
+        return [(0, ask.share)]
+    profile = geometry.profiles.get(ask.profile) if geometry is not None else None
+    # In reverse, because the fewest profiles can use the last slots.
+    return [(start, profile.mask(start)) for start in sorted(profile.starts, reverse=True)] if profile else []
+
+
+class _Packing:
+    """Depth-first search for the devices of shares or partitions, all the devices of one size.
+
+    The largest piece comes first, and it goes to the fullest device first.
 
     Parameters
     ----------
-    lefts
-        Thousandths left on devices that are shared already, which are the first bins.
-    free
-        Number of further, empty bins.
-
-    Raises
-    ------
-    TooLargeError
-        If the search exceeds its node limit.
+    mode
+        `shared` or `parted`.
+    size
+        Thousandths or slots of a device.
     """
-    order = sorted(range(len(shares)), key=lambda t: -shares[t])
-    sizes = [shares[t] for t in order]
-    least = max(0, math.ceil((sum(sizes) - sum(lefts)) / WHOLE))
-    for used in range(least, free + 1):
-        bins = _BestFit(sizes, [*lefts, *[WHOLE] * used]).search()
-        if bins is not None:
-            bin_of = [0] * len(shares)
-            for task, place in zip(order, bins, strict=True):
-                bin_of[task] = place
-            return _renumbered_bins(bin_of, len(lefts))
-    return None
 
+    def __init__(self, mode: str, size: int, pieces: Sequence[Piece]) -> None:
+        self.parted, self.size = mode == "parted", size
+        self.filled: Callable[[int], int] = int.bit_count if self.parted else int
+        self.order = sorted(range(len(pieces)), key=lambda t: (-self.filled(pieces[t][0][1]), len(pieces[t])))
+        self.pieces = [pieces[t] for t in self.order]
 
-def _renumbered_bins(bins: list[int], known: int) -> list[int]:
-    """Renumber the newly used devices, those from `known` on, in the order of their first use."""
-    names: dict[int, int] = {}
-    for place in bins:
-        if place >= known:
-            names.setdefault(place, known + len(names))
-    return [names.get(place, place) for place in bins]
+    def on(self, used: Sequence[int], free: int) -> list[tuple[int, int]] | None:
+        """Return (device, first slot) of each piece with minimum newly used devices; None if not all fit.
 
+        Parameters
+        ----------
+        used
+            Use of the devices of this mode, which are the first ones.
+        free
+            Number of further, empty devices.
 
-class _BestFit:
-    """Depth-first search for a packing of shares of devices (bin packing), best fit first."""
+        Raises
+        ------
+        TooLargeError
+            If the search exceeds its node limit.
+        """
+        room = sum(self.size - self.filled(one) for one in used)
+        asked = sum(self.filled(piece[0][1]) for piece in self.pieces)
+        for more in range(max(0, math.ceil((asked - room) / self.size)), free + 1):
+            self.used, self.nodes = [*used, *[0] * more], 0
+            self.places: list[tuple[int, int]] = []
+            self.failed: set[tuple[int, ...]] = set()
+            if self._from(0):
+                return self._numbered(len(used))
+        return None
 
-    def __init__(self, sizes: Sequence[int], lefts: list[int]) -> None:
-        self.sizes, self.lefts = sizes, lefts
-        self.places: list[int] = []
-        self.failed: set[tuple[int, ...]] = set()
-        self.nodes = 0
-
-    def search(self) -> list[int] | None:
-        return self.places if self._from(0) else None
+    def _numbered(self, known: int) -> list[tuple[int, int]]:
+        """Return the places in the order of tasks, new devices numbered in the order of their first use."""
+        names = {place: place for place in range(known)}
+        by_task = sorted(zip(self.order, self.places, strict=True))
+        return [(names.setdefault(place, len(names)), start) for _, (place, start) in by_task]
 
     def _from(self, item: int) -> bool:
-        if item == len(self.sizes):
+        if item == len(self.pieces):
             return True
-        state = (item, *sorted(self.lefts))
+        state = (item, *sorted(self.used))
         if state in self.failed:
             return False
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise TooLargeError("which devices hold these shares takes too long to be found out")
-        size, seen = self.sizes[item], set()
-        for place in sorted(range(len(self.lefts)), key=self.lefts.__getitem__):
-            left = self.lefts[place]
-            if left < size or left in seen:
+            what = "slots hold these partitions" if self.parted else "devices hold these shares"
+            raise TooLargeError(f"which {what} takes too long to be found out")
+        filled, seen = self.filled, set[int]()
+        for place, used in sorted(enumerate(self.used), key=lambda pair: -filled(pair[1])):
+            if used in seen:
                 continue
-            seen.add(left)
-            self.lefts[place] -= size
-            self.places.append(place)
-            if self._from(item + 1):
-                return True
-            self.places.pop()
-            self.lefts[place] += size
-        self.failed.add(state)
-        return False
-
-
-def pack_profiles(
-    masks: Sequence[int], free: int, slots: int, profiles: Sequence[Profile]
-) -> list[tuple[int, int]] | None:
-    """Return (device, first slot) of each partition with minimum newly used devices; None if not all fit.
-
-    Parameters
-    ----------
-    masks
-        Bit masks of the occupied slots of devices that are partitioned already.
-
-    Raises
-    ------
-    TooLargeError
-        If the search exceeds its node limit.
-    """
-    order = sorted(range(len(profiles)), key=lambda t: (-profiles[t].size, len(profiles[t].starts)))
-    left = sum(slots - mask.bit_count() for mask in masks)
-    least = max(0, math.ceil((sum(profile.size for profile in profiles) - left) / slots))
-    for used in range(least, free + 1):
-        search = _Slots([profiles[t] for t in order], [*masks, *[0] * used])
-        if search.run(0):
-            place_of = [(0, 0)] * len(profiles)
-            for task, place in zip(order, search.places, strict=True):
-                place_of[task] = place
-            bins = _renumbered_bins([place for place, _ in place_of], len(masks))
-            return [(place, start) for place, (_, start) in zip(bins, place_of, strict=True)]
-    return None
-
-
-class _Slots:
-    """Depth-first search for the device slots of each partition, the largest partition first."""
-
-    def __init__(self, profiles: Sequence[Profile], masks: list[int]) -> None:
-        self.profiles, self.masks = profiles, masks
-        self.places: list[tuple[int, int]] = []
-        self.failed: set[tuple[int, ...]] = set()
-        self.nodes = 0
-
-    def run(self, item: int) -> bool:
-        if item == len(self.profiles):
-            return True
-        state = (item, *sorted(self.masks))
-        if state in self.failed:
-            return False
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise TooLargeError("which slots hold these partitions takes too long to be found out")
-        seen: set[int] = set()
-        for place, mask in sorted(enumerate(self.masks), key=lambda pair: -pair[1].bit_count()):
-            if mask in seen:
-                continue
-            seen.add(mask)
-            # In reverse, because the fewest profiles can use the last slots.
-            for start in sorted(self.profiles[item].starts, reverse=True):
-                taken = self.profiles[item].mask(start)
-                if mask & taken:
+            seen.add(used)
+            for start, amount in self.pieces[item]:
+                if used & amount if self.parted else used + amount > WHOLE:
                     continue
-                self.masks[place] |= taken
+                self.used[place] += amount
                 self.places.append((place, start))
-                if self.run(item + 1):
+                if self._from(item + 1):
                     return True
                 self.places.pop()
-                self.masks[place] = mask
+                self.used[place] = used
         self.failed.add(state)
         return False
