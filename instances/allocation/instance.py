@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 
 from ..common.base import Instance
-from ..common.column_table import IN_COLUMNS
 from ..common.fields import (
     NONE_NAMED,
-    TABLE_FILE,
     Amounts,
     Complaint,
     NonNegative,
     repeated,
+    rows_or,
     unknown_names,
-    validated_in_batches,
 )
 from .job import UNCERTAIN_ASSUMPTIONS, Job
 from .job_table import JobTable
@@ -33,13 +29,7 @@ if TYPE_CHECKING:
 else:
     Rows = tuple[Job, ...]  # the type in documents; a job table is not validated again
 
-Jobs = Annotated[
-    Rows,
-    Field(min_length=1),
-    validated_in_batches(),
-    *IN_COLUMNS,
-    TABLE_FILE,
-]
+Jobs = Annotated[Rows, *rows_or(JobTable)]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
 
 

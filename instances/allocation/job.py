@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from ..common.errors import ClusterplanError, Fault, Faults, InstanceError, shown, some
 from ..common.faults import validated
@@ -34,9 +34,9 @@ from ..common.fields import (
     PositiveShare,
     PositiveTaskCount,
     SchemaAlternative,
+    entries,
     repeated,
     require,
-    validated_in_batches,
 )
 from ..common.speed import Rule, Speed, complaints
 from ..common.speed import Variant as AnyVariant
@@ -481,7 +481,7 @@ class Job(Checked):
     unplaced_s: NonNegative | None = None
     current: Configuration | None = None
     restart_s: NonNegative = 0.0
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), validated_in_batches(1000)]
+    variants: Annotated[tuple[Variant, ...], *entries(1000, least=1)]
 
     def _complaints(self) -> list[Complaint]:
         names = [variant.name for variant in self.variants]

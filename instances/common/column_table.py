@@ -10,12 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
-from pydantic import (
-    SerializerFunctionWrapHandler,
-    ValidatorFunctionWrapHandler,
-    WrapSerializer,
-    WrapValidator,
-)
 
 RowT = TypeVar("RowT")
 
@@ -83,15 +77,3 @@ class ColumnTable(Sequence[RowT]):
             else:
                 digest.update((column if isinstance(column, str) else json.dumps(list(column))).encode())
         return digest.hexdigest()
-
-
-def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    return value if isinstance(value, ColumnTable) else handler(value)
-
-
-def _as_tuple(rows: Sequence[Any], handler: SerializerFunctionWrapHandler) -> Any:
-    return handler(tuple(rows))
-
-
-IN_COLUMNS = (WrapValidator(_keep_table), WrapSerializer(_as_tuple))
-"""Marks a list that may be a table in columns, whose rows were validated when it was made."""

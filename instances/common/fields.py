@@ -23,6 +23,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     ValidationError,
     ValidatorFunctionWrapHandler,
+    WrapSerializer,
     WrapValidator,
     model_validator,
 )
@@ -191,6 +192,11 @@ def validated_in_batches(most: int | None = None) -> WrapValidator:
     return WrapValidator(validate)
 
 
+def entries(most: int, least: int | None = None) -> tuple[Any, WrapValidator]:
+    """Return the annotations of a list or mapping with so many entries, which are validated in batches."""
+    return Field(min_length=least, max_length=most), validated_in_batches(most)
+
+
 Many = Annotated[tuple[ItemT, ...], validated_in_batches()]
 ManyNamed = Annotated[dict[KeyT, ItemT], validated_in_batches()]
 
@@ -240,9 +246,9 @@ def unescaped(text: str) -> str:
     return text[1:] if text[:1] == "'" and ESCAPED.match(text) else text
 
 
-def only_true(flag: bool | None) -> bool | None:
-    """Return None for `false`, the default, so that documents without the field keep their text and hash."""
-    return flag or None
+def unless(default: Any) -> AfterValidator:
+    """Return a validator that turns the default into None: documents without it keep their text and hash."""
+    return AfterValidator(lambda value: None if value == default else value)
 
 
 def _printable(value: str) -> str:
@@ -302,7 +308,7 @@ Sentence = Annotated[
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
 CELL_VALIDATORS = frozenset({_as_float, _as_int, _as_bool, as_text, _printable})
 """Validators of single cells, which `files.columnar` applies to whole columns."""
-Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), validated_in_batches(1000)]
+Amounts = Annotated[dict[Name, NonNegative], *entries(1000)]
 NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
 """The default of a mapping."""
 """Resource name → amount; a resource that is not named counts as 0."""
@@ -359,6 +365,17 @@ TABLE_FILE = SchemaAlternative(
     }
 )
 """Marks a list for which a document may give the path of a table file."""
+
+
+def rows_or(table: type) -> tuple[Any, ...]:
+    """Return the annotations of a list of at least one job, or a valid `table` of jobs, which is kept."""
+    return (
+        Field(min_length=1),
+        validated_in_batches(),
+        WrapValidator(lambda rows, handler: rows if isinstance(rows, table) else handler(rows)),
+        WrapSerializer(lambda rows, handler: handler(tuple(rows))),
+        TABLE_FILE,
+    )
 
 
 def require(

@@ -22,7 +22,7 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from .faults import faults_of
 from .fields import (
@@ -36,9 +36,9 @@ from .fields import (
     Positive,
     SchemaVersion,
     Text,
+    entries,
     refuse,
     repeated,
-    validated_in_batches,
 )
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ class HardwareCatalogue(Checked):
     region: Name | None = None
     types: Annotated[
         tuple[HardwareType, ...],
-        Field(min_length=1, max_length=20_000),
-        validated_in_batches(20_000),
+        *entries(20_000, least=1),
         TABLE_FILE,
     ]
 
@@ -181,16 +180,11 @@ class Profile(Model):
         return ((1 << self.size) - 1) << start
 
 
-class Geometry(Model):
+class Geometry(Checked):
     """How one device can be partitioned."""
 
     slots: Slots
-    profiles: Annotated[dict[Name, Profile], Field(min_length=1, max_length=100), validated_in_batches(100)]
-
-    @model_validator(mode="after")
-    def _check(self) -> Geometry:
-        refuse(self._complaints())
-        return self
+    profiles: Annotated[dict[Name, Profile], *entries(100, least=1)]
 
     def _complaints(self) -> Iterator[Complaint]:
         for name, profile in self.profiles.items():

@@ -39,8 +39,8 @@ from .fields import (
     Positive,
     PositiveTaskCount,
     TaskCount,
+    entries,
     repeated,
-    validated_in_batches,
 )
 
 Rule = tuple[str, Any, str]
@@ -191,9 +191,7 @@ class SpeedTable(Checked):
     """Measured speeds; a configuration that is not listed does not exist."""
 
     model: Literal["table"]
-    rows: Annotated[
-        tuple[SpeedRow, ...], Field(min_length=1, max_length=100_000), validated_in_batches(100_000)
-    ]
+    rows: Annotated[tuple[SpeedRow, ...], *entries(100_000, least=1)]
 
     def _complaints(self) -> Iterator[Complaint]:
         pairs = ((row.ps, row.workers) for row in self.rows)

@@ -19,7 +19,17 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from ..common.errors import TooLargeError, shown
-from ..common.fields import Checked, Complaint, Count, FrozenDict, Model, Name, frozen, validated_in_batches
+from ..common.fields import (
+    Checked,
+    Complaint,
+    Count,
+    FrozenDict,
+    Model,
+    Name,
+    entries,
+    frozen,
+    validated_in_batches,
+)
 from ..common.hardware import GEOMETRIES, Geometry, Slot
 
 WHOLE = 1000
@@ -104,7 +114,7 @@ class Devices(Checked):
         ]
         | None
     ) = None
-    taken: Annotated[tuple[Taken, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
+    taken: Annotated[tuple[Taken, ...], *entries(1000)] | None = None
 
     def _complaints(self) -> list[Complaint]:
         complaints: list[Complaint] = []

@@ -30,11 +30,12 @@ from ..common.fields import (
     ServerCount,
     Share,
     cached_names,
+    entries,
     frozen,
-    only_true,
     repeated,
     require,
     unknown_names,
+    unless,
     validated_in_batches,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
@@ -79,7 +80,7 @@ class Server(Checked):
     price_usd_per_hour: NonNegative | None = None
     traffic_gbit_per_s: NonNegative = 0.0
     others: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100)] | None = None
-    in_use: Annotated[Flag | None, AfterValidator(only_true)] = None
+    in_use: Annotated[Flag | None, unless(False)] = None
     devices: Annotated[dict[Name, Devices], Field(max_length=100), AfterValidator(frozen)] | None = None
 
     def _complaints(self) -> Iterator[Complaint]:
@@ -195,11 +196,6 @@ def _without_devices(given: Any, filled: Any) -> Any:
     return {**filled, "servers": rows}
 
 
-def _only_stay(running: str | None) -> str | None:
-    """Return None for `move`, the default, so that documents without the field keep their text and hash."""
-    return running if running == "stay" else None
-
-
 class ConsolidationInstance(Instance):
     """Which servers does each job run on? (Tiresias, NSDI'19)
 
@@ -253,20 +249,18 @@ class ConsolidationInstance(Instance):
     )
 
     kind: Literal["consolidation"] = "consolidation"
-    objectives: Annotated[
-        tuple[ObjectiveName, ...], Field(min_length=1, max_length=9), validated_in_batches(9)
-    ] = ()
+    objectives: Annotated[tuple[ObjectiveName, ...], *entries(9, least=1)] = ()
     skew_threshold: Share = 0.3
-    device_moves: Annotated[Flag | None, AfterValidator(only_true)] = None
-    running: Annotated[Literal["stay", "move"] | None, AfterValidator(_only_stay)] = None
-    pinned: Annotated[tuple[Name, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
+    device_moves: Annotated[Flag | None, unless(False)] = None
+    running: Annotated[Literal["stay", "move"] | None, unless("move")] = None
+    pinned: Annotated[tuple[Name, ...], *entries(1000)] | None = None
     max_moves: Count | None = None
     restart_cost_h: NonNegative | None = None
     free: Release | None = None
     seat: Patterns | None = None
     drain: Patterns | None = None
     stop: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
-    keep_objectives: Annotated[Flag | None, AfterValidator(only_true)] = None
+    keep_objectives: Annotated[Flag | None, unless(False)] = None
     restrictions: Annotated[tuple[Name, ...], validated_in_batches()] | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]

@@ -5,11 +5,11 @@ A job may name its workload, the object of a cluster manager with which a script
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from ..common.fields import (
     NONE_NAMED,
@@ -25,8 +25,9 @@ from ..common.fields import (
     Sentence,
     ServerCount,
     Share,
-    refuse,
+    entries,
     repeated,
+    unless,
     validated_in_batches,
 )
 from .devices import (
@@ -83,11 +84,6 @@ def _canonical(models: GpuModels) -> GpuModels:
     return listed if len(listed) > 1 else listed[0]
 
 
-def _only_false(flag: bool | None) -> bool | None:
-    """Return None for `true`, the default, so that documents without the field keep their text and hash."""
-    return None if flag else flag
-
-
 _OneOrSeveral = Annotated[
     Annotated[Name, Tag("(one)")] | _SeveralNames,
     Discriminator(lambda value: "(several)" if isinstance(value, list | tuple) else "(one)"),
@@ -105,7 +101,7 @@ def models_of(models: GpuModels) -> tuple[str, ...]:
     return (models,) if isinstance(models, str) else models or ()
 
 
-class Group(Model):
+class Group(Checked):
     """Identical tasks of a job, such as its parameter servers or its workers."""
 
     name: Name = ONLY_GROUP
@@ -118,12 +114,9 @@ class Group(Model):
     profile: Profiles | None = None
     current_devices: OnServers | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Group:
-        if self.devices or self.share or self.profile or self.current_devices:
-            refuse(duplicate_demands(self.devices, self.share, self.profile))
-            refuse(current_faults(self.asks, self.current, self.current_devices))
-        return self
+    def _complaints(self) -> Iterable[Complaint]:
+        twice = list(duplicate_demands(self.devices, self.share, self.profile))
+        return twice or current_faults(self.asks, self.current, self.current_devices)
 
     @cached_property
     def asks(self) -> dict[str, DeviceDemand]:
@@ -188,9 +181,9 @@ class PlacementJob(Checked):
     share: Shares | None = None
     profile: Profiles | None = None
     current_devices: OnServers | None = None
-    movable: Annotated[Flag | None, AfterValidator(_only_false)] = None
+    movable: Annotated[Flag | None, unless(True)] = None
     restart_s: NonNegative | None = None
-    groups: Annotated[tuple[Group, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
+    groups: Annotated[tuple[Group, ...], *entries(1000)] | None = None
     value: NonNegative | None = None
     must_place: Flag = False
     spread: Spread = "free"

@@ -12,19 +12,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-)
+from pydantic import ConfigDict, Field
 
 from ..common.arrays import Floats
 from ..common.base import Instance
-from ..common.column_table import IN_COLUMNS
 from ..common.faults import misspelt_complaint, misspelt_names
 from ..common.fields import (
     NONE_NAMED,
-    TABLE_FILE,
     Amounts,
     Complaint,
     Many,
@@ -34,10 +28,12 @@ from ..common.fields import (
     Positive,
     ServerCount,
     Share,
+    entries,
     repeated,
     require,
+    rows_or,
     unknown_names,
-    validated_in_batches,
+    unless,
 )
 from .configurations import (
     JobConfigurations,
@@ -89,7 +85,7 @@ class ClusterEvent(Model):
     """
 
     at_s: Time
-    change: Annotated[dict[Name, Number], Field(max_length=1000), validated_in_batches(1000)] = NONE_NAMED
+    change: Annotated[dict[Name, Number], *entries(1000)] = NONE_NAMED
     server: Name | None = None
     fails: Many[Name] = ()
     returns: Many[Name] = ()
@@ -207,23 +203,12 @@ TIME_RESOLUTION = 4e-15
 """Relative resolution of times as doubles."""
 
 
-def _only_restart(rule: str | None) -> str | None:
-    """Return None for `error`, the default, so that it is not written into documents."""
-    return None if rule == "error" else rule
-
-
 if TYPE_CHECKING:
     Rows = Sequence[SchedulingJob]
 else:
     Rows = tuple[SchedulingJob, ...]  # the type in documents; a job table is not validated again
 
-Jobs = Annotated[
-    Rows,
-    Field(min_length=1),
-    validated_in_batches(),
-    *IN_COLUMNS,
-    TABLE_FILE,
-]
+Jobs = Annotated[Rows, *rows_or(JobTable)]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
 
 
@@ -272,12 +257,10 @@ class SchedulingInstance(Instance):
     restart_s: Time = 0.0
     lease_s: Time = 0.0
     events: Many[ClusterEvent] = ()
-    evict: Annotated[Literal["error", "restart"] | None, AfterValidator(_only_restart)] = None
+    evict: Annotated[Literal["error", "restart"] | None, unless("error")] = None
     checkpoint_s: Duration | None = None
     skew_threshold: Share | None = None
-    tenant_shares: Annotated[
-        dict[Name, Positive], Field(max_length=10_000), validated_in_batches(10_000)
-    ] = {}
+    tenant_shares: Annotated[dict[Name, Positive], *entries(10_000)] = {}
     jobs: Jobs
 
     def _complaints(self) -> Iterator[Complaint]:

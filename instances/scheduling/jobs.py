@@ -30,9 +30,9 @@ from ..common.fields import (
     Positive,
     PositiveTaskCount,
     Share,
+    entries,
     repeated,
     require,
-    validated_in_batches,
 )
 from ..common.speed import Variant
 from ..files.columnar import Words, columns_of, matrix
@@ -134,10 +134,7 @@ class SchedulingJob(Checked):
     duration_s: Duration | None = None
     work: Positive | None = None
     speeds: ByCount | None = None
-    variants: (
-        Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), validated_in_batches(1000)]
-        | None
-    ) = None
+    variants: Annotated[tuple[Variant, ...], *entries(1000, least=1)] | None = None
     requested: Label | None = None
     estimate_s: Duration | None = None
     deadline_s: Time | None = None

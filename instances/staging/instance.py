@@ -33,6 +33,7 @@ from ..common.fields import (
     Positive,
     PositiveCount,
     Share,
+    entries,
     repeated,
     require,
     unknown_names,
@@ -251,15 +252,8 @@ class StagingInstance(Instance):
     probe_batch: Positive
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
-    types: Annotated[
-        tuple[StageType, ...], Field(min_length=1, max_length=1000), validated_in_batches(1000), TABLE_FILE
-    ]
-    layers: Annotated[
-        tuple[Layer, ...],
-        Field(min_length=1, max_length=MAX_LAYERS),
-        validated_in_batches(MAX_LAYERS),
-        TABLE_FILE,
-    ]
+    types: Annotated[tuple[StageType, ...], *entries(1000, least=1), TABLE_FILE]
+    layers: Annotated[tuple[Layer, ...], *entries(MAX_LAYERS, least=1), TABLE_FILE]
     edges: Annotated[
         tuple[Edge, ...] | None, Field(max_length=MAX_EDGES), validated_in_batches(), TABLE_FILE
     ] = None
