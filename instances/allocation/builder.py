@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from ..common.kind import Builder, Rows
+from ..common.kind import Builder, Rows, given
 from .fits import SpeedFit
 from .instance import AllocationInstance
 from .job import with_throughput
@@ -71,16 +71,14 @@ class Allocation(Builder[AllocationInstance]):
         first = "gpu" if "gpu" in self._resources else next(iter(self._resources), "gpu")
         variant = {
             "name": "default",
-            "worker_demand": {first: 1} if per_worker is None else dict(per_worker),
-            "ps_demand": dict(per_ps or {}),
+            "worker_demand": {first: 1} if per_worker is None else per_worker,
+            "ps_demand": per_ps or {},
             "workers": _range(workers),
             "ps": _range(ps),
             "speed": _speed(speed),
         }
-        given = {key: value for key, value in variant.items() if value is not None}
-        return self._add(
-            "jobs", {"name": name, "remaining_steps": remaining_steps, **fields, "variants": [given]}
-        )
+        job = {"name": name, "remaining_steps": remaining_steps, **fields, "variants": [given(variant)]}
+        return self._add("jobs", job)
 
     def add_jobs(self, rows: Rows) -> Self:
         """Add jobs given as in a document, or measured throughput with the columns job, gpus, samples_per_s.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..common.arrays import Floats, Ints
-from ..common.errors import OptionError
+from ..common.errors import refuse_options
 from ..common.speed import ps_sync_step_s
 from .instance import AllocationInstance
 from .job_table import MODELS, JobTable
@@ -58,15 +58,20 @@ def generate_allocation(
     OptionError
         If a parameter is out of range.
     """
-    if not 1 <= jobs <= MAX_JOBS or not 1 <= resources <= len(RESOURCES):
-        raise OptionError(f"jobs must be 1 to {MAX_JOBS:,} and resources 1 to {len(RESOURCES)}")
-    if tightness is not None and spare is not None:
-        raise OptionError("tightness and spare both set the capacities; give one of them")
+    both = tightness is not None and spare is not None
     tightness = 0.5 if tightness is None else tightness
-    if not 0 <= tightness <= 1 or not 0 <= optional_share <= 1:
-        raise OptionError("tightness and optional share must lie between 0 and 1")
-    if spare is not None and spare < 0:
-        raise OptionError("spare must be at least 0")
+    refuse_options(
+        (
+            not 1 <= jobs <= MAX_JOBS or not 1 <= resources <= len(RESOURCES),
+            f"jobs must be 1 to {MAX_JOBS:,} and resources 1 to {len(RESOURCES)}",
+        ),
+        (both, "tightness and spare both set the capacities; give one of them"),
+        (
+            not 0 <= tightness <= 1 or not 0 <= optional_share <= 1,
+            "tightness and optional share must lie between 0 and 1",
+        ),
+        (spare is not None and spare < 0, "spare must be at least 0"),
+    )
     rng = np.random.default_rng(seed)
     table = _jobs(rng, jobs, resources, optional_share)
     if spare is None:

@@ -17,6 +17,7 @@ from ..common.fields import (
     rows_or,
     unknown_names,
 )
+from ..common.speed import variant_demands
 from .job import UNCERTAIN_ASSUMPTIONS, Job
 from .job_table import JobTable
 
@@ -57,19 +58,15 @@ class AllocationInstance(Instance):
         table = self.jobs if isinstance(self.jobs, JobTable) else None
         yield from repeated(table.names if table else (job.name for job in self.jobs), "jobs")
         known = self.resources
-        yield from unknown_names(
-            self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource", "resources"
-        )
+        yield from unknown_names(self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource")
         if self.budget_usd_per_hour is not None and not any(self.prices_usd_per_hour.values()):
             yield "budget_usd_per_hour", "is set, but no resource has a price; give prices_usd_per_hour"
         if table:
-            yield from unknown_names(table.resources, known, "jobs", "resource", "resources")
+            yield from unknown_names(table.resources, known, "jobs", "resource")
             return
         for j, job in enumerate(self.jobs):
-            for v, variant in enumerate(job.variants):
-                for key in ("worker_demand", "ps_demand"):
-                    path = f"jobs[{j}].variants[{v}].{key}"
-                    yield from unknown_names(getattr(variant, key), known, path, "resource", "resources")
+            for path, demand in variant_demands(job.variants):
+                yield from unknown_names(demand, known, f"jobs[{j}].{path}", "resource")
 
     def table(self) -> JobTable:
         """Return the jobs as a column-oriented table, with demands in the order of `resources`."""

@@ -181,6 +181,19 @@ def refuse_faults(source: str, complaints: Iterable[tuple[str, str]]) -> None:
         raise InstanceError(faults)
 
 
+def refuse_options(*rules: tuple[bool, str]) -> None:
+    """Raise an `OptionError` for the first broken rule, a pair of whether it is broken and the message.
+
+    Raises
+    ------
+    OptionError
+        If one is broken.
+    """
+    for broken, what in rules:
+        if broken:
+            raise OptionError(what)
+
+
 class Faults:
     """Collects the faults of a long input; as many are kept as an error lists, the others are counted.
 

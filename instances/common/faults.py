@@ -9,16 +9,17 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from .errors import MAX_FAULTS, Fault, Faults, InstanceError, shortened, shown
-from .fields import NOT_VALIDATED, types_of
+from .fields import NOT_VALIDATED, Complaint, types_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+ServerT = TypeVar("ServerT")
 
 LONGEST_KEY = 60
 """Characters of a key that messages show, and that are compared with the allowed keys."""
@@ -225,7 +226,25 @@ def misspelt_names(names: Collection[str], asked: Collection[str]) -> Iterator[t
         )
 
 
-def misspelt_complaint(name: str, meant: str) -> str:
-    """Return the message about a server that has a misspelt resource."""
-    what = f"no job asks for {name!r}; jobs ask for {meant!r}, of which this server has none"
-    return f"{what}; did you mean {meant!r}? If not, leave {name!r} out"
+def misspelt_resources(
+    servers: Sequence[ServerT],
+    names: Collection[str],
+    asked: Collection[str],
+    fields: Callable[[ServerT], Mapping[str, str]],
+) -> Iterator[Complaint]:
+    """Yield a complaint if a server has a resource without demand instead of a similarly named one.
+
+    Parameters
+    ----------
+    names, asked
+        What servers have, and what jobs demand.
+    fields
+        Returns what one server has, each with the field of the server that says so.
+    """
+    for name, meant in misspelt_names(names, asked):
+        for index, own in enumerate(map(fields, servers)):
+            if name in own and meant not in own:
+                what = f"no job asks for {name!r}; jobs ask for {meant!r}, of which this server has none"
+                end = f"did you mean {meant!r}? If not, leave {name!r} out"
+                yield f"servers[{index}].{own[name]}.{name}", f"{what}; {end}"
+                break

@@ -456,7 +456,7 @@ def repeated(
 
 
 def unknown_names(
-    names: Iterable[str], known: Iterable[str], path: str, what: str, plural: str
+    names: Iterable[str], known: Iterable[str], path: str, what: str, plural: str = ""
 ) -> Iterator[Complaint]:
     """Yield a complaint, with the list of known names, for each name that is not among them."""
     allowed = known if isinstance(known, Mapping | set | frozenset) else dict.fromkeys(known)
@@ -464,4 +464,4 @@ def unknown_names(
     for name in names:
         if name not in allowed:
             text = text or some(allowed, 12) or "none"
-            yield f"{path}.{name}", f"unknown {what} {name!r}; the {plural} are: {text}"
+            yield f"{path}.{name}", f"unknown {what} {name!r}; the {plural or what + 's'} are: {text}"

@@ -75,11 +75,11 @@ class Builder(Generic[InstanceT]):
 
     def __init__(self, name: str, **fields: Any) -> None:
         self._name = name
-        self._fields = {"name": name, **_given(fields)}
+        self._fields = {"name": name, **given(fields)}
         self._lists: dict[str, list[Any]] = {key: [] for key in self.KIND.lists}
 
     def _add(self, key: str, row: Mapping[str, Any]) -> Self:
-        self._lists[key].append(_given(row))
+        self._lists[key].append(given(row))
         return self
 
     def _add_all(self, key: str, rows: Rows) -> Self:
@@ -104,5 +104,10 @@ class Builder(Generic[InstanceT]):
         return cast(InstanceT, described)
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
+def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are given; mappings are copied, for the caller may change them later."""
+    return {
+        key: dict(value) if isinstance(value, Mapping) else value
+        for key, value in fields.items()
+        if value is not None
+    }

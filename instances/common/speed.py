@@ -21,7 +21,7 @@ is one expression for both. Limits of a single field are part of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -224,6 +224,12 @@ class Range(Checked):
         return complaints(range_rules(self.min, self.max), least=self.min, most=self.max)
 
 
+def speed_on(listed: Mapping[int, float], servers: int) -> float:
+    """Return the relative speed listed for the maximum number of servers up to `servers`, else the first."""
+    below = [count for count in sorted(listed) if count <= servers]
+    return listed[below[-1] if below else min(listed)]
+
+
 class Variant(Checked):
     """One way to run a job, for instance on one GPU model; a plan picks one variant.
 
@@ -249,3 +255,10 @@ class Variant(Checked):
         workers, ps = (1 if limits is None else limits.min for limits in (self.workers, self.ps))
         rules = variant_rules(sort, self.workers is not None, workers, self.ps is not None, ps)
         return complaints(rules, model=model)
+
+
+def variant_demands(variants: Iterable[Variant]) -> Iterator[tuple[str, Amounts]]:
+    """Yield the demands of a worker and a parameter server of each variant, with their paths in the job."""
+    for v, variant in enumerate(variants):
+        yield f"variants[{v}].worker_demand", variant.worker_demand
+        yield f"variants[{v}].ps_demand", variant.ps_demand

@@ -33,8 +33,7 @@ class Consolidation(Builder[ConsolidationInstance]):
         **fields: Any,
     ) -> Self:
         """Add a server, or `count` identical ones, with other fields of `Server` such as `gpu_model`."""
-        amounts = None if capacity is None else dict(capacity)
-        return self._add("servers", {"name": name, "capacity": amounts, "count": count, **fields})
+        return self._add("servers", {"name": name, "capacity": capacity, "count": count, **fields})
 
     def add_servers(self, rows: Rows) -> Self:
         """Add servers given as in a document."""
@@ -48,8 +47,7 @@ class Consolidation(Builder[ConsolidationInstance]):
         **fields: Any,
     ) -> Self:
         """Add a job of identical tasks, with other fields of `PlacementJob` such as `value` or `groups`."""
-        amounts = None if task_demand is None else dict(task_demand)
-        return self._add("jobs", {"name": name, "tasks": tasks, "task_demand": amounts, **fields})
+        return self._add("jobs", {"name": name, "tasks": tasks, "task_demand": task_demand, **fields})
 
     def add_jobs(self, rows: Rows) -> Self:
         """Add jobs given as in a document."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..common.arrays import Floats, Ints
-from ..common.errors import OptionError
+from ..common.errors import OptionError, refuse_options
 from ..common.hardware import GEOMETRIES
 from .devices import WHOLE
 from .instance import ConsolidationInstance, Server
@@ -339,9 +340,43 @@ def generate_consolidation(
     OptionError
         If a parameter is out of range, or no sizes of jobs meet the load.
     """
-    _check_counts(servers, jobs, gpus_per_server, resources, shapes, rack_size)
-    _check_devices(devices, resources, shared, partitioned)
-    _check_shares(load, required_share, preferred_share, must_place_share)
+    refuse_options(
+        (
+            not 1 <= servers <= MAX_SERVERS or not 1 <= jobs <= MAX_JOBS,
+            f"servers must be 1 to {MAX_SERVERS:,} and jobs 1 to {MAX_JOBS:,}",
+        ),
+        (
+            gpus_per_server is not None and not 1 <= gpus_per_server <= 1024,
+            "GPUs per server must be 1 to 1,024",
+        ),
+        (
+            resources not in (1, 3) or not 1 <= shapes <= len(SHAPES),
+            f"resources must be 1 or 3, and shapes 1 to {len(SHAPES)}",
+        ),
+        (
+            gpus_per_server is not None and shapes > 1,
+            "server shapes have GPUs of their own; GPUs per server must be left out",
+        ),
+        (rack_size < 0, "servers of a rack must be at least 1, or 0 for no racks"),
+        (devices and resources == 1, "single devices are no resource; resources must be 3"),
+        (
+            bool(partitioned) and not devices,
+            "what is partitioned must be single devices; ask for devices, too",
+        ),
+        (
+            not 0 <= shared <= 1 - partitioned <= 1,
+            "the shares of jobs with shares and with partitions must add up to at most 1",
+        ),
+        (
+            (load is not None and not 0 < load < np.inf)
+            or not 0 <= required_share <= 1 - preferred_share <= 1,
+            "load must be positive, and the two spread shares must add up to at most 1",
+        ),
+        (
+            not 0 <= must_place_share <= 1,
+            "the share of jobs that must be placed must lie between 0 and 1",
+        ),
+    )
     # Separate random streams: another cluster does not change the queue, nor the other way round.
     rng, running, devices_rng, digits_rng = np.random.default_rng(seed).spawn(4)
     sizes = _Sizes(rng.random(jobs))
@@ -365,37 +400,6 @@ def generate_consolidation(
         servers=tuple(rows),
         jobs=tuple(queue),
     )
-
-
-def _check_counts(
-    servers: int, jobs: int, gpus_per_server: int | None, resources: int, shapes: int, rack_size: int
-) -> None:
-    if not 1 <= servers <= MAX_SERVERS or not 1 <= jobs <= MAX_JOBS:
-        raise OptionError(f"servers must be 1 to {MAX_SERVERS:,} and jobs 1 to {MAX_JOBS:,}")
-    if gpus_per_server is not None and not 1 <= gpus_per_server <= 1024:
-        raise OptionError("GPUs per server must be 1 to 1,024")
-    if resources not in (1, 3) or not 1 <= shapes <= len(SHAPES):
-        raise OptionError(f"resources must be 1 or 3, and shapes 1 to {len(SHAPES)}")
-    if gpus_per_server is not None and shapes > 1:
-        raise OptionError("server shapes have GPUs of their own; GPUs per server must be left out")
-    if rack_size < 0:
-        raise OptionError("servers of a rack must be at least 1, or 0 for no racks")
-
-
-def _check_shares(load: float | None, required: float, preferred: float, must_place: float) -> None:
-    if (load is not None and not 0 < load < np.inf) or not 0 <= required <= 1 - preferred <= 1:
-        raise OptionError("load must be positive, and the two spread shares must add up to at most 1")
-    if not 0 <= must_place <= 1:
-        raise OptionError("the share of jobs that must be placed must lie between 0 and 1")
-
-
-def _check_devices(devices: bool, resources: int, shared: float, partitioned: float) -> None:
-    if devices and resources == 1:
-        raise OptionError("single devices are no resource; resources must be 3")
-    if partitioned and not devices:
-        raise OptionError("what is partitioned must be single devices; ask for devices, too")
-    if not 0 <= shared <= 1 - partitioned <= 1:
-        raise OptionError("the shares of jobs with shares and with partitions must add up to at most 1")
 
 
 def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, shapes: int) -> _Cluster:
@@ -445,18 +449,19 @@ def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
     """Yield the servers; those of one shape and use are copies that differ in name and rack."""
     free = cluster.free()
     names = RESOURCES[: free.shape[1]]
-    made: dict[tuple[int, ...], Server] = {}
+
+    @cache
+    def server(shape: int, *left: int) -> Server:
+        return Server(
+            name="any",
+            capacity=dict(zip(names, cluster.shapes[shape].tolist(), strict=True)),
+            free=dict(zip(names, left, strict=True)),
+            gpu_model=cluster.models[shape],
+        )
+
     for n, key in enumerate(zip(cluster.shape.tolist(), *free.T.tolist(), strict=True)):
-        if key not in made:
-            shape, *left = key
-            made[key] = Server(
-                name="any",
-                capacity=dict(zip(names, cluster.shapes[shape].tolist(), strict=True)),
-                free=dict(zip(names, left, strict=True)),
-                gpu_model=cluster.models[shape],
-            )
         changed = {"name": f"server-{n}", "rack": f"rack-{n // rack_size}" if rack_size else None}
-        yield made[key].model_copy(update=changed)
+        yield server(*key).model_copy(update=changed)
 
 
 def _jobs(
@@ -464,19 +469,20 @@ def _jobs(
 ) -> Iterator[PlacementJob]:
     """Yield the jobs; those with equal demand are copies with another name."""
     columns = (sizes.tolist(), _requests(rng, cluster, sizes).tolist(), rule.tolist(), must.tolist())
-    made: dict[tuple[Any, ...], PlacementJob] = {}
+
+    @cache
+    def job(size: int, request: int, spread: int, must_place: bool) -> PlacementJob:
+        demand = cluster.requests[request].tolist()
+        return PlacementJob(
+            name="any",
+            tasks=size // demand[0],
+            task_demand=dict(zip(RESOURCES, demand, strict=False)),
+            must_place=must_place,
+            spread=("required", "preferred", "free")[spread],
+        )
+
     for j, key in enumerate(zip(*columns, strict=True)):
-        if key not in made:
-            size, request, spread, must_place = key
-            demand = cluster.requests[request].tolist()
-            made[key] = PlacementJob(
-                name="any",
-                tasks=size // demand[0],
-                task_demand=dict(zip(RESOURCES, demand, strict=False)),
-                must_place=must_place,
-                spread=("required", "preferred", "free")[spread],
-            )
-        yield made[key].model_copy(update={"name": f"job-{j}"})
+        yield job(*key).model_copy(update={"name": f"job-{j}"})
 
 
 def _requests(rng: np.random.Generator, cluster: _Cluster, sizes: Ints) -> Ints:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ..common.base import Instance
-from ..common.faults import misspelt_complaint, misspelt_names
+from ..common.faults import misspelt_resources
 from ..common.fields import (
     TABLE_FILE,
     Amounts,
@@ -40,7 +40,7 @@ from ..common.fields import (
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 from .devices import Device, DeviceDemand, Devices
-from .job import PlacementJob
+from .job import Group, PlacementJob
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,6 +146,13 @@ ON_TIES: tuple[ObjectiveName, ...] = ("stops", "migrations")
 
 Patterns = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
 """Shell patterns of names."""
+
+
+def _matches(name: str, patterns: Patterns | None) -> bool:
+    """Return whether a name matches one of these shell patterns."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns or ())
+
+
 AIMS = ("free", "seat", "drain", "stop", "keep_objectives")
 """Fields that say what a plan is to reach, what it must not do for that, and which objectives it has then."""
 
@@ -329,7 +336,7 @@ class ConsolidationInstance(Instance):
 
     def _may_stop(self, job: PlacementJob) -> bool:
         """Return whether a job runs and its name matches a pattern of those that may be stopped."""
-        return job.is_running and any(fnmatchcase(job.name, pattern) for pattern in self.stop or ())
+        return job.is_running and _matches(job.name, self.stop)
 
     def _complaints(self) -> Iterator[Complaint]:
         twice = "{value!r} is listed twice; each objective stands once"
@@ -342,32 +349,31 @@ class ConsolidationInstance(Instance):
         if sum(server.count or 1 for server in self.servers) > 1_000_000:
             yield "servers", "more than 1,000,000 servers; at most that many are allowed"
             return
-        servers = Counter(self._every_name())
+        servers = Counter(name for name, _ in self._each_server())
         if len(servers) < servers.total():
             again = min(name for name, count in servers.items() if count > 1)
             if len({server.name for server in self.servers}) == len(self.servers):
                 yield "servers", f"a count gives the name {again!r}, which another server has; rename one"
         if self.restrictions:
             known = dict.fromkeys(self.resource_names)
-            yield from unknown_names(self.restrictions, known, "restrictions", "resource", "resources")
+            yield from unknown_names(self.restrictions, known, "restrictions", "resource")
         yield from self._job_complaints(servers)
         yield from self._device_complaints()
         yield from self._misspelt_resources()
 
     def _misspelt_resources(self) -> Iterator[Complaint]:
-        """Yield a complaint if a server has a resource without demand instead of a similarly named one."""
         groups = {id(group): group for job in self.jobs for group in job.task_groups}.values()
         asked = dict.fromkeys(name for group in groups for name in (*group.demand, *group.asks))
         devices = (name for server in self.servers for name in server.devices or ())
-        for name, meant in misspelt_names(dict.fromkeys((*self.resource_names, *devices)), asked):
-            for index, server in enumerate(self.servers):
-                single = server.devices or {}
-                if (name in server.capacity or name in single) and not (
-                    meant in server.capacity or meant in single
-                ):
-                    field = "devices" if name in single else "capacity"
-                    yield f"servers[{index}].{field}.{name}", misspelt_complaint(name, meant)
-                    break
+        return misspelt_resources(
+            self.servers,
+            dict.fromkeys((*self.resource_names, *devices)),
+            asked,
+            lambda server: {
+                **dict.fromkeys(server.capacity, "capacity"),
+                **dict.fromkeys(server.devices or (), "devices"),
+            },
+        )
 
     def _device_complaints(self) -> Iterator[Complaint]:
         """Yield a complaint for each device that is also a resource, or that no server has."""
@@ -380,55 +386,55 @@ class ConsolidationInstance(Instance):
                     what = "is a resource in the capacity of a server too; say it in one way for all servers"
                     yield f"servers[{index}].devices.{name}", what
         asked: dict[tuple[tuple[str, DeviceDemand], ...], None] = {}
-        for index, job in enumerate(self.jobs):
-            for g, group in enumerate(job.task_groups):
-                if not group.asks or (key := tuple(group.asks.items())) in asked:
-                    continue
-                asked[key] = None
-                path = f"jobs[{index}]" if job.groups is None else f"jobs[{index}].groups[{g}]"
-                for name, ask in group.asks.items():
-                    field = "profile" if ask.profile else "share" if ask.share else "devices"
-                    where = f"{path}.{field}"
-                    yield from unknown_names([name], profiles, where, "device", "devices of the servers")
-                    if ask.profile and ask.profile not in profiles.get(name, {ask.profile}):
-                        available = ", ".join(sorted(profiles[name])) or "none"
-                        what = f"no server has the profile {ask.profile!r}; there are: {available}"
-                        yield f"{where}.{name}", what
+        for path, _, group in self._each_group():
+            if not group.asks or (key := tuple(group.asks.items())) in asked:
+                continue
+            asked[key] = None
+            for name, ask in group.asks.items():
+                field = "profile" if ask.profile else "share" if ask.share else "devices"
+                where = f"{path}.{field}"
+                yield from unknown_names([name], profiles, where, "device", "devices of the servers")
+                if ask.profile and ask.profile not in profiles.get(name, {ask.profile}):
+                    available = ", ".join(sorted(profiles[name])) or "none"
+                    what = f"no server has the profile {ask.profile!r}; there are: {available}"
+                    yield f"{where}.{name}", what
 
     def _job_complaints(self, servers: Mapping[str, int]) -> Iterator[Complaint]:
         names = dict.fromkeys(self.resource_names)
+        for path, job, group in self._each_group():
+            if group.demand.keys() <= names.keys() and not group.current:
+                continue
+            where = f"{path}.task_demand" if job.groups is None else f"{path}.demand"
+            yield from unknown_names(group.demand, names, where, "resource")
+            where = f"{path}.current"
+            unknown = [name for name in group.current if name not in servers]
+            yield from unknown_names(unknown, itertools.islice(servers, 13), where, "server")
+            total = sum(group.current.values())
+            if total > group.tasks:
+                yield where, f"holds {total} tasks, but the group has only {group.tasks}"
+
+    def _each_group(self) -> Iterator[tuple[str, PlacementJob, Group]]:
+        """Yield the path, the job and the tasks of each group of identical tasks."""
         for index, job in enumerate(self.jobs):
             for g, group in enumerate(job.task_groups):
-                if group.demand.keys() <= names.keys() and not group.current:
-                    continue
-                single = job.groups is None
-                path = f"jobs[{index}]" if single else f"jobs[{index}].groups[{g}]"
-                where = f"{path}.task_demand" if single else f"{path}.demand"
-                yield from unknown_names(group.demand, names, where, "resource", "resources")
-                where = f"{path}.current"
-                unknown = [name for name in group.current if name not in servers]
-                yield from unknown_names(unknown, itertools.islice(servers, 13), where, "server", "servers")
-                if sum(group.current.values()) > group.tasks:
-                    total = sum(group.current.values())
-                    yield where, f"holds {total} tasks, but the group has only {group.tasks}"
+                yield f"jobs[{index}]" if job.groups is None else f"jobs[{index}].groups[{g}]", job, group
 
-    def _every_name(self) -> Iterator[str]:
-        """Yield the name of every single server, without making the servers."""
+    def _each_server(self) -> Iterator[tuple[str, Server]]:
+        """Yield the name of every single server and the row that lists it, without making the servers."""
         for server in self.servers:
             if server.count is None:
-                yield server.name
+                yield server.name, server
             else:
-                yield from (f"{server.name}-{k}" for k in range(server.count))
+                yield from ((f"{server.name}-{k}", server) for k in range(server.count))
 
     @cached_property
     def expanded_servers(self) -> tuple[Server, ...]:
         """Every single server, with rows that have a `count` expanded."""
         if not self.drain and all(server.count is None for server in self.servers):
             return self.servers
-        listed = (server for server in self.servers for _ in range(server.count or 1))
         single = (
             server if server.count is None else server.model_copy(update={"name": name, "count": None})
-            for server, name in zip(listed, self._every_name(), strict=True)
+            for name, server in self._each_server()
         )
         return tuple(server.emptied() if server.name in self.drained else server for server in single)
 
@@ -437,12 +443,10 @@ class ConsolidationInstance(Instance):
         """The names of the servers that are to be empty."""
         if not self.drain:
             return frozenset()
-        listed = (server for server in self.servers for _ in range(server.count or 1))
         return frozenset(
             name
-            for server, name in zip(listed, self._every_name(), strict=True)
-            for pattern in self.drain
-            if any(fnmatchcase(text, pattern) for text in (name, server.name, server.rack or name))
+            for name, server in self._each_server()
+            if any(_matches(text, self.drain) for text in (name, server.name, server.rack or name))
         )
 
     @cached_property
@@ -497,8 +501,7 @@ class ConsolidationInstance(Instance):
 
     def requires(self, job: PlacementJob) -> bool:
         """Return whether every plan places a job: it says so, is seated, or runs and must not be stopped."""
-        seated = any(fnmatchcase(job.name, pattern) for pattern in self.seat or ())
-        if job.must_place or (seated and not self.runs(job)):
+        if job.must_place or (_matches(job.name, self.seat) and not self.runs(job)):
             return True
         kept = self.has_aim or self.stop is not None
         return kept and self.runs(job) and not self._may_stop(job)
@@ -511,8 +514,7 @@ class ConsolidationInstance(Instance):
         """Return whether a job runs with all its tasks and may not be moved."""
         if not self.runs(job):
             return False
-        pinned = any(fnmatchcase(job.name, pattern) for pattern in self.pinned or ())
-        return job.movable is False or self.running == "stay" or pinned
+        return job.movable is False or self.running == "stay" or _matches(job.name, self.pinned)
 
     @cached_property
     def staying(self) -> frozenset[str]:

@@ -30,6 +30,7 @@ from ..common.fields import (
     unless,
     validated_in_batches,
 )
+from ..common.speed import speed_on
 from .devices import (
     WHOLE,
     DeviceDemand,
@@ -267,11 +268,7 @@ class PlacementJob(Checked):
 
     def relative_speed(self, servers: int) -> float:
         """Return the listed relative speed of the job on this many servers; 1 if it lists none."""
-        if not self.speed_by_servers:
-            return 1.0
-        listed = sorted(self.speed_by_servers)
-        below = [count for count in listed if count <= servers]
-        return self.speed_by_servers[below[-1] if below else listed[0]]
+        return speed_on(self.speed_by_servers, servers) if self.speed_by_servers else 1.0
 
 
 _OF_DEVICES = ("devices", "share", "profile", "current_devices")

@@ -55,7 +55,7 @@ class Scheduling(Builder[SchedulingInstance]):
         self, name: str, capacity: Mapping[str, float], *, count: int | None = None, rack: str | None = None
     ) -> Self:
         """Add a server, or `count` identical ones, in place of resources as one pool."""
-        return self._add("servers", {"name": name, "capacity": dict(capacity), "count": count, "rack": rack})
+        return self._add("servers", {"name": name, "capacity": capacity, "count": count, "rack": rack})
 
     def add_event(self, at_s: float, **fields: Any) -> Self:
         """Add an event of the cluster, with fields of `ClusterEvent`: `change`, `fails`, …."""
@@ -79,8 +79,7 @@ class Scheduling(Builder[SchedulingInstance]):
         fields
             Other fields of `SchedulingJob`, such as `tasks`, `weight` or `tenant`.
         """
-        amounts = None if demand is None else dict(demand)
-        given = {"name": name, "demand": amounts, "duration_s": duration_s, "arrival_s": arrival_s}
+        given = {"name": name, "demand": demand, "duration_s": duration_s, "arrival_s": arrival_s}
         return self._add("jobs", {**given, **fields})
 
     def add_jobs(self, rows: Rows) -> Self:

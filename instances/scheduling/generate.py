@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..common.errors import OptionError
+from ..common.errors import refuse_options
 from .instance import SchedulingInstance
 from .jobs import JobTable, SchedulingJob
 
@@ -42,12 +42,11 @@ def generate_scheduling(
     OptionError
         If a parameter is out of range.
     """
-    if not 1 <= jobs <= MAX_JOBS:
-        raise OptionError(f"jobs is {jobs}, but must be from 1 to {MAX_JOBS:,}")
-    if not 1 <= gpus <= 1_000_000:
-        raise OptionError(f"gpus is {gpus}, but must be from 1 to 1,000,000")
-    if not 0 < load <= 100:
-        raise OptionError(f"load is {load:g}, but must be above 0 and at most 100")
+    refuse_options(
+        (not 1 <= jobs <= MAX_JOBS, f"jobs is {jobs}, but must be from 1 to {MAX_JOBS:,}"),
+        (not 1 <= gpus <= 1_000_000, f"gpus is {gpus}, but must be from 1 to 1,000,000"),
+        (not 0 < load <= 100, f"load is {load:g}, but must be above 0 and at most 100"),
+    )
     rng = np.random.default_rng(seed)
     width = np.minimum(rng.choice(GPUS, jobs, p=SHARES), gpus)
     duration = np.clip(np.rint(MEDIAN_S * np.exp(SPREAD * rng.standard_normal(jobs))), 1, LONGEST_RUN_S)

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from ..common.arrays import Floats
 from ..common.base import Instance
-from ..common.faults import misspelt_complaint, misspelt_names
+from ..common.faults import misspelt_resources
 from ..common.fields import (
     NONE_NAMED,
     Amounts,
@@ -136,16 +136,13 @@ class ServerStates:
     def in_all(self) -> tuple[Floats, Floats]:
         """Return the times of changes, shape (K,), and total capacity from each on, shape (K, R)."""
         now = self.amounts.copy()
-        times, totals = [0.0], [now.sum(axis=0)]
+        total = now.sum(axis=0)
+        totals = {0.0: total}
         for at_s, n, amounts in self.changes:
-            total = totals[-1] + (amounts - now[n])
+            total = total + (amounts - now[n])
             now[n] = amounts
-            if at_s == times[-1]:
-                totals[-1] = total
-            else:
-                times.append(at_s)
-                totals.append(total)
-        return np.array(times), np.maximum(np.array(totals), 0.0)
+            totals[at_s] = total
+        return np.array([*totals]), np.maximum(np.array([*totals.values()]), 0.0)
 
 
 def _members(servers: Sequence[Server]) -> dict[str, list[int]]:
@@ -167,7 +164,7 @@ def event_faults(
     down: set[int] = set()
     for index in sorted(range(len(events)), key=lambda index: events[index].at_s):
         event, path = events[index], f"events[{index}]"
-        yield from unknown_names(event.change, resources, f"{path}.change", "resource", "resources")
+        yield from unknown_names(event.change, resources, f"{path}.change", "resource")
         if not (event.change or event.fails or event.returns):
             yield path, "changes nothing; give change, fails or returns"
         if not servers:
@@ -181,7 +178,7 @@ def event_faults(
         named["server"] = (event.server,) if event.server is not None else ()
         for field, names in named.items():
             known = [name for name in names if name in members]
-            yield from unknown_names(names, members, f"{path}.{field}", "server", "servers")
+            yield from unknown_names(names, members, f"{path}.{field}", "server")
             for n in [n for name in known if field != "server" for n in members[name]]:
                 if (n in down) == (field == "fails"):
                     yield (
@@ -284,22 +281,22 @@ class SchedulingInstance(Instance):
         objects = table.malleable if isinstance(self.jobs, JobTable) else dict(enumerate(self.jobs))
         for j, job in objects.items():
             for path, demand in job.demands():
-                yield from unknown_names(demand, known, f"jobs[{j}].{path}", "resource", "resources")
+                yield from unknown_names(demand, known, f"jobs[{j}].{path}", "resource")
         if isinstance(self.jobs, JobTable):
-            yield from unknown_names(self.jobs.resources, known, "jobs", "resource", "resources")
+            yield from unknown_names(self.jobs.resources, known, "jobs", "resource")
         yield from event_faults(self.servers, self.events, known)
-        yield from unknown_names(self.tenant_shares, table.tenants, "tenant_shares", "tenant", "tenants")
+        yield from unknown_names(self.tenant_shares, table.tenants, "tenant_shares", "tenant")
 
     def _misspelt_resources(self) -> Iterator[Complaint]:
-        """Yield a complaint if a server has a resource without demand instead of a similarly named one."""
         table = self.table()
         asked = [name for r, name in enumerate(table.resources) if table.demand[:, r].any()]
         asked += [name for job in table.malleable.values() for _, demand in job.demands() for name in demand]
-        for name, meant in misspelt_names(self.pool, dict.fromkeys(asked)):
-            for index, server in enumerate(self.servers):
-                if name in server.capacity and meant not in server.capacity:
-                    yield f"servers[{index}].capacity.{name}", misspelt_complaint(name, meant)
-                    break
+        return misspelt_resources(
+            self.servers,
+            self.pool,
+            dict.fromkeys(asked),
+            lambda server: dict.fromkeys(server.capacity, "capacity"),
+        )
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield complaints about jobs with no, tiny or too large demands, and negative capacities."""
@@ -377,15 +374,11 @@ class SchedulingInstance(Instance):
             return self.server_states.in_all()
         names = list(self.pool)
         now = np.array([self.pool[name] for name in names])
-        times, amounts = [0.0], [now]
+        totals = {0.0: now}
         for event in sorted(self.events, key=lambda event: event.at_s):
             now = now + np.array([event.change.get(name, 0.0) for name in names])
-            if event.at_s == times[-1]:
-                amounts[-1] = now
-            else:
-                times.append(event.at_s)
-                amounts.append(now)
-        return np.array(times), np.array(amounts)
+            totals[event.at_s] = now
+        return np.array([*totals]), np.array([*totals.values()])
 
     def table(self) -> JobTable:
         """Return the jobs as a column-oriented table, with demands in the order of `pool`.

@@ -34,7 +34,7 @@ from ..common.fields import (
     repeated,
     require,
 )
-from ..common.speed import Variant
+from ..common.speed import Variant, speed_on, variant_demands
 from ..files.columnar import Words, columns_of, matrix
 
 if TYPE_CHECKING:
@@ -147,9 +147,7 @@ class SchedulingJob(Checked):
     def demands(self) -> Iterator[tuple[str, Amounts]]:
         """Yield the demands of one task of each type, with their paths in the document."""
         yield "demand", self.demand
-        for v, variant in enumerate(self.variants or ()):
-            yield f"variants[{v}].worker_demand", variant.worker_demand
-            yield f"variants[{v}].ps_demand", variant.ps_demand
+        yield from variant_demands(self.variants or ())
 
     def _complaints(self) -> Iterator[Complaint]:
         if self.work is None:
@@ -245,12 +243,6 @@ class Spreading:
         rows = [sorted(self.listed[p].items()) if p >= 0 else [] for p in self.profile.tolist()]
         skews = [None if np.isnan(s) else s for s in self.skew.tolist()]
         return hashlib.sha256(json.dumps([skews, rows]).encode()).hexdigest()
-
-
-def speed_on(listed: Mapping[int, float], servers: int) -> float:
-    """Return the relative speed listed for the maximum number of servers up to `servers`, else the first."""
-    below = [count for count in sorted(listed) if count <= servers]
-    return listed[below[-1] if below else min(listed)]
 
 
 NUMBERS = ("arrival_s", "duration_s", "weight", "estimate_s", "deadline_s", "restart_s", "step_s")

@@ -53,10 +53,8 @@ class Staging(Builder[StagingInstance]):
         fields
             Other fields of `Layer`, such as `memory_gib`.
         """
-        times = None if compute_s is None else dict(compute_s)
-        return self._add(
-            "layers", {"name": name, "compute_s": times, "compute_parallel": compute_parallel, **fields}
-        )
+        given = {"name": name, "compute_s": compute_s, "compute_parallel": compute_parallel}
+        return self._add("layers", {**given, **fields})
 
     def add_layers(self, rows: Rows) -> Self:
         """Add layers given as in a document; a column a100_ms holds milliseconds on the type a100."""

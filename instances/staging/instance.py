@@ -68,7 +68,7 @@ def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iter
     unknown = False
     for index, edge in enumerate(edges):
         for key in ("source", "target"):
-            for complaint in unknown_names([getattr(edge, key)], backward, "", "layer", "layers"):
+            for complaint in unknown_names([getattr(edge, key)], backward, "", "layer"):
                 unknown = True
                 yield f"edges[{index}].{key}", complaint[1]
     if unknown:
@@ -278,9 +278,8 @@ class StagingInstance(Instance):
         yield from repeated((layer.name for layer in self.layers), "layers")
         for index, layer in enumerate(self.layers):
             path = f"layers[{index}]"
-            yield from unknown_names(layer.compute_s, known, f"{path}.compute_s", "type", "types")
-            yield from unknown_names(layer.communication_s, known, f"{path}.communication_s", "type", "types")
-            yield from unknown_names(layer.transfer_s or (), known, f"{path}.transfer_s", "type", "types")
+            for key in ("compute_s", "communication_s", "transfer_s"):
+                yield from unknown_names(getattr(layer, key) or (), known, f"{path}.{key}", "type")
             for key, what in (
                 ("memory_gib", "figure"),
                 ("compute_parallel", "share"),
@@ -288,7 +287,7 @@ class StagingInstance(Instance):
             ):
                 given = getattr(layer, key)
                 if isinstance(given, dict):
-                    yield from unknown_names(given, known, f"{path}.{key}", "type", "types")
+                    yield from unknown_names(given, known, f"{path}.{key}", "type")
                     for name in layer.compute_s:
                         if name not in given:
                             yield (
@@ -410,8 +409,11 @@ def with_seconds(data: dict[str, Any], source: str) -> dict[str, Any]:
     faults = Faults()
     rows = []
     for index, row in enumerate(layers):
+        complaints: list[Complaint] = []
         timed = isinstance(row, Mapping) and [key for key in row if _is_time(key)]
-        rows.append(_row(row, timed, names, Place(source, index, faults)) if timed else row)
+        rows.append(_row(row, timed, names, complaints) if timed else row)
+        for key, what in complaints:
+            faults.add(Fault(source, f"layers[{index}].{key}", what))
         if faults.stop():
             break
     faults.refuse()
@@ -422,20 +424,10 @@ def _is_time(key: Any) -> bool:
     return isinstance(key, str) and key not in Layer.model_fields and _COLUMN.fullmatch(key) is not None
 
 
-class Place:
-    """The position of a layer in a document, to which error messages refer."""
-
-    def __init__(self, source: str, index: int, faults: Faults) -> None:
-        self._source = source
-        self._path = f"layers[{index}]"
-        self._faults = faults
-
-    def refuse(self, key: str, what: str) -> None:
-        """Add a fault of one field of the layer."""
-        self._faults.add(Fault(self._source, f"{self._path}.{key}", what))
-
-
-def _row(row: Mapping[str, Any], timed: list[str], names: list[str], place: Place) -> dict[str, Any]:
+def _row(
+    row: Mapping[str, Any], timed: list[str], names: list[str], complaints: list[Complaint]
+) -> dict[str, Any]:
+    """Return a layer with its columns of times in `compute_s`; append complaints about these columns."""
     given = row.get("compute_s")
     compute: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {}
     for key in timed:
@@ -445,21 +437,22 @@ def _row(row: Mapping[str, Any], timed: list[str], names: list[str], place: Plac
         near = [name for name in names if name.casefold() == match[1].casefold()]
         name = match[1] if match[1] in near or not near else near[0]
         if not near:
-            place.refuse(key, f"names no type {match[1]!r}; the types are: {some(names, 12)}")
+            complaints.append((key, f"names no type {match[1]!r}; the types are: {some(names, 12)}"))
         elif name in compute:
-            place.refuse(key, f"is a second time on {name!r}; give one column for each type")
+            complaints.append((key, f"is a second time on {name!r}; give one column for each type"))
         else:
-            compute[name] = _seconds(row[key], PER_SECOND[match[2]], key, place)
+            seconds = _number(row[key])
+            if seconds is None:
+                what = f"is {shown(row[key])}, which is not a number; write a plain number"
+                complaints.append((key, what))
+            compute[name] = (seconds or 0.0) / PER_SECOND[match[2]]
     return {key: value for key, value in row.items() if key not in timed} | {"compute_s": compute}
 
 
-def _seconds(value: Any, per_second: int, key: str, place: Place) -> Any:
+def _number(value: Any) -> float | None:
     if isinstance(value, Cell) and NUMBER.fullmatch(value):
-        return float(value) / per_second
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value / per_second
-    place.refuse(key, f"is {shown(value)}, which is not a number; write a plain number")
-    return 1.0
+        return float(value)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def with_replicas(

@@ -19,7 +19,6 @@ from clusterplan.instances.scheduling.jobs import (
     SchedulingJob,
     Spreading,
     in_first_order,
-    speed_on,
 )
 from clusterplan.instances.scheduling.tables import read_jobs
 
@@ -89,11 +88,6 @@ def test_milliseconds_since_1970_are_refused() -> None:
 
 
 PLAIN = {"name": "a", "demand": {"gpu": 1}, "duration_s": 1}
-
-
-def test_the_speed_is_that_of_the_next_smaller_number() -> None:
-    """The first that is listed counts below it too."""
-    assert [speed_on({2: 0.9, 4: 0.5}, k) for k in (1, 2, 3, 4, 9)] == [0.9, 0.9, 0.9, 0.5, 0.5]
 
 
 def test_speeds_of_many_jobs_are_looked_up_at_once() -> None:
