@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict
 
@@ -90,6 +91,12 @@ class MeasuredSpeed(Model):
     measurements: Name
     allow_rank_deficient: Flag = False
 
+    def fit(self, path: Path, source: str) -> SpeedFit:
+        """Return the fit to the measurements in a file, which errors call `source`."""
+        from .fits import fit_speed
+
+        return fit_speed(path, self.model, self.batch, self.allow_rank_deficient, source, self.batch_per_gpu)
+
 
 SpeedModel = Annotated[Speed, SchemaAlternative(MeasuredSpeed.model_json_schema)]
 
@@ -114,6 +121,12 @@ class MeasuredLoss(Model):
     steps_per_epoch: Positive
     delta: PositiveShare = 0.01
     patience: PositiveTaskCount = 3
+
+    def fit(self, path: Path, source: str) -> LossFit:
+        """Return the fit to the measurements in a file, which errors call `source`."""
+        from .fits import fit_loss
+
+        return fit_loss(path, self.steps_per_epoch, self.delta, self.patience, source=source)
 
 
 def or_measured_loss(schema: dict[str, Any]) -> None:
@@ -155,9 +168,6 @@ def with_fits(data: dict[str, Any], source: str, folder: Folder) -> dict[str, An
     return {**data, "assumptions": [*assumptions, *fitting.notes], "jobs": resolved}
 
 
-SpecT = TypeVar("SpecT", MeasuredSpeed, MeasuredLoss)
-
-
 class _Fitting:
     """Fits the measurements that one document names; a file that several jobs name is fitted once."""
 
@@ -193,7 +203,8 @@ class _Fitting:
         fit = self._fit(MeasuredSpeed, speed, where)
         if fit is None:
             return variant
-        if fit.instant_alone and _least_workers(variant) < 2:
+        least = str((*_limits(variant, "workers"), 1)[0])
+        if fit.instant_alone and not (least.isdecimal() and float(least) >= 2):
             what = "takes no time with 1 worker (θ0 = θ1 = 0); measure with 1 worker, or set workers.min to 2"
             self._refuse(where, what)
             return variant
@@ -207,7 +218,7 @@ class _Fitting:
             return {**variant, "speed": fit.fields()}
         others = {key: value for key, value in variant.items() if key != "workers"}
         limits = variant.get("workers")
-        ends = None if limits is None else _ends(limits)
+        ends = _ends(variant)
         if limits is not None and ends is None:
             what = f"is {shown(limits)}; write a range such as {{min: 1, max: 8}}"
             self._refuse(f"{where.removesuffix('.speed')}.workers", what)
@@ -235,59 +246,47 @@ class _Fitting:
         others = {key: value for key, value in job.items() if key != "loss"}
         return {**others, "remaining_steps": fit.remaining_steps}
 
-    def _fit(self, model: type[SpecT], given: Any, where: str) -> Any:
+    def _fit(self, model: type[MeasuredSpeed | MeasuredLoss], given: Any, where: str) -> Any:
         """Return the fit to the measurements of a speed or a loss, None if these are faulty."""
-        from .fits import fit_loss, fit_speed
-
         try:
             spec = validated(model, given, self.source)
         except InstanceError as error:
-            for fault in error.faults:
-                self._refuse(f"{where}.{fault.path}" if fault.path else where, fault.what)
+            self.faults.add_all(error, where)
             return None
-        if spec in self._known:
-            return self._known[spec]
         source = f"{self.source}: {where}: {spec.measurements}"
         try:
-            path = self.folder.file(spec.measurements, source)
-            if isinstance(spec, MeasuredSpeed):
-                rule = (spec.model, spec.batch, spec.allow_rank_deficient, source, spec.batch_per_gpu)
-                self._known[spec] = fit_speed(path, *rule)
-            else:
-                self._known[spec] = fit_loss(
-                    path, spec.steps_per_epoch, spec.delta, spec.patience, source=source
-                )
+            if spec not in self._known:
+                self._known[spec] = spec.fit(self.folder.file(spec.measurements, source), source)
         except InstanceError as error:
             self.faults.add_all(error)
-            return None
         except ClusterplanError as error:
             self._refuse(where, str(error))
-            return None
-        return self._known[spec]
+        return self._known.get(spec)
 
     def _refuse(self, where: str, what: str) -> None:
         self.faults.add(Fault(self.source, where, what))
 
 
-def _least_workers(variant: Mapping[str, Any]) -> float:
-    limits = variant.get("workers")
-    least = limits.get("min", 1) if isinstance(limits, Mapping) else 1
-    return float(least) if str(least).isdecimal() else 1.0
+def _limits(variant: Mapping[str, Any], key: str) -> list[Any]:
+    """Return minimum and maximum of a range of tasks as they are given; an empty list if there is none."""
+    limits = variant.get(key)
+    return [limits.get("min", 1), limits.get("max")] if isinstance(limits, Mapping) else []
 
 
-def _ends(limits: Any) -> tuple[int, int] | None:
-    """Return minimum and maximum of a range of numbers of workers; None if it is not a valid range."""
-    given = (limits.get("min", 1), limits.get("max")) if isinstance(limits, Mapping) else ()
-    ends = [int(end) for end in given if isinstance(end, int) or (isinstance(end, Cell) and end.isdecimal())]
+def _ends(variant: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return minimum and maximum of the numbers of workers; None if there is no valid range."""
+    ends = [
+        int(end)
+        for end in _limits(variant, "workers")
+        if isinstance(end, int) or (isinstance(end, Cell) and end.isdecimal())
+    ]
     return (ends[0], ends[1]) if len(ends) == 2 and 1 <= ends[0] <= ends[1] <= MAX_WORKERS else None
 
 
 def _beyond(variant: Mapping[str, Any], fit: SpeedFit) -> list[str]:
     """Return a warning if a variant's range of workers or parameter servers exceeds the measured one."""
     for key, (low, high) in (("ps", fit.range.ps), ("workers", fit.range.workers)):
-        limits = variant.get(key)
-        ends = [limits.get("min", 1), limits.get("max")] if isinstance(limits, Mapping) else []
-        if any(isinstance(end, int) and not low <= end <= high for end in ends):
+        if any(isinstance(end, int) and not low <= end <= high for end in _limits(variant, key)):
             return [f"The range of {key} goes beyond what was measured; there the speed is extrapolated."]
     return []
 

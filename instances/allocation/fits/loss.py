@@ -29,51 +29,29 @@ from scipy import stats
 from scipy.optimize import least_squares, nnls
 
 from ...common.arrays import Floats
-from ...common.errors import OptionError
+from ...common.errors import refuse_options
 from ...common.fields import Model
 from ...files.reading import fail
 from .measurements import LossPoint, Measurements, measurements
 
-
-@dataclass(frozen=True)
-class LossFitSettings:
-    """Constants of the loss fit.
-
-    Attributes
-    ----------
-    confidence
-        Level of the interval unless another is given.
-    resamples
-        Curves of the bootstrap.
-    neighbours_each_side
-        Neighbours with which a point is compared to find outliers.
-    fewest_steps
-        Distinct steps that are needed: three coefficients, and points left to estimate the noise.
-    floor_shares
-        Values of b2, as shares of the least loss, from which the fit is tried.
-    least_coefficient
-        Lower bound of b1, and of divisors.
-    least_start
-        Lower bound of b1 at the start of the search, inside its bounds.
-    tolerance, bootstrap_tolerance
-        Relative changes at which a fit ends: of the measured curve, and of a resampled one.
-    significance
-        Level of the F-test of whether the loss falls.
-    """
-
-    confidence: float = 0.9
-    resamples: int = 200
-    neighbours_each_side: int = 5
-    fewest_steps: int = 5
-    floor_shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 0.9, 0.97)
-    least_coefficient: float = 1e-12
-    least_start: float = 1e-9
-    tolerance: float = 1e-12
-    bootstrap_tolerance: float = 1e-6
-    significance: float = 0.01
-
-
-SETTINGS = LossFitSettings()
+CONFIDENCE = 0.9
+"""Level of the interval unless another is given."""
+RESAMPLES = 200
+"""Curves of the bootstrap."""
+NEIGHBOURS_EACH_SIDE = 5
+"""Neighbours with which a point is compared to find outliers."""
+FEWEST_STEPS = 5
+"""Distinct steps that are needed: three coefficients, and points left to estimate the noise."""
+FLOOR_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.97)
+"""Values of b2, as shares of the least loss, from which the fit is tried."""
+LEAST_COEFFICIENT = 1e-12
+"""Lower bound of b1, and of divisors."""
+LEAST_START = 1e-9
+"""Lower bound of b1 at the start of the search, inside its bounds."""
+TOLERANCE, BOOTSTRAP_TOLERANCE = 1e-12, 1e-6
+"""Relative changes at which a fit ends: of the measured curve, and of a resampled one."""
+SIGNIFICANCE = 0.01
+"""Level of the F-test of whether the loss falls."""
 
 
 class FittedLoss(Model):
@@ -140,13 +118,6 @@ class _Rule:
     delta: float
     patience: int
 
-    def check(self) -> None:
-        for name, value, top in (("steps_per_epoch", self.steps_per_epoch, 1e12), ("delta", self.delta, 1.0)):
-            if not 0 < value <= top:
-                raise OptionError(f"{name} {value:g}: must be greater than 0 and at most {top:g}")
-        if not 1 <= self.patience <= 1_000_000:
-            raise OptionError(f"patience {self.patience}: must be between 1 and 1,000,000 epochs")
-
     def epochs(self, b: Floats, unit: float, first: float) -> float:
         """Return the epochs until convergence of a fitted loss curve, counted from step `first` on.
 
@@ -170,7 +141,7 @@ def fit_loss(
     steps_per_epoch: float,
     delta: float = 0.01,
     patience: int = 3,
-    confidence: float = SETTINGS.confidence,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
     source: str | None = None,
 ) -> LossFit:
@@ -200,9 +171,15 @@ def fit_loss(
         If an argument is out of its range.
     """
     rule = _Rule(steps_per_epoch, delta, patience)
-    rule.check()
-    if not 0.5 <= confidence < 1:
-        raise OptionError(f"confidence {confidence:g}: must be at least 0.5 and below 1")
+    refuse_options(
+        (
+            not 0 < steps_per_epoch <= 1e12,
+            f"steps_per_epoch {steps_per_epoch:g}: must be greater than 0 and at most 1e+12",
+        ),
+        (not 0 < delta <= 1, f"delta {delta:g}: must be greater than 0 and at most 1"),
+        (not 1 <= patience <= 1_000_000, f"patience {patience}: must be between 1 and 1,000,000 epochs"),
+        (not 0.5 <= confidence < 1, f"confidence {confidence:g}: must be at least 0.5 and below 1"),
+    )
     points = measurements(given, LossPoint, source)
     step = np.array([point.step for point in points.points], dtype=float)
     loss = np.array([point.loss for point in points.points], dtype=float)
@@ -210,10 +187,8 @@ def fit_loss(
     kept = ~_outliers(step, loss)
     units = (float(step.max()), float(loss[kept].max()))
     k, share = step[kept] / units[0], loss[kept] / units[1]
-    if len(np.unique(k)) < SETTINGS.fewest_steps or np.ptp(share) == 0:
-        raise points.fault(
-            f"leaves fewer than {SETTINGS.fewest_steps} points that differ once outliers are removed"
-        )
+    if len(np.unique(k)) < FEWEST_STEPS or np.ptp(share) == 0:
+        raise points.fault(f"leaves fewer than {FEWEST_STEPS} points that differ once outliers are removed")
     b = _fit(k, share, _start(k, share))
     _check_falls(points, k, share, b)
     first, tail = float(k.min()), (1.0 - confidence) / 2.0
@@ -225,8 +200,8 @@ def fit_loss(
 
 def _check_variety(given: Measurements[LossPoint], step: Floats, loss: Floats) -> None:
     distinct = len(np.unique(step))
-    if distinct < SETTINGS.fewest_steps:
-        what = f"has losses at {distinct} different steps; at least {SETTINGS.fewest_steps} are needed"
+    if distinct < FEWEST_STEPS:
+        what = f"has losses at {distinct} different steps; at least {FEWEST_STEPS} are needed"
         raise fail(given.source, what, given.span)
     if np.ptp(loss) == 0:
         what = f"is {loss[0]:g} in all {len(loss)} rows; a curve needs a loss that falls"
@@ -240,7 +215,7 @@ def _outliers(step: Floats, loss: Floats) -> np.ndarray:
     """Return a mask of the points far outside the range of their neighbours, by more than its width."""
     order = np.argsort(step, kind="stable")
     outlying = np.zeros(len(loss), dtype=bool)
-    ordered, side = loss[order], SETTINGS.neighbours_each_side
+    ordered, side = loss[order], NEIGHBOURS_EACH_SIDE
     for index in range(1, len(loss) - 1):
         around = np.r_[ordered[max(0, index - side) : index], ordered[index + 1 : index + 1 + side]]
         margin = np.ptp(around)
@@ -263,23 +238,23 @@ def _start(k: Floats, loss: Floats) -> Floats:
     For each b2, b0 and b1 are by least squares on 1/(l − b2).
     """
     tried = []
-    for share in SETTINGS.floor_shares:
-        above = np.maximum(loss - share * loss.min(), SETTINGS.least_coefficient)
+    for share in FLOOR_SHARES:
+        above = np.maximum(loss - share * loss.min(), LEAST_COEFFICIENT)
         weight = above**2  # an error of 1/(l − b2) is one of l times this
         design = np.column_stack([k, np.ones_like(k)]) * weight[:, None]
         (b0, b1), _ = nnls(design, weight / above)
-        b = np.maximum([b0, b1, share * loss.min()], [SETTINGS.least_coefficient, SETTINGS.least_start, 0.0])
+        b = np.maximum([b0, b1, share * loss.min()], [LEAST_COEFFICIENT, LEAST_START, 0.0])
         tried.append((float(((_curve(b, k) - loss) ** 2).sum()), b))
     return min(tried, key=lambda pair: pair[0])[1]
 
 
-def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = SETTINGS.tolerance) -> Floats:
+def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = TOLERANCE) -> Floats:
     """Return the non-negative least-squares coefficients b of the loss curve, from a feasible start."""
     solution = least_squares(
         lambda b: _curve(b, k) - loss,
-        np.maximum(start, [SETTINGS.least_coefficient, SETTINGS.least_start, 0.0]),
+        np.maximum(start, [LEAST_COEFFICIENT, LEAST_START, 0.0]),
         jac=lambda b: _slopes(b, k),
-        bounds=([0.0, SETTINGS.least_coefficient, 0.0], np.inf),
+        bounds=([0.0, LEAST_COEFFICIENT, 0.0], np.inf),
         x_scale=np.maximum(start, 1e-3),
         xtol=tolerance,
         ftol=tolerance,
@@ -293,8 +268,7 @@ def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Flo
     left = float(((_curve(b, k) - loss) ** 2).sum())
     gain = float(((loss - loss.mean()) ** 2).sum()) - left
     if gain > 0 and (
-        left <= SETTINGS.least_coefficient
-        or stats.f.sf(gain / 2.0 / (left / freedom), 2, freedom) < SETTINGS.significance
+        left <= LEAST_COEFFICIENT or stats.f.sf(gain / 2.0 / (left / freedom), 2, freedom) < SIGNIFICANCE
     ):
         return
     rises = stats.linregress(k, loss).slope > 0
@@ -309,10 +283,10 @@ def _bootstrap(
     fitted = _curve(b, k)
     residuals = (loss - fitted) * math.sqrt(len(k) / (len(k) - 3))
     residuals -= residuals.mean()
-    generator, tolerance = np.random.default_rng(seed), SETTINGS.bootstrap_tolerance
+    generator, tolerance = np.random.default_rng(seed), BOOTSTRAP_TOLERANCE
     return [
         epochs(_fit(k, np.maximum(fitted + generator.choice(residuals, len(k)), 0.0), b, tolerance))
-        for _ in range(SETTINGS.resamples)
+        for _ in range(RESAMPLES)
     ]
 
 

@@ -22,10 +22,10 @@ coefficients the measured configurations determine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import nnls
@@ -41,102 +41,6 @@ LEAST_SINGULAR_VALUE = 1e-9
 """Singular values below this share of the largest count as 0, with columns scaled to length 1."""
 LEAST_COMPONENT = 1e-6
 """A coefficient counts as part of the null space if its component there is larger than this."""
-
-
-@dataclass(frozen=True)
-class Rank:
-    """The numerical rank of a design matrix, and the coefficients that it leaves undetermined.
-
-    Parameters
-    ----------
-    rank
-        How many independent combinations of coefficients the measurements determine.
-    coefficients
-        How many coefficients there are.
-    undetermined
-        Indices of the coefficients that are not determined one by one.
-    """
-
-    rank: int
-    coefficients: int
-    undetermined: tuple[int, ...]
-
-    @property
-    def full(self) -> bool:
-        """Whether every coefficient is determined."""
-        return self.rank == self.coefficients
-
-
-def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Floats:
-    """Return the design matrix of the step time, shape (points, coefficients).
-
-    The step time is linear in θ, so it is this matrix times θ.
-    """
-    number, step_s = FORMULAS[model]
-    columns = [step_s(unit, batch, ps, workers) for unit in np.eye(number)]
-    return np.column_stack([np.broadcast_to(column, workers.shape) for column in columns])
-
-
-def column_lengths(design: Floats) -> Floats:
-    """Return the Euclidean length of each column, 1 for a column of zeros."""
-    lengths = np.linalg.norm(design, axis=0)
-    return np.where(lengths > 0, lengths, 1.0)
-
-
-def rank_of(design: Floats) -> Rank:
-    """Return the numerical rank of a design matrix, and the coefficients with a part in its null space."""
-    number = design.shape[1]
-    # R of the QR factorisation has the singular values of the design, and few rows.
-    triangle = np.linalg.qr(design / column_lengths(design), mode="r")
-    _, values, directions = np.linalg.svd(triangle, full_matrices=True)
-    rank = int(np.sum(values > LEAST_SINGULAR_VALUE * values[0]))
-    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > LEAST_COMPONENT
-    return Rank(rank, number, tuple(np.flatnonzero(free).tolist()))
-
-
-def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]:
-    """Return the properties that all measurements share and that hide coefficients, to follow "all have"."""
-    shared = []
-    if np.ptp(workers) == 0:
-        shared.append(f"workers = {workers[0]:g}")
-    if model == "ring_allreduce":
-        if np.ptp(batch) == 0:
-            shared.append(f"batch = {batch[0]:g}")
-        elif np.allclose(batch * workers[0], batch[0] * workers, rtol=1e-9):
-            shared.append("the same batch per worker")
-        return shared
-    if np.ptp(ps) == 0:
-        shared.append(f"ps = {ps[0]:g}")
-    elif np.all(ps == workers):
-        shared.append("ps = workers")
-    elif np.allclose(ps * workers[0], ps[0] * workers, rtol=1e-9):
-        shared.append("the same ratio of ps to workers")
-    if model == "ps_sync" and np.ptp(workers) > 0 and np.allclose(batch * workers[0], batch[0] * workers):
-        shared.append("the same batch per worker")
-    return shared
-
-
-def explanation(rank: Rank, model: str, ps: Floats, workers: Floats, batch: Floats) -> str:
-    """Return a clause on rank deficiency: which coefficients are undetermined, and why."""
-    names = ", ".join(f"θ{index}" for index in rank.undetermined)
-    number = f"only {rank.rank} of the {rank.coefficients} coefficients of {model} are determined"
-    text = f"{number} ({names} are not)"
-    common = reasons(model, ps, workers, batch)
-    if common:
-        return f"{text}: all have {' and '.join(common)}"
-    distinct = len(np.unique(np.column_stack([ps, workers, batch]), axis=0))
-    if distinct < rank.coefficients:
-        return f"{text}: there are {distinct} different configurations"
-    return f"{text}: these configurations do not tell them apart"
-
-
-def remedy(model: str, batch: Floats) -> str:
-    """Return a text on the further measurements that would determine every coefficient."""
-    if model == "ring_allreduce":
-        if np.ptp(batch) == 0:
-            return "measure other numbers of workers with another batch too, in a column batch"
-        return "measure more combinations of workers and batch"
-    return "measure more combinations of ps and workers, not all in one ratio"
 
 
 ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
@@ -161,6 +65,71 @@ class Candidate(Model):
     leave_one_out: float
     rank: int
     coefficients: int
+
+    @property
+    def full(self) -> bool:
+        """Whether every coefficient is determined."""
+        return self.rank == self.coefficients
+
+
+def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Floats:
+    """Return the design matrix of the step time, shape (points, coefficients).
+
+    The step time is linear in θ, so it is this matrix times θ.
+    """
+    number, step_s = FORMULAS[model]
+    columns = [step_s(unit, batch, ps, workers) for unit in np.eye(number)]
+    return np.column_stack([np.broadcast_to(column, workers.shape) for column in columns])
+
+
+def column_lengths(design: Floats) -> Floats:
+    """Return the Euclidean length of each column, 1 for a column of zeros."""
+    lengths = np.linalg.norm(design, axis=0)
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+def rank_of(design: Floats) -> tuple[int, list[int]]:
+    """Return the numerical rank of a design matrix, and the coefficients with a part in its null space.
+
+    These are not determined one by one.
+    """
+    # R of the QR factorisation has the singular values of the design, and few rows.
+    triangle = np.linalg.qr(design / column_lengths(design), mode="r")
+    _, values, directions = np.linalg.svd(triangle, full_matrices=True)
+    rank = int(np.sum(values > LEAST_SINGULAR_VALUE * values[0]))
+    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > LEAST_COMPONENT
+    return rank, np.flatnonzero(free).tolist()
+
+
+def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]:
+    """Return the properties that all measurements share and that hide coefficients, to follow "all have"."""
+    shared = []
+    if np.ptp(workers) == 0:
+        shared.append(f"workers = {workers[0]:g}")
+    if model == "ring_allreduce":
+        if np.ptp(batch) == 0:
+            shared.append(f"batch = {batch[0]:g}")
+        elif np.allclose(batch * workers[0], batch[0] * workers, rtol=1e-9):
+            shared.append("the same batch per worker")
+        return shared
+    if np.ptp(ps) == 0:
+        shared.append(f"ps = {ps[0]:g}")
+    elif np.all(ps == workers):
+        shared.append("ps = workers")
+    elif np.allclose(ps * workers[0], ps[0] * workers, rtol=1e-9):
+        shared.append("the same ratio of ps to workers")
+    if model == "ps_sync" and np.ptp(workers) > 0 and np.allclose(batch * workers[0], batch[0] * workers):
+        shared.append("the same batch per worker")
+    return shared
+
+
+def remedy(model: str, batch: Floats) -> str:
+    """Return a text on the further measurements that would determine every coefficient."""
+    if model == "ring_allreduce":
+        if np.ptp(batch) == 0:
+            return "measure other numbers of workers with another batch too, in a column batch"
+        return "measure more combinations of workers and batch"
+    return "measure more combinations of ps and workers, not all in one ratio"
 
 
 class SpeedRange(Model):
@@ -243,9 +212,8 @@ class SpeedFit(Model):
 
     def speed(self) -> FormulaModel | SpeedTable:
         """Return the fitted speed model in the form that a job's variant has."""
-        if self.is_listed:
-            return SpeedTable.model_validate(self.fields())
-        return FORMULA_MODELS[self.model].model_validate(self.fields())
+        kind = SpeedTable if self.is_listed else FORMULA_MODELS[self.model]
+        return kind.model_validate(self.fields())
 
     @property
     def is_listed(self) -> bool:
@@ -278,6 +246,7 @@ class SpeedFit(Model):
 
 
 RING: ModelName = "ring_allreduce"
+TASKS = ("ps", "workers")
 
 
 @dataclass(frozen=True)
@@ -291,29 +260,20 @@ class _Data:
     step_s: Floats
     per_gpu: float | None
 
-    def columns(self, model: str) -> tuple[str, Floats, Floats, Floats]:
-        return model, self.ps, self.workers, self.batch
+    @property
+    def columns(self) -> tuple[Floats, Floats, Floats]:
+        """Parameter servers, workers and batch of each point."""
+        return self.ps, self.workers, self.batch
 
 
 @dataclass(frozen=True)
 class _Fit:
     """One speed model fitted to the measurements."""
 
-    model: ModelName
+    score: Candidate
     theta: Floats
-    rank: Rank
     errors: Floats
-    leave_one_out: float
-
-    @property
-    def candidate(self) -> Candidate:
-        return Candidate(
-            model=self.model,
-            mape=float(np.abs(self.errors).mean()),
-            leave_one_out=self.leave_one_out,
-            rank=self.rank.rank,
-            coefficients=self.rank.coefficients,
-        )
+    undetermined: Sequence[int]
 
 
 def fit_speed(
@@ -359,14 +319,9 @@ def fit_speed(
     if batch is not None and batch_per_gpu is not None:
         raise OptionError("batch and batch_per_gpu exclude each other; give one of them")
     points = measurements(given, SpeedPoint, source)
-    names = _candidates(points, model)
-    job_batch: float | None = None
-    if batch_per_gpu is None:
-        job_batch = _job_batch(points, names, model, batch)
-        data = _columns(points, job_batch)
-    else:
-        names = _weak_candidates(names, model)
-        data = _weak_columns(points, names[0], batch_per_gpu)
+    names = _candidates(points, model, batch_per_gpu is not None)
+    job_batch = _job_batch(points, names, model, batch) if batch_per_gpu is None else None
+    data = _columns(points, names[0], job_batch, batch_per_gpu)
     _check_variety(data)
     fits = [_fit(data, name) for name in names]
     best = _choose(data, fits, allow_rank_deficient)
@@ -375,8 +330,13 @@ def fit_speed(
     return _report(data, best, fits, job_batch)
 
 
-def _candidates(given: Measurements[SpeedPoint], model: str) -> list[ModelName]:
-    """Return the speed models that fit the measured numbers of parameter servers."""
+def _candidates(
+    given: Measurements[SpeedPoint], model: ModelName | Literal["auto"], weak: bool
+) -> list[ModelName]:
+    """Return the speed models that fit the measured numbers of parameter servers.
+
+    For a job with a fixed batch per GPU (`weak`), `ps_sync` has the form of `ps_async`.
+    """
     without = [index for index, point in enumerate(given.points) if point.ps == 0]
     everywhere, ring = len(without) == len(given.points), model == "ring_allreduce"
     if ring or (model == "auto" and everywhere):
@@ -389,9 +349,14 @@ def _candidates(given: Measurements[SpeedPoint], model: str) -> list[ModelName]:
         raise InstanceError(
             given.fault_at(index, "ps", what.format(given.points[index].ps)) for index in wrong
         )
-    if model == "auto":
-        return [RING] if everywhere else ["ps_sync", "ps_async"]
-    return [name for name in get_args(ModelName) if name == model]
+    if weak and model == "ps_sync":
+        what = "with batch_per_gpu it has the form of ps_async; allowed: auto, ps_async, ring_allreduce"
+        raise OptionError(f"model 'ps_sync': {what}")
+    if model != "auto":
+        return [model]
+    if everywhere:
+        return [RING]
+    return ["ps_async"] if weak else ["ps_sync", "ps_async"]
 
 
 def _job_batch(
@@ -416,48 +381,31 @@ def _job_batch(
     return measured.pop()
 
 
-def _columns(given: Measurements[SpeedPoint], batch: float | None) -> _Data:
+def _columns(
+    given: Measurements[SpeedPoint], model: ModelName, batch: float | None, per_gpu: float | None
+) -> _Data:
+    """Return measurements as columns; with a fixed batch per GPU, `ps_async` steps are of one worker."""
     points = given.points
-    return _Data(
-        given,
-        np.array([point.ps for point in points], dtype=float),
-        np.array([point.workers for point in points], dtype=float),
-        np.array([point.batch or batch or 1.0 for point in points], dtype=float),
-        1.0 / np.array([point.steps_per_s for point in points], dtype=float),
-        None,
-    )
-
-
-def _weak_candidates(names: Sequence[ModelName], model: str) -> list[ModelName]:
-    """Return the speed models for a job with a fixed batch per GPU; refuse `ps_sync`.
-
-    It then has the form of `ps_async`.
-    """
-    if model == "ps_sync":
-        what = "with batch_per_gpu it has the form of ps_async; allowed: auto, ps_async, ring_allreduce"
-        raise OptionError(f"model 'ps_sync': {what}")
-    return [name for name in names if name != "ps_sync"]
-
-
-def _weak_columns(given: Measurements[SpeedPoint], model: ModelName, per_gpu: float) -> _Data:
-    """Return measurements as columns for a fixed batch per GPU; `ps_async` steps are of one worker."""
-    data = _columns(given, per_gpu)
-    batch = per_gpu * data.workers
+    ps, workers = (np.array([getattr(point, key) for point in points], dtype=float) for key in TASKS)
+    step_s = 1.0 / np.array([point.steps_per_s for point in points], dtype=float)
+    if per_gpu is None:
+        batches = np.array([point.batch or batch or 1.0 for point in points], dtype=float)
+        return _Data(given, ps, workers, batches, step_s, None)
+    batches = per_gpu * workers
     wrong = [
-        given.fault_at(index, "batch", f"is {point.batch:g}; {per_gpu:g} for each GPU make {batch[index]:g}")
-        for index, point in enumerate(given.points)
-        if point.batch is not None and not np.isclose(point.batch, batch[index], rtol=1e-9)
+        given.fault_at(index, "batch", f"is {point.batch:g}; {per_gpu:g} for each GPU make {made:g}")
+        for index, (point, made) in enumerate(zip(points, batches, strict=True))
+        if point.batch is not None and not np.isclose(point.batch, made, rtol=1e-9)
     ]
     if wrong:
         raise InstanceError(wrong)
-    step_s = data.step_s if model == RING else data.step_s / data.workers
-    return replace(data, batch=batch, step_s=step_s, per_gpu=per_gpu)
+    return _Data(given, ps, workers, batches, step_s if model == RING else step_s / workers, per_gpu)
 
 
 def _check_variety(data: _Data) -> None:
     """Refuse measurements of a single configuration, or with a single speed."""
     number = len(data.step_s)
-    configurations = np.unique(np.column_stack([data.ps, data.workers, data.batch]), axis=0)
+    configurations = np.unique(np.column_stack(data.columns), axis=0)
     if len(configurations) < 2:
         at = f"workers {data.workers[0]:g}" + (f", ps {data.ps[0]:g}" if data.ps[0] else "")
         have = "is the only row" if number == 1 else f"all {number} rows have one configuration"
@@ -467,42 +415,56 @@ def _check_variety(data: _Data) -> None:
         raise data.given.fault(what + "check that the column holds what was measured", "steps_per_s")
 
 
-def _solve(design: Floats, step_s: Floats) -> Floats:
-    """Return the coefficients θ ≥ 0 with the minimum sum of squared relative errors of the step time."""
-    lengths = column_lengths(design)
-    theta, _ = nnls(design / lengths / step_s[:, None], np.ones(len(step_s)), maxiter=1000)
-    return np.asarray(theta / lengths, dtype=float)
+def _solve(design: Floats, step_s: Floats) -> tuple[Floats, float]:
+    """Return θ ≥ 0 with the minimum sum of squared relative errors of the step time, and its error.
 
-
-def _leave_one_out(design: Floats, step_s: Floats) -> float:
-    """Return the mean absolute relative leave-one-out error of the step time."""
+    That is the mean absolute relative leave-one-out error.
+    """
     lengths = column_lengths(design)
     rows, ones = design / lengths / step_s[:, None], np.ones(len(step_s))
+    theta, _ = nnls(rows, ones, maxiter=1000)
     errors = np.empty(len(step_s))
     for index, row in enumerate(rows.copy()):
         rows[index], ones[index] = 0.0, 0.0  # leaves the point out: an equation 0 = 0 fits any θ
         errors[index] = row @ nnls(rows, ones, maxiter=1000)[0] - 1.0
         rows[index], ones[index] = row, 1.0
-    return float(np.abs(errors).mean())
+    return np.asarray(theta / lengths, dtype=float), float(np.abs(errors).mean())
 
 
 def _fit(data: _Data, model: ModelName) -> _Fit:
-    design = design_matrix(*data.columns(model))
+    design = design_matrix(model, *data.columns)
     kept = [index for index in range(design.shape[1]) if index != 1 or data.per_gpu is None or model != RING]
     design = design[:, kept]
     try:
-        theta = _solve(design, data.step_s)
-        left_out = _leave_one_out(design, data.step_s)
+        theta, left_out = _solve(design, data.step_s)
     except RuntimeError:
         raise data.given.fault(f"{model} cannot be fitted to these figures; check their units") from None
     full = np.zeros(FORMULAS[model][0])
     full[kept] = theta
-    return _Fit(model, full, rank_of(design), design @ theta / data.step_s - 1.0, left_out)
+    errors = design @ theta / data.step_s - 1.0
+    rank, undetermined = rank_of(design)
+    mape = float(np.abs(errors).mean())
+    score = Candidate(model=model, mape=mape, leave_one_out=left_out, rank=rank, coefficients=len(kept))
+    return _Fit(score, full, errors, undetermined)
+
+
+def _explanation(data: _Data, fit: _Fit) -> str:
+    """Return a clause on rank deficiency: which coefficients are undetermined, and why."""
+    score, names = fit.score, ", ".join(f"θ{index}" for index in fit.undetermined)
+    number = f"only {score.rank} of the {score.coefficients} coefficients of {score.model} are determined"
+    text = f"{number} ({names} are not)"
+    common = reasons(score.model, *data.columns)
+    if common:
+        return f"{text}: all have {' and '.join(common)}"
+    distinct = len(np.unique(np.column_stack(data.columns), axis=0))
+    if distinct < score.coefficients:
+        return f"{text}: there are {distinct} different configurations"
+    return f"{text}: these configurations do not tell them apart"
 
 
 def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
     """Return the fit with the smallest leave-one-out error among those whose coefficients are determined."""
-    usable = [fit for fit in fits if fit.rank.full or allowed]
+    usable = [fit for fit in fits if fit.score.full or allowed]
     if not usable:
         ways = "or accept predictions inside the measured range only: allow_rank_deficient"
         each = data.batch / data.workers
@@ -512,28 +474,28 @@ def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
             Fault(
                 data.given.source,
                 data.given.span,
-                f"{explanation(fit.rank, *data.columns(fit.model))}; {remedy(fit.model, data.batch)}, {ways}",
+                f"{_explanation(data, fit)}; {remedy(fit.score.model, data.batch)}, {ways}",
             )
             for fit in fits
         )
-    return min(usable, key=lambda fit: fit.leave_one_out)
+    return min(usable, key=lambda fit: fit.score.leave_one_out)
 
 
 def _warnings(
     data: _Data, best: _Fit, fits: Sequence[_Fit], range_: SpeedRange, batch: float | None
 ) -> list[str]:
     notes = data.given.notes()
-    if not best.rank.full:
-        clause = explanation(best.rank, *data.columns(best.model))
+    if not best.score.full:
+        clause = _explanation(data, best)
         notes.append(
             f"{clause[0].upper()}{clause[1:]}; predictions hold only inside the measured range "
             f"({range_.words()}), for configurations like those measured."
         )
-    for fit in fits:
-        if fit is not best and not fit.rank.full and best.rank.full:
-            notes.append(
-                f"{fit.model} was not considered: it has rank {fit.rank.rank} of {fit.rank.coefficients}."
-            )
+    notes += [
+        f"{fit.model} was not considered: it has rank {fit.rank} of {fit.coefficients}."
+        for fit in (each.score for each in fits)
+        if best.score.full and not fit.full
+    ]
     if batch is not None and range_.batch is not None and not range_.batch[0] <= batch <= range_.batch[1]:
         notes.append(f"The job's batch {batch:g} lies outside those measured, {span(*range_.batch)}.")
     if data.per_gpu is not None:
@@ -543,7 +505,7 @@ def _warnings(
         )
     if _falls(data):
         notes.append("Fewer workers are faster throughout; does steps_per_s hold a time in place of a speed?")
-    if instant_alone(best.model, best.theta.tolist(), batch or data.per_gpu, float(data.step_s.min())):
+    if instant_alone(best.score.model, best.theta.tolist(), batch or data.per_gpu, float(data.step_s.min())):
         notes.append("With 1 worker the fitted step takes no time (θ0 = θ1 = 0); use it with 2 or more.")
     return notes
 
@@ -558,11 +520,11 @@ def _falls(data: _Data) -> bool:
 
 
 def _report(data: _Data, best: _Fit, fits: Sequence[_Fit], batch: float | None) -> SpeedFit:
-    with_batch = best.model in NEEDS_BATCH
+    with_batch = best.score.model in NEEDS_BATCH
     points = data.given.points
     range_ = SpeedRange(
-        ps=(min(point.ps for point in points), max(point.ps for point in points)),
-        workers=(min(point.workers for point in points), max(point.workers for point in points)),
+        ps=(int(data.ps.min()), int(data.ps.max())),
+        workers=(int(data.workers.min()), int(data.workers.max())),
         batch=(float(data.batch.min()), float(data.batch.max())) if with_batch else None,
     )
     rows = tuple(
@@ -584,9 +546,9 @@ def _report(data: _Data, best: _Fit, fits: Sequence[_Fit], batch: float | None) 
         batch=job_batch,
         batch_per_gpu=data.per_gpu,
         points=len(points),
-        **best.candidate.model_dump(),
+        **best.score.model_dump(),
         range=range_,
-        candidates=tuple(fit.candidate for fit in fits),
+        candidates=tuple(fit.score for fit in fits),
         warnings=tuple(_warnings(data, best, fits, range_, job_batch)),
         rows=rows,
     )
