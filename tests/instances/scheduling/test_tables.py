@@ -72,10 +72,16 @@ def test_a_wrong_row_is_refused_in_one_line(tmp_path: Path, row: str, fault: str
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_column_is_read_row_by_row(tmp_path: Path) -> None:
+def test_unknown_or_too_many_columns_are_read_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The validation of rows then says what is unknown."""
     path = tmp_path / "t.csv"
     path.write_text("name,duration_s,demand.gpu,colour\na,5,1,red\n")
+    assert isinstance(read_jobs(columns(path), "t"), list)
+    path.write_text("name,duration_s,demand.gpu\na,5,1\n")
+    assert isinstance(read_jobs(columns(path), "t"), JobTable)
+    monkeypatch.setattr("clusterplan.instances.files.columnar.MAX_CELLS", 3)
     assert isinstance(read_jobs(columns(path), "t"), list)
 
 
