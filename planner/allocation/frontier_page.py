@@ -13,7 +13,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from ...solvers.common.result import Result
 from ..reports.frontier_page import MAX_POINTS, Drawing, FrontierPage, infeasible_area, open_area
-from ..reports.page import Cell, CellColumn, Column, instance_facts, number, seconds, share
+from ..reports.page import CellColumn, Column, figure_column, instance_facts, seconds, share, text_column
 from ..reports.plot_style import Figure, layout, plot_text, spread_axis
 from ..reports.text import duration, percent, short, unit_of_time
 from .frontier import rate_of_cheaper_point
@@ -240,11 +240,11 @@ class AllocationFrontierPage(FrontierPage):
     def columns(self) -> list[CellColumn[AllocationPoint]]:
         """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
         return [
-            (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
-            (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
-            (Column("bound", True), lambda p: seconds(p.bound_s)),
-            (Column("gap", True), lambda p: share(_gap(p))),
-            (Column("cluster", wide=True), lambda p: Cell(cluster_text(p))),
+            figure_column("USD/h", lambda p: p.rate_usd_per_hour),
+            figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
+            figure_column("bound", lambda p: p.bound_s, seconds),
+            figure_column("gap", _gap, share),
+            text_column("cluster", cluster_text, wide=True),
         ]
 
     def context(self) -> dict[str, Any]:

@@ -12,7 +12,18 @@ from ...formulations.allocation.plan import JobAllocation, read_entries
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, seconds, table_of
+from ..reports.page import (
+    Cell,
+    CellColumn,
+    Column,
+    Facts,
+    Table,
+    figure_column,
+    number,
+    seconds,
+    table_of,
+    text_column,
+)
 from ..reports.plot_style import COLOURS, Figure, axis, colour, layout, plot_text, spread_axis, symbol
 from ..reports.text import TextColumn, counted, duration, short, unit_of_time
 
@@ -170,13 +181,13 @@ def _resources_table(
     usage: Usage, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
 ) -> Table:
     amounts, usd = usage.amounts, usage.instance.prices_usd_per_hour
-    columns: list[CellColumn[str]] = [(Column("resource"), lambda name: Cell(NAMES.get(name, name)))]
-    columns.append((Column("there are", True), lambda name: number(amounts[name])))
+    columns: list[CellColumn[str]] = [text_column("resource", lambda name: NAMES.get(name, name))]
+    columns.append(figure_column("there are", lambda name: amounts[name]))
     if used is not None:
-        columns.append((Column("in use", True), lambda name: number(used[name])))
-        columns.append((Column("left", True), lambda name: number(max(0.0, amounts[name] - used[name]))))
+        columns.append(figure_column("in use", lambda name: used[name]))
+        columns.append(figure_column("left", lambda name: max(0.0, amounts[name] - used[name])))
     if usd:
-        columns.append((Column("USD/h per unit", True), lambda name: number(usd.get(name))))
+        columns.append(figure_column("USD/h per unit", usd.get))
     if prices is not None:
         total = usage.instance.objective == "total_completion_time"
         unit = "weighted job-hours per unit" if total else "hours per unit"
@@ -212,26 +223,26 @@ def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> 
     deadline = dict(zip(table.names, table.deadline_s.tolist(), strict=True))
     variants = {name: index for index, name in enumerate(_variants(plan))}
     columns: list[CellColumn[JobAllocation]] = [
-        (Column("job"), lambda e: Cell(e.job)),
+        text_column("job", lambda e: e.job),
         (Column("status"), lambda e: Cell("runs", mark="good") if e.placed else Cell("waits", mark="fair")),
         (
             Column("variant"),
             lambda e: Cell("–") if e.variant is None else Cell(e.variant, swatch=variants[e.variant]),
         ),
-        (Column("parameter servers", True), lambda e: number(e.ps)),
-        (Column("workers", True), lambda e: number(e.workers)),
-        (Column("completes in", True), lambda e: seconds(e.completion_s)),
+        figure_column("parameter servers", lambda e: e.ps),
+        figure_column("workers", lambda e: e.workers),
+        figure_column("completes in", lambda e: e.completion_s, seconds),
     ]
     if any(value != 1 for value in weight.values()):
-        columns.append((Column("weight", True), lambda e: number(weight[e.job])))
+        columns.append(figure_column("weight", lambda e: weight[e.job]))
     if any(math.isfinite(limit) for limit in deadline.values()):
 
         def due(entry: JobAllocation) -> Cell:
             return seconds(deadline[entry.job] if math.isfinite(deadline[entry.job]) else None)
 
         columns.append((Column("deadline", True), due))
-    wanted = "Show jobs with these words" if len(plan) > 12 else None
-    return table_of("configurations", "Configuration of each job", plan, columns, filter=wanted)
+    filter = "Show jobs with these words"
+    return table_of("configurations", "Configuration of each job", plan, columns, filter=filter)
 
 
 def times_figure(plan: Sequence[JobAllocation]) -> Figure:

@@ -14,7 +14,7 @@ from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, with_un
 from ..findings import Findings, FrontierCheck, order_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area
-from ..reports.page import CellColumn, Column, instance_facts, number, share
+from ..reports.page import CellColumn, figure_column, instance_facts, share
 from ..reports.plot_style import Figure, layout, plot_text, spread_axis
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
@@ -193,10 +193,10 @@ class MovesFrontierPage(FrontierPage):
     def columns(self) -> list[CellColumn[FreedPoint]]:
         """Return the columns of the table of points."""
         return [
-            (Column(f"{self.frontier.per}s freed", True), lambda p: number(p.freed)),
-            (Column("tasks moved", True), lambda p: number(p.migrations)),
-            (Column("no plan moves fewer than", True), lambda p: number(p.bound)),
-            (Column("gap", True), lambda p: share(p.gap)),
+            figure_column(f"{self.frontier.per}s freed", lambda p: p.freed),
+            figure_column("tasks moved", lambda p: p.migrations),
+            figure_column("no plan moves fewer than", lambda p: p.bound),
+            figure_column("gap", lambda p: p.gap, share),
         ]
 
     def context(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of
+from ..reports.page import Cell, CellColumn, Column, Facts, Table, figure_column, number, table_of
 from ..reports.plot_style import Figure, axis, layout, plot_text
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
@@ -385,15 +385,14 @@ def _jobs_table(
     columns: list[CellColumn[JobPlacement]] = [
         (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),
         (Column("action" if acts else "status"), _action),
-        (Column("tasks", True), lambda e: number(sum(group.tasks for group in jobs[e.job].task_groups))),
-        (Column(f"{servers.resource} in all", True), lambda e: number(amount(e))),
-        (Column("servers", True), lambda e: number(len(e.used_servers) if e.placed else None)),
-        (Column("value", True), lambda e: number(jobs[e.job].worth)),
+        figure_column("tasks", lambda e: sum(group.tasks for group in jobs[e.job].task_groups)),
+        figure_column(f"{servers.resource} in all", amount),
+        figure_column("servers", lambda e: len(e.used_servers) if e.placed else None),
+        figure_column("value", lambda e: jobs[e.job].worth),
         (Column("where, or why not", wide=True), place),
     ]
-    rows = _listed_jobs(plan)
-    wanted = "Show jobs with these words (job, server, action …)" if len(rows) > 12 else None
-    return table_of("placements", "Where each job runs", rows, columns, filter=wanted)
+    filter = "Show jobs with these words (job, server, action …)"
+    return table_of("placements", "Where each job runs", _listed_jobs(plan), columns, filter=filter)
 
 
 def _action(entry: JobPlacement) -> Cell:

@@ -20,6 +20,8 @@ from .page import (
     Column,
     Facts,
     Table,
+    exact,
+    figure_column,
     number,
     options_text,
     render,
@@ -27,7 +29,7 @@ from .page import (
     seconds,
     share,
     table_of,
-    text,
+    text_column,
     versions_text,
 )
 from .plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, plot_text, size, symbol
@@ -220,12 +222,12 @@ def measures_table(comparison: Comparison) -> Table | None:
         return None
     colours = {solver: index for index, solver in enumerate(comparison.solvers)}
     several = len(comparison.instances) > 1
-    instance: list[CellColumn[ComparisonRow]] = [(Column("instance"), lambda row: Cell(row.instance))]
+    instance: list[CellColumn[ComparisonRow]] = [text_column("instance", lambda row: row.instance)]
     names = dict.fromkeys(one.name for row in rows if row.measures for one in row.measures.figures)
     columns: list[CellColumn[ComparisonRow]] = [
         *(instance if several else []),
         (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
-        (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
+        figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
         *(_column(name) for name in names),
     ]
     return table_of("measures", "What else can be said of each plan", rows, columns)
@@ -379,17 +381,21 @@ def summary_table(comparison: Comparison) -> Table:
     colours = _colours(comparison)
     columns: list[CellColumn[SolverSummary]] = [
         (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),
-        (Column("instances", True), lambda one: number(one.instances)),
+        figure_column("instances", lambda one: one.instances),
         (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
-        (Column("plans", True), lambda one: number(one.plans)),
+        figure_column("plans", lambda one: one.plans),
         (
             Column("failed", True),
             lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
         ),
-        (Column("best plan", True, "ties count for all"), lambda one: number(one.wins)),
-        (Column("seconds", True, "geometric mean"), lambda one: seconds(one.mean_runtime_s)),
-        (Column("gap to best bound", True, "geometric mean"), lambda one: share(one.mean_gap_to_best_bound)),
-        (Column("gap to best plan", True, "geometric mean"), lambda one: share(one.mean_gap_to_best_plan)),
+        figure_column("best plan", lambda one: one.wins, note="ties count for all"),
+        figure_column("seconds", lambda one: one.mean_runtime_s, seconds, note="geometric mean"),
+        figure_column(
+            "gap to best bound", lambda one: one.mean_gap_to_best_bound, share, note="geometric mean"
+        ),
+        figure_column(
+            "gap to best plan", lambda one: one.mean_gap_to_best_plan, share, note="geometric mean"
+        ),
     ]
     return table_of("solvers", "Each solver over all its instances", comparison.summary(), columns)
 
@@ -398,7 +404,7 @@ def _colours(comparison: Comparison) -> dict[str, int]:
     return {solver: index for index, solver in enumerate(comparison.solvers)}
 
 
-INSTANCE: CellColumn[ComparisonRow] = (Column("instance"), lambda row: Cell(row.instance))
+INSTANCE: CellColumn[ComparisonRow] = text_column("instance", lambda row: row.instance)
 STATUS: CellColumn[ComparisonRow] = (Column("status"), result_cell)
 SECONDS: CellColumn[ComparisonRow] = (
     Column("seconds", True),
@@ -414,23 +420,23 @@ def results_tables(comparison: Comparison) -> list[Table]:
 
 def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
     several, colours = len({row.kind for row in rows}) > 1, _colours(comparison)
-    kind: list[CellColumn[ComparisonRow]] = [(Column("kind"), lambda row: Cell(row.kind))] if several else []
+    kind: list[CellColumn[ComparisonRow]] = [text_column("kind", lambda row: row.kind)] if several else []
     columns: list[CellColumn[ComparisonRow]] = [
         INSTANCE,
         *kind,
         (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
         STATUS,
-        (Column(title, True), lambda row: number(row.objective, 8)),
-        (Column("bound", True), lambda row: number(row.bound, 8)),
-        (Column("own gap", True), lambda row: share(row.gap)),
-        (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
+        figure_column(title, lambda row: row.objective, exact),
+        figure_column("bound", lambda row: row.bound, exact),
+        figure_column("own gap", lambda row: row.gap, share),
+        figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
         (Column("gap to best plan", True), _gap_to_best_plan),
         SECONDS,
-        (Column("message", wide=True), lambda row: text(row.message)),
+        text_column("message", lambda row: row.message or "–", wide=True),
     ]
     caption = f"{title}: every solver on every instance; ★ marks plans that no other solver beats"
-    wanted = "Show rows with these words (instance, solver, status …)" if len(rows) > 12 else None
-    return table_of(f"every{place or ''}", caption, rows, columns, filter=wanted)
+    filter = "Show rows with these words (instance, solver, status …)"
+    return table_of(f"every{place or ''}", caption, rows, columns, filter=filter)
 
 
 def _gap_to_best_plan(row: ComparisonRow) -> Cell:
@@ -441,10 +447,10 @@ def _gap_to_best_plan(row: ComparisonRow) -> Cell:
 def _failures(rows: list[ComparisonRow]) -> Table:
     columns: list[CellColumn[ComparisonRow]] = [
         INSTANCE,
-        (Column("solver"), lambda row: Cell(row.solver)),
+        text_column("solver", lambda row: row.solver),
         STATUS,
         SECONDS,
-        (Column("what it said", wide=True), lambda row: text(row.message)),
+        text_column("what it said", lambda row: row.message or "–", wide=True),
     ]
     return table_of("failed", "Solves that gave no answer, or a wrong one", rows, columns)
 

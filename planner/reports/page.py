@@ -99,6 +99,10 @@ CellColumn = tuple[Column, Callable[[ItemT], Cell]]
 """A column, and the function that returns its cell for an item."""
 
 
+FEW_ROWS = 12
+"""Most rows of a table that needs no filter."""
+
+
 def table_of(
     id: str, caption: str, items: Iterable[ItemT], columns: Sequence[CellColumn[ItemT]], **more: Any
 ) -> Table:
@@ -107,15 +111,22 @@ def table_of(
     Parameters
     ----------
     more
-        Further fields of the table.
+        Further fields of the table; long tables alone get a `filter`.
     """
     rows = [[cell(item) for _, cell in columns] for item in items]
+    if len(rows) <= FEW_ROWS:
+        more.pop("filter", None)
     return Table(id, caption, [column for column, _ in columns], rows, **more)
 
 
 def number(value: float | None, digits: int = 6) -> Cell:
     """Return the table cell of a number."""
     return Cell(short(value, digits), value)
+
+
+def exact(value: float | None) -> Cell:
+    """Return the table cell of a number with eight digits."""
+    return number(value, 8)
 
 
 def share(value: float | None) -> Cell:
@@ -131,6 +142,21 @@ def seconds(value: float | None) -> Cell:
 def text(value: str | None, mark: str = "") -> Cell:
     """Return the table cell of a text, with a dash for a missing one."""
     return Cell(value or "–", mark=mark)
+
+
+def figure_column(
+    title: str,
+    of: Callable[[ItemT], float | None],
+    cell: Callable[[float | None], Cell] = number,
+    note: str | None = None,
+) -> CellColumn[ItemT]:
+    """Return a numeric column, given the function that returns an item's figure, and that of a cell."""
+    return Column(title, True, note), lambda item: cell(of(item))
+
+
+def text_column(title: str, of: Callable[[ItemT], str], wide: bool = False) -> CellColumn[ItemT]:
+    """Return a column of texts, given the function that returns an item's text."""
+    return Column(title, wide=wide), lambda item: Cell(of(item))
 
 
 HERE = Path(__file__).parent
@@ -256,16 +282,15 @@ def versions_text(versions: Mapping[str, str]) -> str:
 def objectives_table(result: Result) -> Table:
     """Return the table of value, bound and gap of each objective."""
     columns: list[CellColumn[ObjectiveRecord]] = [
-        (Column("objective"), lambda o: Cell(o.name if o.unit == o.name else f"{o.name} [{o.unit}]")),
-        (Column("better is"), lambda o: Cell("less" if o.sense == "min" else "more")),
-        (Column("value", True), lambda o: number(o.value, 8)),
-        (Column("bound", True, "what the method proved"), lambda o: number(o.bound, 8)),
-        (Column("gap", True), lambda o: share(o.gap)),
-        (
-            Column("certified bound", True, "what our own check derives"),
-            lambda o: number(o.certified_bound, 8),
+        text_column("objective", lambda o: o.name if o.unit == o.name else f"{o.name} [{o.unit}]"),
+        text_column("better is", lambda o: "less" if o.sense == "min" else "more"),
+        figure_column("value", lambda o: o.value, exact),
+        figure_column("bound", lambda o: o.bound, exact, note="what the method proved"),
+        figure_column("gap", lambda o: o.gap, share),
+        figure_column(
+            "certified bound", lambda o: o.certified_bound, exact, note="what our own check derives"
         ),
-        (Column("certified gap", True), lambda o: share(o.certified_gap)),
+        figure_column("certified gap", lambda o: o.certified_gap, share),
         (Column("proven"), lambda o: _proven(o, result.options.gap)),
     ]
     caption = "How good the plan is" if result.plan is not None else "What is proven"

@@ -9,7 +9,7 @@ from typing import Any
 from ...instances.prediction.provisioning.offers import OF_MEMORY
 from ...instances.prediction.provisioning.predict import Prediction
 from ...instances.prediction.provisioning.report import short as roughly
-from .page import Cell, CellColumn, Column, Facts, Table, number, render, table_of, text
+from .page import Cell, CellColumn, Column, Facts, Table, figure_column, render, table_of, text, text_column
 from .plot_style import Figure, axis, colour, layout, line_at, plot_text
 
 Row = dict[str, Any]
@@ -98,8 +98,8 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
             lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
         ),
         (Column("as"), _machines),
-        (Column("precision"), lambda row: text(row["precision"])),
-        (Column("divided", wide=True), lambda row: text(row["parallelism"])),
+        text_column("precision", lambda row: row["precision"] or "–"),
+        text_column("divided", lambda row: row["parallelism"] or "–", wide=True),
         (
             Column("hours", True, "with 90 % interval"),
             lambda row: _between(row, "hours", "hours_low", "hours_high"),
@@ -128,9 +128,9 @@ def _machines(row: Row) -> Cell:
 
 def _measured(rows: Sequence[Row]) -> Table:
     columns: list[CellColumn[Row]] = [
-        (Column("hardware"), lambda row: Cell(row["hardware"])),
+        text_column("hardware", lambda row: row["hardware"]),
         (Column("what was measured"), _range),
-        (Column("rests on", wide=True), lambda row: text(row["basis"])),
+        text_column("rests on", lambda row: row["basis"] or "–", wide=True),
     ]
     return table_of("basis", "Whether it lies inside what was measured", rows, columns, sortable=False)
 
@@ -141,8 +141,8 @@ def _step(rows: Sequence[Row]) -> Table:
         return Cell(f"{PERCENT * part_of:.1f} %", part_of)
 
     columns: list[CellColumn[Row]] = [
-        (Column("hardware"), lambda row: Cell(row["hardware"])),
-        (Column("samples", True, "of all GPUs"), lambda row: number(row["global_batch"])),
+        text_column("hardware", lambda row: row["hardware"]),
+        figure_column("samples", lambda row: row["global_batch"], note="of all GPUs"),
         (
             Column("seconds", True, "with 90 % interval"),
             lambda row: _between(row, "step_s", "step_low_s", "step_high_s"),
@@ -155,7 +155,7 @@ def _step(rows: Sequence[Row]) -> Table:
 
 def _memory(rows: Sequence[Row]) -> Table:
     columns: list[CellColumn[Row]] = [
-        (Column("hardware"), lambda row: Cell(row["hardware"])),
+        text_column("hardware", lambda row: row["hardware"]),
         (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
         (
             Column("GB needed", True),

@@ -15,6 +15,8 @@ from .page import (
     Column,
     Facts,
     Table,
+    exact,
+    figure_column,
     instance_facts,
     number,
     provenance,
@@ -24,6 +26,7 @@ from .page import (
     share,
     table_of,
     text,
+    text_column,
 )
 from .plot_style import Figure, axis, colour, layout, line_at, plot_text
 from .text import percent, short
@@ -63,31 +66,30 @@ def _answers(analysis: WhatIf) -> Table:
         return text(", ".join(names[:6]) + (f" and {len(names) - 6:,} more" if len(names) > 6 else ""))
 
     columns: list[CellColumn[Scenario]] = [
-        (Column("scenario"), lambda each: Cell(each.name)),
+        text_column("scenario", lambda each: each.name),
         (Column("status"), lambda each: result_cell(each.result)),
-        (Column("what the plan does", wide=True), lambda each: Cell(each.answer())),
+        text_column("what the plan does", lambda each: each.answer(), wide=True),
     ]
     if any(scenario.left_out() for scenario in analysis.all()):
         columns.append((Column("left out", wide=True), waits))
-    columns.append((Column("time to solve", True), lambda each: seconds(each.result.runtime_s)))
+    columns.append(figure_column("time to solve", lambda each: each.result.runtime_s, seconds))
     return table_of("answers", "What is done in each scenario", analysis.all(), columns, sortable=False)
 
 
 def _objectives(analysis: WhatIf) -> Table:
     columns: list[CellColumn[Row]] = [
-        (Column("scenario"), lambda row: Cell(row.scenario.name)),
+        text_column("scenario", lambda row: row.scenario.name),
         (Column("objective"), lambda row: text(row.objective.name if row.objective else None)),
-        (Column("value", True), lambda row: number(row.objective.value if row.objective else None, 8)),
+        figure_column("value", lambda row: row.objective.value if row.objective else None, exact),
         (
             Column("difference", True, "of the plans"),
             lambda row: Cell(signed(row.difference), row.difference),
         ),
         (Column("proven difference", True, "of the best possible"), lambda row: Cell(row.proven, row.least)),
-        (Column("bound", True), lambda row: number(row.objective.bound if row.objective else None, 8)),
-        (Column("gap", True), lambda row: share(row.objective.gap if row.objective else None)),
-        (
-            Column("certified bound", True),
-            lambda row: number(row.objective.certified_bound if row.objective else None, 8),
+        figure_column("bound", lambda row: row.objective.bound if row.objective else None, exact),
+        figure_column("gap", lambda row: row.objective.gap if row.objective else None, share),
+        figure_column(
+            "certified bound", lambda row: row.objective.certified_bound if row.objective else None, exact
         ),
     ]
     return table_of("goals", "Each objective beside what it is now", analysis.rows(), columns, sortable=False)
@@ -198,15 +200,14 @@ def _lost(one: Regret) -> Cell:
 def _plans(analysis: Robust) -> Table:
     """Return the table of the best plan for each end of the intervals, with its objective there."""
     columns: list[CellColumn[ExtremeScenario]] = [
-        (Column("end"), lambda end: Cell(end.name)),
+        text_column("end", lambda end: end.name),
         (Column("status"), lambda end: result_cell(end.result)),
-        (Column("what its plan does", wide=True), lambda end: Cell(end.answer())),
-        (
-            Column(_objective(analysis), True, "there"),
-            lambda end: number(end.first.value if end.first else None, 8),
+        text_column("what its plan does", lambda end: end.answer(), wide=True),
+        figure_column(
+            _objective(analysis), lambda end: end.first.value if end.first else None, exact, note="there"
         ),
-        (Column("bound", True), lambda end: number(end.first.bound if end.first else None, 8)),
-        (Column("time to solve", True), lambda end: seconds(end.result.runtime_s)),
+        figure_column("bound", lambda end: end.first.bound if end.first else None, exact),
+        figure_column("time to solve", lambda end: end.result.runtime_s, seconds),
     ]
     return table_of("ends-table", "The best plan of each end", analysis.ends, columns, sortable=False)
 
@@ -222,14 +223,14 @@ def _intervals(analysis: Robust) -> Table:
     """Return the table of the instance's uncertainty intervals."""
     given = analysis.instance.uncertainty or ()
     columns: list[CellColumn[Uncertain]] = [
-        (Column("figure", wide=True), lambda one: Cell(one.figure)),
+        text_column("figure", lambda one: one.figure, wide=True),
         (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
         (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
         (
             Column("what was measured"),
             lambda one: Cell("inside", mark="good") if one.inside else Cell("outside", mark="fair"),
         ),
-        (Column("rests on", wide=True), lambda one: text(one.basis)),
+        text_column("rests on", lambda one: one.basis or "–", wide=True),
     ]
     return table_of("given", "All figures go to the same end together", given, columns, sortable=False)
 

@@ -14,16 +14,11 @@ from ...instances.common.errors import InstanceError
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
 from ...solvers.frontier import error_of
-from ...solvers.scheduling.frontier import (
-    SchedulingFrontier,
-    SizeBound,
-    SizePoint,
-    with_resource_amount,
-)
+from ...solvers.scheduling.frontier import SchedulingFrontier, SizeBound, SizePoint, with_resource_amount
 from ..findings import Findings, FrontierCheck, figure_faults, order_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area, open_area
-from ..reports.page import Cell, CellColumn, Column, instance_facts, number, seconds, share
+from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
 from ..reports.plot_style import Figure, layout, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
 
@@ -266,17 +261,15 @@ class SchedulingFrontierPage(FrontierPage):
 
     def columns(self) -> list[CellColumn[SizePoint]]:
         """Return the columns of the table of points: size, USD/h, mean, bound, gap and solver."""
-        size_columns: list[CellColumn[SizePoint]] = [
-            (Column(self.frontier.resource, True), lambda p: number(p.size))
-        ]
+        size_columns: list[CellColumn[SizePoint]] = [figure_column(self.frontier.resource, lambda p: p.size)]
         if self.frontier.prices_usd_per_hour:
-            size_columns.append((Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)))
+            size_columns.append(figure_column("USD/h", lambda p: p.rate_usd_per_hour))
         return [
             *size_columns,
-            (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
-            (Column("no scheduler is below", True), lambda p: seconds(p.bound_s)),
-            (Column("gap", True), lambda p: share(gap(p))),
-            (Column("found by"), lambda p: Cell(p.solver)),
+            figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
+            figure_column("no scheduler is below", lambda p: p.bound_s, seconds),
+            figure_column("gap", gap, share),
+            text_column("found by", lambda p: p.solver),
         ]
 
     def context(self) -> dict[str, Any]:

@@ -22,7 +22,17 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, CellColumn, Column, Table, number, seconds, table_of
+from ..reports.page import (
+    Cell,
+    CellColumn,
+    Column,
+    Table,
+    figure_column,
+    number,
+    seconds,
+    table_of,
+    text_column,
+)
 from ..reports.plot_style import Figure, axis, colour, layout, plot_text
 from ..reports.text import TextColumn, counted, duration, figure, short, unit_of_time
 
@@ -455,13 +465,13 @@ def _waited(instance: SchedulingInstance, segments: SegmentTable, why: WaitAnaly
     waits = times - segments.running_s
     longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MAX_JOBS].tolist()
     columns: list[CellColumn[int]] = [
-        (Column("job"), lambda j: Cell(jobs.names[j])),
-        (Column("tasks", True), lambda j: number(float(jobs.tasks[j]))),
+        text_column("job", lambda j: jobs.names[j]),
+        figure_column("tasks", lambda j: float(jobs.tasks[j])),
         (Column("arrives [s]", True), lambda j: number(float(jobs.arrival_s[j]), 9)),
-        (Column("needs", True), lambda j: seconds(float(jobs.duration_s[j]))),
-        (Column("waits", True), lambda j: seconds(float(waits[j]))),
+        figure_column("needs", lambda j: float(jobs.duration_s[j]), seconds),
+        figure_column("waits", lambda j: float(waits[j]), seconds),
         (Column("slowdown", True), lambda j: number(float(times[j] / jobs.duration_s[j]), 4)),
-        (Column("why", wide=True), lambda j: Cell(why.of(j).reason(resource) if waits[j] > 0 else "–")),
+        text_column("why", lambda j: why.of(j).reason(resource) if waits[j] > 0 else "–", wide=True),
     ]
     if jobs.tenants:
         tenant = Column("tenant")

@@ -17,7 +17,18 @@ from ...solvers.staging.frontier_result import Frontier, FrontierPoint
 from ..findings import Findings, FrontierCheck, figure_faults, order_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage
-from ..reports.page import Cell, CellColumn, Column, Table, instance_facts, number, seconds, table_of, usd
+from ..reports.page import (
+    Cell,
+    CellColumn,
+    Column,
+    Table,
+    figure_column,
+    instance_facts,
+    seconds,
+    table_of,
+    text_column,
+    usd,
+)
 from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible
@@ -318,12 +329,12 @@ class StagingFrontierPage(FrontierPage):
     def columns(self) -> list[CellColumn[FrontierPoint]]:
         """Return the columns of the table of points: throughput, cost, time, USD/h and stages."""
         return [
-            (Column("samples/s", True), lambda p: number(p.throughput_samples_per_s)),
-            (Column("USD", True), lambda p: number(p.cost_usd)),
-            (Column("training", True), lambda p: seconds(p.time_s)),
-            (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
-            (Column("slowest stage", True), lambda p: seconds(p.stage_time_s)),
-            (Column("stages", True), lambda p: number(len(p.plan))),
+            figure_column("samples/s", lambda p: p.throughput_samples_per_s),
+            figure_column("USD", lambda p: p.cost_usd),
+            figure_column("training", lambda p: p.time_s, seconds),
+            figure_column("USD/h", lambda p: p.rate_usd_per_hour),
+            figure_column("slowest stage", lambda p: p.stage_time_s, seconds),
+            figure_column("stages", lambda p: len(p.plan)),
             (STAGES, lambda p: Cell(stages_text(p.plan))),
         ]
 
@@ -392,15 +403,12 @@ def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
     if not baselines:
         return None
     columns: list[CellColumn[Baseline]] = [
-        (Column("method"), lambda b: Cell(b.solver)),
-        (Column("samples/s", True), lambda b: number(b.point.throughput_samples_per_s)),
-        (Column("USD", True), lambda b: number(b.point.cost_usd)),
-        (
-            Column("USD on the frontier", True, "for a plan at least as fast"),
-            lambda b: number(b.cheapest_usd),
-        ),
+        text_column("method", lambda b: b.solver),
+        figure_column("samples/s", lambda b: b.point.throughput_samples_per_s),
+        figure_column("USD", lambda b: b.point.cost_usd),
+        figure_column("USD on the frontier", lambda b: b.cheapest_usd, note="for a plan at least as fast"),
         (Column("dearer by", True), lambda b: Cell(b.words, b.dearer)),
-        (Column("time to solve", True), lambda b: seconds(b.runtime_s)),
+        figure_column("time to solve", lambda b: b.runtime_s, seconds),
         (STAGES, lambda b: Cell(stages_text(b.point.plan))),
     ]
     return table_of("methods", "Plans of other methods, against the frontier", baselines, columns)

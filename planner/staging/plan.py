@@ -14,7 +14,7 @@ from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import frontier_point
 from ...solvers.staging.frontier_result import FrontierPoint
-from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of, usd
+from ..reports.page import Cell, CellColumn, Column, Facts, Table, figure_column, number, table_of, usd
 from ..reports.text import TextColumn, duration, short
 
 MAX_RANGES = 6
@@ -132,7 +132,7 @@ def types_table(
     swatch = {hardware.name: index for index, hardware in enumerate(instance.types)}
     columns: list[CellColumn[StageType]] = [
         (Column("type"), lambda t: Cell(t.name, swatch=swatch[t.name])),
-        (Column("USD/h per unit", True), lambda t: number(t.price_usd_per_hour)),
+        figure_column("USD/h per unit", lambda t: t.price_usd_per_hour),
         (
             Column("units there are", True),
             lambda t: Cell("no limit") if t.limit is None else number(t.limit),
@@ -143,7 +143,7 @@ def types_table(
         ),
     ]
     if plan is not None:
-        columns.append((Column("units in the plan", True), lambda t: number(used[t.name])))
+        columns.append(figure_column("units in the plan", lambda t: used[t.name]))
     if prices:
         title = Column("price", True, "USD that one more unit is worth, as a first estimate")
         columns.append((title, lambda t: number(prices.get(t.name, 0.0), 4)))
