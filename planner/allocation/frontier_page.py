@@ -14,7 +14,7 @@ from ...solvers.allocation.frontier_result import AllocationFrontier, Allocation
 from ...solvers.common.result import Result
 from ..reports.frontier_page import MAX_POINTS, Drawing, FrontierPage, infeasible_area, open_area
 from ..reports.page import CellColumn, Column, figure_column, instance_facts, seconds, share, text_column
-from ..reports.plot_style import Figure, layout, plot_text, spread_axis
+from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
 from ..reports.text import duration, percent, short, unit_of_time
 from .frontier import rate_of_cheaper_point
 from .plan import Usage
@@ -104,7 +104,7 @@ def allocation_frontier_figure(
     if frontier.current is not None:
         at["star"] = len(traces)
         traces.append(drawing.star(frontier.current, "today's cluster"))
-    return {"data": traces, "layout": layout(x, y, 460)}, at
+    return plot_of(traces, x, y, 460), at
 
 
 MAX_ENTRIES = 2_000_000

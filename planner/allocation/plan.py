@@ -24,7 +24,17 @@ from ..reports.page import (
     table_of,
     text_column,
 )
-from ..reports.plot_style import COLOURS, Figure, axis, colour, layout, plot_text, spread_axis, symbol
+from ..reports.plot_style import (
+    COLOURS,
+    Figure,
+    axis,
+    colour,
+    markers,
+    plot_of,
+    plot_text,
+    spread_axis,
+    symbol,
+)
 from ..reports.text import TextColumn, counted, duration, short, unit_of_time
 
 
@@ -268,10 +278,10 @@ def times_figure(plan: Sequence[JobAllocation]) -> Figure:
             showgrid=False,
             zeroline=False,
         )
-        return {"data": traces, "layout": layout(x, y, 90 + 26 * len(ordered), bargap=0.25)}
+        return plot_of(traces, x, y, 90 + 26 * len(ordered), bargap=0.25)
     x = axis("jobs, in the order of their completion", range=[0, len(ordered) + 1], zeroline=False)
     y = spread_axis(f"completion time [{name}]", [(entry.completion_s or 0.0) / unit for entry in ordered])
-    return {"data": traces, "layout": layout(x, y, 360)}
+    return plot_of(traces, x, y, 360)
 
 
 def _times_trace(
@@ -316,17 +326,12 @@ def _bars(ranks: list[int], times: list[float], words: list[str], index: int | N
 def _points(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
     """Return a scatter trace: each job's completion time against its rank."""
     del words
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": ranks,
-        "y": times,
-        "marker": {
-            "size": 8 if len(ranks) < 400 else 5,
-            "color": "@open" if index is None else colour(index),
-            "symbol": "circle-open" if index is None else symbol(index),
-        },
+    marker = {
+        "size": 8 if len(ranks) < 400 else 5,
+        "color": "@open" if index is None else colour(index),
+        "symbol": "circle-open" if index is None else symbol(index),
     }
+    return markers(ranks, times, marker=marker)
 
 
 def _cut_name(name: str) -> str:

@@ -15,7 +15,7 @@ from ..findings import Findings, FrontierCheck, order_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area
 from ..reports.page import CellColumn, figure_column, instance_facts, share
-from ..reports.plot_style import Figure, layout, plot_text, spread_axis
+from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
 
@@ -171,7 +171,7 @@ class MovesFrontierPage(FrontierPage):
         y = spread_axis("tasks moved", values or [1])
         traces = [infeasible_area(bounds, self.frontier.most, 1.0)]
         traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
-        return {"data": traces, "layout": layout(x, y, 460)}, {"line": 1, "star": -1, "ring": 2}
+        return plot_of(traces, x, y, 460), {"line": 1, "star": -1, "ring": 2}
 
     def data(self) -> dict[str, Any]:
         """Return no further data for the script."""

@@ -18,7 +18,7 @@ from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...solvers.common.result import Result
 from ..changes import leading_resource
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, figure_column, number, table_of
-from ..reports.plot_style import Figure, axis, layout, plot_text
+from ..reports.plot_style import Figure, axis, markers, plot_of, plot_text
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
 
@@ -310,14 +310,12 @@ def _map(servers: ClusterUsage) -> Figure:
         used, free = short(row.used), short(row.free)
         return f"{plot_text(row.server.name)}<br>plan {used}, others {short(row.taken)}, free {free}"
 
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [place % wide for place in range(len(rows))],
-        "y": [place // wide for place in range(len(rows))],
-        "customdata": [words(row) for row in rows],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {
+    trace = markers(
+        [place % wide for place in range(len(rows))],
+        [place // wide for place in range(len(rows))],
+        customdata=[words(row) for row in rows],
+        hovertemplate="%{customdata}<extra></extra>",
+        marker={
             "symbol": "square",
             "size": max(2, round(0.85 * min(MAP_WIDTH / wide, MAP_HEIGHT / (len(rows) // wide + 1)))),
             "color": [round(100 * row.busy, 2) for row in rows],
@@ -331,11 +329,11 @@ def _map(servers: ClusterUsage) -> Figure:
                 "tickfont": {"color": "@muted"},
             },
         },
-    }
+    )
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
     x, y = axis("", **hidden), axis("", autorange="reversed", **hidden)
     x["title"], y["title"] = {"text": ""}, {"text": ""}
-    return {"data": [trace], "layout": layout(x, y, 380, margin={"l": 8, "r": 8, "t": 34, "b": 8})}
+    return plot_of([trace], x, y, 380, margin={"l": 8, "r": 8, "t": 34, "b": 8})
 
 
 def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..batch.comparison import Comparison
 from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, SolverSummary
@@ -32,7 +33,21 @@ from .page import (
     text_column,
     versions_text,
 )
-from .plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, plot_text, size, symbol
+from .plot_style import (
+    MANY,
+    Figure,
+    axis,
+    colour,
+    dash,
+    line_at,
+    log_axis,
+    markers,
+    plot_of,
+    plot_text,
+    size,
+    steps,
+    symbol,
+)
 from .text import counted, csv_text, duration, escaped, percent, short, table_lines, unit_of_time
 
 LEAST_GAP = 1e-9
@@ -105,21 +120,19 @@ def gap_figure(comparison: Comparison) -> Figure:
     rows = [row for row in comparison.rows if row.objective is not None]
     scale = GapScale.of([row.gap_to_best_bound for row in rows])
     traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [max(row.runtime_s, LEAST_S) for row in own],
-            "y": [scale.height(row.gap_to_best_bound) for row in own],
-            "customdata": [_hover(row) for row in own],
-            "hovertemplate": HOVER,
-            "meta": {"key": index},
-            "marker": _marker(index, len(rows)),
-        }
+        markers(
+            [max(row.runtime_s, LEAST_S) for row in own],
+            [scale.height(row.gap_to_best_bound) for row in own],
+            customdata=[_hover(row) for row in own],
+            hovertemplate=HOVER,
+            meta={"key": index},
+            marker=_marker(index, len(rows)),
+        )
         for index, solver in enumerate(comparison.solvers)
         for own in [[row for row in rows if row.solver == solver]]
     ]
     x = log_axis("seconds of the solve", [max(row.runtime_s, LEAST_S) for row in rows])
-    return {"data": traces, "layout": layout(x, scale.axis(), 480, shapes=scale.borders())}
+    return plot_of(traces, x, scale.axis(), 480, shapes=scale.borders())
 
 
 def _marker(index: int, points: int) -> Figure:
@@ -162,23 +175,23 @@ def profile_figure(comparison: Comparison, within: float) -> Figure:
         if ratio:
             ratio, share = [*ratio, end], [*share, share[-1]]
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if len(ratio) <= 60 else "lines",
-                "x": ratio,
-                "y": [100 * part for part in share],
-                "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 2.2},
-                "marker": {"color": colour(index), "symbol": symbol(index), "size": 8},
-                "meta": {"key": index},
-                "hovertemplate": f"<b>{plot_text(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
+            steps(
+                ratio,
+                [100 * part for part in share],
+                index,
+                {"dash": dash(index), "width": 2.2},
+                mode="lines+markers" if len(ratio) <= 60 else "lines",
+                marker={"color": colour(index), "symbol": symbol(index), "size": 8},
+                meta={"key": index},
+                hovertemplate=f"<b>{plot_text(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
                 "within %{x:.3g} times the fastest<extra></extra>",
-            }
+            )
         )
         if "%{" in curve.solver:  # would be read as a field
             traces[-1]["hovertemplate"] = "%{y:.3g} % within %{x:.3g} times the fastest<extra></extra>"
     x = log_axis("seconds, as a multiple of the fastest solver's", [1.0, end])
     y = axis("instances done [%]", range=[-3, 103], dtick=20)
-    return {"data": traces, "layout": layout(x, y, 420)}
+    return plot_of(traces, x, y, 420)
 
 
 def sentence(rows: Sequence[ComparisonRow]) -> str:
@@ -220,13 +233,11 @@ def measures_table(comparison: Comparison) -> Table | None:
     rows = [row for row in comparison.rows if row.measures and row.measures.figures]
     if not rows:
         return None
-    colours = {solver: index for index, solver in enumerate(comparison.solvers)}
     several = len(comparison.instances) > 1
-    instance: list[CellColumn[ComparisonRow]] = [text_column("instance", lambda row: row.instance)]
     names = dict.fromkeys(one.name for row in rows if row.measures for one in row.measures.figures)
     columns: list[CellColumn[ComparisonRow]] = [
-        *(instance if several else []),
-        (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
+        *([INSTANCE] if several else []),
+        _solver(comparison),
         figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
         *(_column(name) for name in names),
     ]
@@ -284,22 +295,21 @@ def _overlaid(spread: Sequence[tuple[str, Distribution]], solvers: Sequence[str]
         index = list(solvers).index(solver)
         points = [pair for pair in zip(one.seconds, one.shares, strict=True) if pair[0] > 0]
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": [float(f"{value / unit:.6g}") for value, _ in points],
-                "y": [round(100 * part, 3) for _, part in points],
-                "text": [duration(value) for value, _ in points],
-                "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 1.8},
-                "meta": {"key": index},
-                "name": plot_text(solver),
-                "hovertemplate": f"%{{y:.3g}} % of the {plot_text(one.of)} within %{{text}}",
-            }
+            steps(
+                [float(f"{value / unit:.6g}") for value, _ in points],
+                [round(100 * part, 3) for _, part in points],
+                index,
+                {"dash": dash(index), "width": 1.8},
+                text=[duration(value) for value, _ in points],
+                meta={"key": index},
+                name=plot_text(solver),
+                hovertemplate=f"%{{y:.3g}} % of the {plot_text(one.of)} within %{{text}}",
+            )
         )
     of_all = spread[0][1]
     x = log_axis(f"{of_all.name} [{word}]", [value / unit for value in every])
     y = axis(f"share of the {of_all.of} [%]", range=[0, 102], dtick=20)
-    return {"data": traces, "layout": layout(x, y, 440)}
+    return plot_of(traces, x, y, 440)
 
 
 WITHIN = 1e-3
@@ -378,9 +388,8 @@ def _footer(comparison: Comparison) -> Facts:
 
 def summary_table(comparison: Comparison) -> Table:
     """Return the table of aggregate results, with a row for each solver."""
-    colours = _colours(comparison)
     columns: list[CellColumn[SolverSummary]] = [
-        (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),
+        _solver(comparison),
         figure_column("instances", lambda one: one.instances),
         (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
         figure_column("plans", lambda one: one.plans),
@@ -400,8 +409,10 @@ def summary_table(comparison: Comparison) -> Table:
     return table_of("solvers", "Each solver over all its instances", comparison.summary(), columns)
 
 
-def _colours(comparison: Comparison) -> dict[str, int]:
-    return {solver: index for index, solver in enumerate(comparison.solvers)}
+def _solver(comparison: Comparison) -> CellColumn[Any]:
+    """Return the column of the solvers of rows, each with its colour."""
+    colours = {solver: index for index, solver in enumerate(comparison.solvers)}
+    return Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])
 
 
 INSTANCE: CellColumn[ComparisonRow] = text_column("instance", lambda row: row.instance)
@@ -419,12 +430,12 @@ def results_tables(comparison: Comparison) -> list[Table]:
 
 
 def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
-    several, colours = len({row.kind for row in rows}) > 1, _colours(comparison)
+    several = len({row.kind for row in rows}) > 1
     kind: list[CellColumn[ComparisonRow]] = [text_column("kind", lambda row: row.kind)] if several else []
     columns: list[CellColumn[ComparisonRow]] = [
         INSTANCE,
         *kind,
-        (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
+        _solver(comparison),
         STATUS,
         figure_column(title, lambda row: row.objective, exact),
         figure_column("bound", lambda row: row.bound, exact),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLOURS = 8
@@ -21,6 +21,7 @@ WIDE = 12.0
 """Ratio of the largest to the least value from which on axes are logarithmic."""
 
 Figure = dict[str, Any]
+NO_FIELDS: Mapping[str, Any] = {}
 
 
 def plot_text(name: str) -> str:
@@ -99,9 +100,15 @@ def _tick(value: float) -> str:
     return f"10<sup>{power}</sup>" if abs(digit - 1) < 1e-9 else f"{digit:g}·10<sup>{power}</sup>"
 
 
-def layout(xaxis: Figure, yaxis: Figure, height: int = 420, **more: Any) -> Figure:
-    """Return the Plotly layout of a plot in the common style."""
-    return {
+def plot_of(traces: Sequence[Figure], xaxis: Figure, yaxis: Figure, height: int, **more: Any) -> Figure:
+    """Return a Plotly figure of traces, with its layout in the common style.
+
+    Parameters
+    ----------
+    more
+        Further fields of the layout, or others in place of the common ones.
+    """
+    layout = {
         "height": height,
         "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
         "paper_bgcolor": "@panel",
@@ -122,6 +129,30 @@ def layout(xaxis: Figure, yaxis: Figure, height: int = 420, **more: Any) -> Figu
         "yaxis": yaxis,
         **more,
     }
+    return {"data": traces, "layout": layout}
+
+
+def steps(
+    x: Sequence[float], y: Sequence[float], index: int, line: Mapping[str, Any] = NO_FIELDS, **more: Any
+) -> Figure:
+    """Return the trace of a step function in a colour, constant from each point to the next.
+
+    Parameters
+    ----------
+    line, more
+        Further fields of the line, and of the trace.
+    """
+    style = {"shape": "hv", "color": colour(index), "width": 1.5, **line}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": style, **more}
+
+
+def markers(x: Sequence[float], y: Sequence[float], **more: Any) -> Figure:
+    """Return the trace of points; `more` are its further fields."""
+    return {"type": "scatter", "mode": "markers", "x": x, "y": y, **more}
+
+
+LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+"""A legend in one line above the plot."""
 
 
 def line_at(axis_name: str, value: float, dash_style: str = "dash") -> Figure:

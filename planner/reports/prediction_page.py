@@ -10,7 +10,7 @@ from ...instances.prediction.provisioning.offers import OF_MEMORY
 from ...instances.prediction.provisioning.predict import Prediction
 from ...instances.prediction.provisioning.report import short as roughly
 from .page import Cell, CellColumn, Column, Facts, Table, figure_column, render, table_of, text, text_column
-from .plot_style import Figure, axis, colour, layout, line_at, plot_text
+from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
 
 Row = dict[str, Any]
 IN_TIME = {"surely": "good", "probably": "fair", "late": "bad"}
@@ -212,7 +212,7 @@ def _interval_bars(
         "hovertemplate": f"%{{y}}: %{{x:,.3~g}} {title}<extra></extra>",
     }
     x = axis(title, rangemode="tozero", separatethousands=True)
-    return {"data": [trace], "layout": layout(x, _category(), _height(rows))}
+    return plot_of([trace], x, _category(), _height(rows))
 
 
 def _stacked(names: list[str], rows: Sequence[Row], parts: Sequence[tuple[str, str]], title: str) -> Figure:
@@ -228,7 +228,8 @@ def _stacked(names: list[str], rows: Sequence[Row], parts: Sequence[tuple[str, s
         }
         for index, (part, name) in enumerate(parts)
     ]
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    legend = {**LEGEND_ABOVE, "traceorder": "normal"}
     x = axis(title, rangemode="tozero", separatethousands=True)
-    drawn = layout(x, _category(), _height(rows) + 30, barmode="stack", legend=legend)
-    return {"data": traces, "layout": {**drawn, "showlegend": True}}
+    return plot_of(
+        traces, x, _category(), _height(rows) + 30, barmode="stack", legend=legend, showlegend=True
+    )

@@ -28,7 +28,7 @@ from .page import (
     text,
     text_column,
 )
-from .plot_style import Figure, axis, colour, layout, line_at, plot_text
+from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
 from .text import percent, short
 
 
@@ -114,7 +114,7 @@ def _scenario_figure(analysis: WhatIf) -> Figure | None:
     unit = "" if now.unit == now.name else f" [{now.unit}]"
     x = axis(f"{now.name.replace('_', ' ')}{unit}", rangemode="tozero", separatethousands=True)
     y = axis("", autorange="reversed", type="category")
-    return {"data": [trace], "layout": layout(x, y, 110 + 36 * len(first), shapes=[line_at("x", now.value)])}
+    return plot_of([trace], x, y, 110 + 36 * len(first), shapes=[line_at("x", now.value)])
 
 
 FACTOR_DIGITS = 3
@@ -255,6 +255,6 @@ def _regret_figure(analysis: Robust) -> Figure | None:
             }
         )
     y = axis(_objective(analysis), rangemode="tozero", separatethousands=True)
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-    drawn = layout(axis("", type="category"), y, 360, barmode="group", legend=legend)
-    return {"data": traces, "layout": {**drawn, "showlegend": True}}
+    return plot_of(
+        traces, axis("", type="category"), y, 360, barmode="group", legend=LEGEND_ABOVE, showlegend=True
+    )

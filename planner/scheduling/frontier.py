@@ -19,7 +19,7 @@ from ..findings import Findings, FrontierCheck, figure_faults, order_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area, open_area
 from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
-from ..reports.plot_style import Figure, layout, plot_text, spread_axis
+from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
 
 
@@ -232,7 +232,7 @@ class SchedulingFrontierPage(FrontierPage):
             traces.append(open_area([px for px, _ in places], [py for _, py in places], end))
         at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
         traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
-        return {"data": traces, "layout": layout(x, y, 460)}, at
+        return plot_of(traces, x, y, 460), at
 
     def _bounds(self) -> list[tuple[float, float]]:
         """Return the step function of lower bounds: (size, bound on the mean in s), by rising size."""

@@ -33,7 +33,7 @@ from ..reports.page import (
     table_of,
     text_column,
 )
-from ..reports.plot_style import Figure, axis, colour, layout, plot_text
+from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
 from ..reports.text import TextColumn, counted, duration, figure, short, unit_of_time
 
 
@@ -333,15 +333,13 @@ def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 def _steps(usage: Usage, values: Floats, index: int, name: str, unit: tuple[float, str]) -> Figure:
     at_s, kept = thinned(usage.at_s, values.astype(float))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": np.round((at_s - usage.at_s[0]) / unit[0], 5).tolist(),
-        "y": np.round(kept, 5).tolist(),
-        "line": {"shape": "hv", "color": colour(index), "width": 1.5},
-        "hovertemplate": f"%{{y:,}} {name} after %{{x:,}} {unit[1]}<extra></extra>",
-    }
+    return steps(
+        np.round((at_s - usage.at_s[0]) / unit[0], 5).tolist(),
+        np.round(kept, 5).tolist(),
+        index,
+        name=name,
+        hovertemplate=f"%{{y:,}} {name} after %{{x:,}} {unit[1]}<extra></extra>",
+    )
 
 
 def _queue(usage: Usage) -> Figure:
@@ -351,7 +349,7 @@ def _queue(usage: Usage) -> Figure:
     # Ticks at halves of a job make no sense.
     ticks = {"dtick": 1} if usage.waiting.max(initial=0) <= FEW_WAIT else {}
     x, y = axis(f"time [{unit[1]}]"), axis("jobs that wait", rangemode="tozero", **ticks)
-    return {"data": [curve], "layout": layout(x, y, 300)}
+    return plot_of([curve], x, y, 300)
 
 
 def _use(usage: Usage, r: int, resource: str) -> Figure:
@@ -361,7 +359,7 @@ def _use(usage: Usage, r: int, resource: str) -> Figure:
     capacity = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
     used = _steps(usage, usage.used[:, r], 0, f"{name} in use", unit)
     x, y = axis(f"time [{unit[1]}]"), axis(f"{name} in use", rangemode="tozero")
-    return {"data": [capacity, used], "layout": layout(x, y, 300)}
+    return plot_of([capacity, used], x, y, 300)
 
 
 def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
@@ -372,16 +370,14 @@ def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
     at_s = np.concatenate([[first], grid.edges_s[inside], [last]])
     kept_s, kept = thinned(at_s, grid.at(at_s)[:, r])
     name = plot_text(resource)
-    curve = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": np.round((kept_s - first) / unit[0], 5).tolist(),
-        "y": [float(f"{value:.5g}") for value in kept.tolist()],
-        "line": {"shape": "hv", "color": colour(2), "width": 1.5},
-        "hovertemplate": f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>",
-    }
+    curve = steps(
+        np.round((kept_s - first) / unit[0], 5).tolist(),
+        [float(f"{value:.5g}") for value in kept.tolist()],
+        2,
+        hovertemplate=f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>",
+    )
     x, y = axis(f"time [{unit[1]}]"), axis(f"price of one {name}", rangemode="tozero")
-    return {"data": [curve], "layout": layout(x, y, 300)}
+    return plot_of([curve], x, y, 300)
 
 
 def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
@@ -410,7 +406,7 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
         range=[len(names) - 0.5, -0.5],
         tickfont={"size": 10, "color": "@muted"},
     )
-    return {"data": traces, "layout": layout(axis(f"time [{unit[1]}]"), y_axis, 90 + 15 * len(names))}
+    return plot_of(traces, axis(f"time [{unit[1]}]"), y_axis, 90 + 15 * len(names))
 
 
 def _bars(
@@ -430,23 +426,15 @@ def _times(times: Floats) -> Figure:
     ordered = np.sort(times)
     unit = unit_of_time(float(ordered[-1]))
     places = np.unique(np.linspace(0, len(ordered) - 1, MAX_POINTS).astype(int))
-    curve = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": np.round(ordered[places], 3).tolist(),
-        "y": np.round(100 * (places + 1) / len(ordered), 3).tolist(),
-        "customdata": np.round(ordered[places] / unit[0], 6).tolist(),
-        "line": {"shape": "hv", "color": colour(0), "width": 1.5},
-        "hovertemplate": f"%{{y}} % within %{{customdata:,}} {unit[1]}<extra></extra>",
-    }
-    return {
-        "data": [curve],
-        "layout": layout(
-            _time_axis(float(ordered[0]), float(ordered[-1])),
-            axis("share of the jobs [%]", range=[0, 102]),
-            300,
-        ),
-    }
+    curve = steps(
+        np.round(ordered[places], 3).tolist(),
+        np.round(100 * (places + 1) / len(ordered), 3).tolist(),
+        0,
+        customdata=np.round(ordered[places] / unit[0], 6).tolist(),
+        hovertemplate=f"%{{y}} % within %{{customdata:,}} {unit[1]}<extra></extra>",
+    )
+    x = _time_axis(float(ordered[0]), float(ordered[-1]))
+    return plot_of([curve], x, axis("share of the jobs [%]", range=[0, 102]), 300)
 
 
 def _time_axis(least_s: float, most_s: float) -> Figure:

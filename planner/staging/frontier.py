@@ -29,7 +29,7 @@ from ..reports.page import (
     text_column,
     usd,
 )
-from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, plot_text, spread_axis
+from ..reports.plot_style import Figure, line_at, marker, note, place_on, plot_of, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible
 from .plan import PlanDrawing, axis_of, figures_of, limits_facts, stages_text, types_table
@@ -188,7 +188,7 @@ def frontier_figure(
     traces += [DRAWING.star(points[today], plot_text("today's choice")), DRAWING.ring(points[today])]
     if instance.hourly_budget_usd is not None:
         traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
-    return {"data": traces, "layout": layout(x, y, 460, **_limits(x, y, floor, near))}, at
+    return plot_of(traces, x, y, 460, **_limits(x, y, floor, near)), at
 
 
 def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -> Figure:
