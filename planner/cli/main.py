@@ -15,8 +15,8 @@ from collections import UserDict
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from itertools import pairwise
-from typing import Annotated, Any
+from itertools import groupby, pairwise
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -28,91 +28,163 @@ from ..output import say, visible_output
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """The error of a wrong command line: Click's, or that of the copy of Click in newer versions of Typer."""
 WAS_INTERRUPTED = "interrupted; what was printed before is complete"
-GROUPS = {
-    "Make an instance": ("import", "predict", "generate", "fit", "validate", "schema"),
-    "Plan": ("solve", "what-if", "compare", "pareto", "frontier"),
-    "Look at a plan and carry it out": ("report", "diff", "verify", "export-plan"),
-    "Solvers": ("solvers", "doctor", "export-model"),
-}
-"""The commands grouped by purpose, as `--help` shows them."""
-VERBS = {
-    "import": "Turn somebody else's data into an instance.",
-    "predict": "Predict time, memory and cost of training a model, or make an instance of it.",
-    "generate": "Make a reproducible synthetic instance.",
-    "fit": "Fit a job's speed or loss to measurements.",
-    "validate": "Check instance files without solving them; one line for each fault.",
-    "schema": "Print the JSON Schema of a document.",
-    "solve": "Solve instances; every plan is verified before it is shown.",
-    "what-if": "Compare an instance as it is with scenarios, such as a drained server or two more.",
-    "compare": "Compare solvers: every one on every instance, with hard limits on time and memory.",
-    "pareto": "Find what no other plan beats in two aims at once, and prove that none is missing.",
-    "frontier": "The same as pareto.",
-    "report": "Write a stored result or frontier as one HTML page that opens without a network.",
-    "diff": "Show what a plan changes, against what runs now or against another plan.",
-    "verify": "Check stored results: constraints, objective, bounds and everything else that can be derived "
-    "again.",
-    "export-plan": "Write a plan, once it is verified, for those who carry it out.",
-    "solvers": "List the solvers: what they can solve and prove, and whether they can be used here.",
-    "doctor": "Check that the libraries load together and that every solver answers right.",
-    "export-model": "Write the textbook model for any other solver; earlier objectives are not fixed in it.",
-}
-"""First line of each command, which `--help` shows without loading it."""
-EXAMPLES = {
-    "import": (
-        "clusterplan import slurm nodes.json queue.json --output cluster.yaml",
-        "clusterplan import kubernetes nodes.json pods.json --output cluster.yaml",
+
+
+class Command(NamedTuple):
+    """A command: its place in `--help`, and where its function is.
+
+    Attributes
+    ----------
+    group
+        Purpose under which `--help` shows it.
+    line
+        First line of its help, which `--help` shows without loading it.
+    function
+        Module, and name of the function or of the group of commands.
+    examples
+        Shown below the options in its help.
+    """
+
+    group: str
+    line: str
+    function: str
+    examples: tuple[str, ...]
+
+
+MAKE, PLAN, LOOK, SOLVERS = (
+    "Make an instance",
+    "Plan",
+    "Look at a plan and carry it out",
+    "Solvers",
+)
+COMMANDS = {
+    "import": Command(
+        MAKE,
+        "Turn somebody else's data into an instance.",
+        "instances.imports:importers",
+        (
+            "clusterplan import slurm nodes.json queue.json --output cluster.yaml",
+            "clusterplan import kubernetes nodes.json pods.json --output cluster.yaml",
+        ),
     ),
-    "predict": (
-        "clusterplan predict gpt2-large --hardware h100,a100-80,l4 --batch 4",
-        "clusterplan predict gpt2-large --hardware h100,l4 --kind staging --within 48 --solve",
+    "predict": Command(
+        MAKE,
+        "Predict time, memory and cost of training a model, or make an instance of it.",
+        "instances.predict:predict",
+        (
+            "clusterplan predict gpt2-large --hardware h100,a100-80,l4 --batch 4",
+            "clusterplan predict gpt2-large --hardware h100,l4 --kind staging --within 48 --solve",
+        ),
     ),
-    "generate": ("clusterplan generate allocation --jobs 50 --seed 1 --output jobs.yaml",),
-    "fit": ("clusterplan fit speed example:synthetic-speed.csv",),
-    "validate": ("clusterplan validate example:tiresias-testbed",),
-    "schema": ("clusterplan schema staging",),
-    "solve": (
-        "clusterplan solve example:tiresias-testbed",
-        "clusterplan solve cluster.yaml --format json > plan.json",
+    "generate": Command(
+        MAKE,
+        "Make a reproducible synthetic instance.",
+        "instances.generate:generators",
+        ("clusterplan generate allocation --jobs 50 --seed 1 --output jobs.yaml",),
     ),
-    "what-if": (
-        "clusterplan what-if cluster.yaml drain=gpu-003 add=2xh100",
-        "clusterplan what-if cluster.yaml drain=gpu-003 --apply drain=gpu-003 --output plan.json",
+    "fit": Command(
+        MAKE,
+        "Fit a job's speed or loss to measurements.",
+        "instances.fit:fits",
+        ("clusterplan fit speed example:synthetic-speed.csv",),
     ),
-    "compare": ("clusterplan compare example:heterps-ctr --solvers exact,greedy --output compared",),
-    "pareto": ("clusterplan pareto example:opt-350-three-gpus --output frontier",),
-    "frontier": ("clusterplan frontier example:opt-350-three-gpus --output frontier",),
-    "report": ("clusterplan report cluster.yaml plan.json --output plan.html",),
-    "diff": ("clusterplan diff cluster.yaml plan.json",),
-    "verify": ("clusterplan verify cluster.yaml plan.json",),
-    "export-plan": ("clusterplan export-plan cluster.yaml plan.json --format slurm --output plan.sh",),
-    "solvers": ("clusterplan solvers",),
-    "doctor": ("clusterplan doctor",),
-    "export-model": ("clusterplan export-model example:heterps-ctr --format mps --output model.mps",),
+    "validate": Command(
+        MAKE,
+        "Check instance files without solving them; one line for each fault.",
+        "instances.generate:validate",
+        ("clusterplan validate example:tiresias-testbed",),
+    ),
+    "schema": Command(
+        MAKE,
+        "Print the JSON Schema of a document.",
+        "instances.generate:schema",
+        ("clusterplan schema staging",),
+    ),
+    "solve": Command(
+        PLAN,
+        "Solve instances; every plan is verified before it is shown.",
+        "solve:solve",
+        (
+            "clusterplan solve example:tiresias-testbed",
+            "clusterplan solve cluster.yaml --format json > plan.json",
+        ),
+    ),
+    "what-if": Command(
+        PLAN,
+        "Compare an instance as it is with scenarios, such as a drained server or two more.",
+        "solve:what_if",
+        (
+            "clusterplan what-if cluster.yaml drain=gpu-003 add=2xh100",
+            "clusterplan what-if cluster.yaml drain=gpu-003 --apply drain=gpu-003 --output plan.json",
+        ),
+    ),
+    "compare": Command(
+        PLAN,
+        "Compare solvers: every one on every instance, with hard limits on time and memory.",
+        "solve:compare",
+        ("clusterplan compare example:heterps-ctr --solvers exact,greedy --output compared",),
+    ),
+    "pareto": Command(
+        PLAN,
+        "Find what no other plan beats in two aims at once, and prove that none is missing.",
+        "pareto:pareto",
+        ("clusterplan pareto example:opt-350-three-gpus --output frontier",),
+    ),
+    "frontier": Command(
+        PLAN,
+        "The same as pareto.",
+        "pareto:pareto",
+        ("clusterplan frontier example:opt-350-three-gpus --output frontier",),
+    ),
+    "report": Command(
+        LOOK,
+        "Write a stored result or frontier as one HTML page that opens without a network.",
+        "stored_results:report",
+        ("clusterplan report cluster.yaml plan.json --output plan.html",),
+    ),
+    "diff": Command(
+        LOOK,
+        "Show what a plan changes, against what runs now or against another plan.",
+        "stored_results:diff",
+        ("clusterplan diff cluster.yaml plan.json",),
+    ),
+    "verify": Command(
+        LOOK,
+        "Check stored results: constraints, objective, bounds and everything else that can be derived again.",
+        "stored_results:verify",
+        ("clusterplan verify cluster.yaml plan.json",),
+    ),
+    "export-plan": Command(
+        LOOK,
+        "Write a plan, once it is verified, for those who carry it out.",
+        "stored_results:export_plan",
+        ("clusterplan export-plan cluster.yaml plan.json --format slurm --output plan.sh",),
+    ),
+    "solvers": Command(
+        SOLVERS,
+        "List the solvers: what they can solve and prove, and whether they can be used here.",
+        "solvers:solvers",
+        ("clusterplan solvers",),
+    ),
+    "doctor": Command(
+        SOLVERS,
+        "Check that the libraries load together and that every solver answers right.",
+        "solvers:doctor",
+        ("clusterplan doctor",),
+    ),
+    "export-model": Command(
+        SOLVERS,
+        "Write the textbook model for any other solver; earlier objectives are not fixed in it.",
+        "solvers:export_model",
+        ("clusterplan export-model example:heterps-ctr --format mps --output model.mps",),
+    ),
 }
-"""Examples below the options in the help of a command."""
-OTHER_MODULES = {
-    "what-if": ("solve", "what_if"),
-    "compare": ("solve", "compare"),
-    "frontier": ("pareto", "pareto"),
-    "diff": ("stored_results", "diff"),
-    "doctor": ("solvers", "doctor"),
-    "export-model": ("solvers", "export_model"),
-    "export-plan": ("stored_results", "export_plan"),
-    "report": ("stored_results", "report"),
-    "validate": ("instances.generate", "validate"),
-    "schema": ("instances.generate", "schema"),
-    "verify": ("stored_results", "verify"),
-    "import": ("instances.imports", "importers"),
-    "predict": ("instances.predict", "predict"),
-    "generate": ("instances.generate", "generators"),
-    "fit": ("instances.fit", "fits"),
-}
-"""Module and function of the commands whose module has another name."""
+"""The commands by name, in the order of `--help`."""
 
 
 def load(name: str) -> Any:
     """Import the function of a command, or a group of commands, by the command's name."""
-    module, attribute = OTHER_MODULES.get(name, (name.replace("-", "_"),) * 2)
+    module, attribute = COMMANDS[name].function.split(":")
     return getattr(import_module(f".{module}", __package__), attribute)
 
 
@@ -122,14 +194,14 @@ class _LazyCommands(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self.data:
             raise KeyError(name)
-        command = load(name)
+        command, line, examples = load(name), COMMANDS[name].line, _examples(name)
         if isinstance(command, typer.Typer):
             group = typer.main.get_group(command)
-            group.name, group.help, group.epilog = name, VERBS[name], _examples(name)
+            group.name, group.help, group.epilog = name, line, examples
             return group
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        line = VERBS[name] if name == "frontier" else None  # what its function says is long
-        alone.command(name, help=line, epilog=_examples(name))(command)
+        # What the function says of others is longer.
+        alone.command(name, help=line if name == "frontier" else None, epilog=examples)(command)
         return typer.main.get_command(alone)
 
 
@@ -138,7 +210,7 @@ class Verbs(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _LazyCommands(VERBS)  # typer looks a command up here only when it is run
+        self.commands = _LazyCommands(COMMANDS)  # typer looks a command up here only when it is run
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; messages on usage errors get the given value, or the allowed ones."""
@@ -154,33 +226,28 @@ class Verbs(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
         del ctx
-        return list(VERBS)
+        return list(COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names and first lines of the commands, grouped by purpose."""
         del ctx
-        longest = max(map(len, VERBS))
+        longest = max(map(len, COMMANDS))
         most = formatter.width - 6 - longest
-        for title, names in GROUPS.items():
+        for title, commands in groupby(COMMANDS.items(), lambda item: item[1].group):
             with formatter.section(title):
-                rows = [(name.ljust(longest), _shortened(VERBS[name], most)) for name in names]
+                rows = [(name.ljust(longest), _shortened(command.line, most)) for name, command in commands]
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return the completions of a command's name, without loading any command."""
-        self.commands = {name: TyperCommand(name, help=line) for name, line in VERBS.items()}
+        self.commands = {name: TyperCommand(name, help=of.line) for name, of in COMMANDS.items()}
         return super().shell_complete(ctx, incomplete)
 
 
 def _examples(name: str) -> str:
     """Return the help text with the examples of a command, each on a line of its own."""
-    return "\n".join(
-        [
-            "\b",
-            "Examples:" if len(EXAMPLES[name]) > 1 else "Example:",
-            *(f"  {line}" for line in EXAMPLES[name]),
-        ]
-    )
+    lines = COMMANDS[name].examples
+    return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
 
 
 def _complete_message(error: Any) -> None:

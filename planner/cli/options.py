@@ -20,7 +20,6 @@ import typer
 
 from ...instances.common.errors import OptionError, some
 
-PANEL = "Consolidation"
 NAMED = 5
 """Most jobs named in a message."""
 DeviceMoves = Annotated[
@@ -28,7 +27,6 @@ DeviceMoves = Annotated[
     typer.Option(
         "--device-moves",
         help="A move between devices of one server is a migration.",
-        rich_help_panel=PANEL,
     ),
 ]
 
@@ -41,7 +39,6 @@ class MoveOptions:
         Literal["stay", "move"] | None,
         typer.Option(
             help="stay: running jobs keep what they have; move: they may move. [default: move]",
-            rich_help_panel=PANEL,
         ),
     ] = None
     pin: Annotated[
@@ -49,12 +46,11 @@ class MoveOptions:
         typer.Option(
             metavar="PATTERN",
             help="Running jobs whose names match stay; may be repeated.",
-            rich_help_panel=PANEL,
         ),
     ] = None
     max_moves: Annotated[
         int | None,
-        typer.Option(help="Most running jobs that are moved or stopped.", min=0, rich_help_panel=PANEL),
+        typer.Option(help="Most running jobs that are moved or stopped.", min=0),
     ] = None
     restart_cost: Annotated[
         float | None,
@@ -62,7 +58,6 @@ class MoveOptions:
             metavar="HOURS",
             help="Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
             min=0,
-            rich_help_panel=PANEL,
         ),
     ] = None
     free: Annotated[
@@ -71,19 +66,17 @@ class MoveOptions:
             metavar="SERVERS",
             help="Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
             min=1,
-            rich_help_panel=PANEL,
         ),
     ] = None
     per: Annotated[
         Literal["server", "rack"],
-        typer.Option(help="Whether --free counts servers or racks.", rich_help_panel=PANEL),
+        typer.Option(help="Whether --free counts servers or racks."),
     ] = "server"
     seat: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
             help="Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
-            rich_help_panel=PANEL,
         ),
     ] = None
     drain: Annotated[
@@ -91,7 +84,6 @@ class MoveOptions:
         typer.Option(
             metavar="PATTERN",
             help="Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
-            rich_help_panel=PANEL,
         ),
     ] = None
     stop: Annotated[
@@ -99,7 +91,6 @@ class MoveOptions:
         typer.Option(
             metavar="never|allowed|PATTERN",
             help="Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
-            rich_help_panel=PANEL,
         ),
     ] = None
     device_moves: DeviceMoves = False
