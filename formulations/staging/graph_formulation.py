@@ -66,8 +66,6 @@ class GraphFormulation(StagingFormulation):
     @cached_property
     def ideals(self) -> Ideals:
         """The ideals (down-sets) of the blocks, or those of one topological order if there are too many."""
-        if self.blocks.in_a_row:
-            return prefix_ideals(len(self.blocks), complete=True)
         return ideals_of(len(self.blocks), self.blocks.arcs)
 
     def restricted_to_one_order(self) -> GraphFormulation:
@@ -87,7 +85,9 @@ class GraphFormulation(StagingFormulation):
     @cached_property
     def table(self) -> GraphTable:  # type: ignore[override]
         """The table of the parts of stage time of every stage between two ideals (down-sets)."""
-        return graph_table(self.instance, self.blocks, self.ideals, self.latest_s)
+        # Methods for chains look at runs of blocks that are too slow, too.
+        slowest_s = math.inf if self.blocks.in_a_row else self.latest_s
+        return graph_table(self.instance, self.blocks, self.ideals, slowest_s)
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
         """Return the stage between two ideals of given indices; `last` is the larger index minus one."""

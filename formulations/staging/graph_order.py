@@ -429,8 +429,8 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDE
     return Ideals(tuple(sets), np.array(start), np.array(block), np.array(target), complete=True)
 
 
-def prefix_ideals(count: int, complete: bool = False) -> Ideals:
+def prefix_ideals(count: int) -> Ideals:
     """Return the ideals (down-sets) that are prefixes of the numbering of the blocks."""
     sets = tuple((1 << size) - 1 for size in range(count + 1))
     places = np.arange(count)
-    return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete)
+    return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete=False)

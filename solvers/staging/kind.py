@@ -10,21 +10,21 @@ from .heterps.provisioning import WAYS
 from .heterps.reinforce import Reinforce
 from .heterps.type_search import Bayesian, Genetic, Greedy, SingleType
 
-FOR_CHAINS = (
-    StagingCpSat(),
-    Greedy(),
-    SingleType(),
-    Genetic(),
-    Bayesian(),
-    Reinforce("lstm"),
-    Reinforce("rnn"),
-)
-"""Methods that plan chains, and graphs with only one order of layers."""
-
 STAGING = SolverKind(
     exact=ExactOnGraphs(),
     solvers=(
-        *map(OnChains, FOR_CHAINS),
+        *map(
+            OnChains,
+            (
+                StagingCpSat(),
+                Greedy(),
+                SingleType(),
+                Genetic(),
+                Bayesian(),
+                Reinforce("lstm"),
+                Reinforce("rnn"),
+            ),
+        ),
         StagingBruteForce(),
     ),
     certify=certify,

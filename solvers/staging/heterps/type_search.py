@@ -117,10 +117,10 @@ class TypeSearch:
         self._known: dict[Types, Fitness] = {}
 
     @cached_property
-    def able(self) -> list[list[int]]:
+    def able(self) -> list[Sequence[int]]:
         """Indices of the types that can run each layer, never empty.
 
-        Instances with layers that no type can run are ruled out before.
+        Layers that no type can run are mostly ruled out before; the types of others do not matter.
         """
         types = range(len(self.formulation.instance.types))
         return [
@@ -129,6 +129,7 @@ class TypeSearch:
                 for unit_type in types
                 if self.provisioner.parts((layer, layer, unit_type))[0] < math.inf
             ]
+            or types
             for layer in range(self.formulation.table.layers)
         ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from staging_instances import GraphTruth, diamond, random_graph, two_layers
+from staging_instances import GraphTruth, diamond, diamond_rows, random_graph, two_layers
 
 from clusterplan import verify
 from clusterplan.formulations.staging import graph_stages
@@ -321,6 +321,18 @@ def test_methods_for_chains_refuse_graphs() -> None:
     assert (result.status, result.plan) == ("error", None)
     assert "greedy plans chains of layers" in str(result.message)
     assert solved(two_layers(), "greedy").plan is not None
+
+
+@pytest.mark.parametrize("name", ["genetic", "greedy", "cp-sat", "milp:highs"])
+def test_layers_of_one_colour_that_fit_no_type_together(name: str) -> None:
+    """Each alone fits; methods for chains find no plan, as the order of the three places is the only one."""
+    rows = diamond_rows(memory_gib=1.0)
+    for row in rows[1:3]:
+        row["colour"] = "c"
+    types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 4, "memory_gib": 1.5}]
+    result = solved(diamond(layers=rows, types=types), name)
+    expected = "infeasible" if find_solver(name, "staging").proves else "unknown"
+    assert (result.plan, result.status) == (None, expected)
 
 
 def test_an_unreachable_floor_is_explained() -> None:
