@@ -116,16 +116,8 @@ class Findings:
     def verification(self, instance: str) -> Verification:
         """Return the verification; if there are faults, it lists nothing else."""
         ok = not self.faults
-        return Verification(
-            instance=instance,
-            ok=ok,
-            complete=ok and not self.claimed,
-            within=self.within if ok else None,
-            faults=tuple(self.faults),
-            confirmed=tuple(self.confirmed) if ok else (),
-            claimed=tuple(self.claimed) if ok else (),
-            stated=tuple(self.stated) if ok else (),
-        )
+        found = vars(self) if ok else {"faults": self.faults}
+        return Verification(instance=instance, ok=ok, complete=ok and not self.claimed, **found)
 
 
 def identity_faults(instance: Instance, stored: Result | AnyFrontier, what: str) -> Iterator[str]:

@@ -27,8 +27,18 @@ from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from ...solvers.registry import solvers_for
 from ..registry import KINDS
 from .comparison_rows import ComparisonRow, Measures, Profile, SolverSummary, performance_profile, summarise
-from .solve_many import BatchOptions, Source, check_solvers, labelled, make_engine, read_journal, run, task_of
-from .task import Engine, Record
+from .solve_many import (
+    BatchOptions,
+    Source,
+    Sources,
+    check_solvers,
+    labelled,
+    make_engine,
+    read_journal,
+    run,
+    task_of,
+)
+from .task import Engine, Pair, Record
 from .worker_process import Head
 
 if TYPE_CHECKING:
@@ -147,7 +157,7 @@ def comparison_of(
     left_out: Sequence[str] = (),
     interrupted: bool = False,
     versions: dict[str, str] | None = None,
-    measures: Mapping[tuple[str, str], Measures] | None = None,
+    measures: Mapping[Pair, Measures] | None = None,
 ) -> Comparison:
     """Build the comparison of solvers from records of solves; those without a result are left out.
 
@@ -214,9 +224,7 @@ def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> boo
     return False
 
 
-def _rows(
-    group: Sequence[Record], name: str, measures: Mapping[tuple[str, str], Measures]
-) -> list[ComparisonRow]:
+def _rows(group: Sequence[Record], name: str, measures: Mapping[Pair, Measures]) -> list[ComparisonRow]:
     """Return the comparison rows of one instance, one for each solver that has a result."""
     results = [record.result for record in group if record.result is not None]
     plans = [result.objectives for result in results if result.plan is not None]
@@ -349,10 +357,10 @@ class Measurer:
         Messages on measures that could not be computed.
     """
 
-    def __init__(self, named: Mapping[str, str | Instance], allow_outside: bool) -> None:
+    def __init__(self, named: Sources, allow_outside: bool) -> None:
         self._named, self._allow_outside = named, allow_outside
         self._read: tuple[str, Instance] | None = None
-        self.taken: dict[tuple[str, str], Measures] = {}
+        self.taken: dict[Pair, Measures] = {}
         self.faults: list[str] = []
 
     def take(self, record: Record) -> None:
@@ -432,10 +440,10 @@ def compare(
     if solvers is not None:
         check_solvers(solvers)
     heads: dict[str, Head] = {}
-    pairs: list[tuple[str, str]] = []
+    pairs: list[Pair] = []
     unread: list[str] = []
     left_out: list[str] = []
-    records: dict[tuple[str, str], Record] = {}
+    records: dict[Pair, Record] = {}
     measurer = Measurer(named, batch.allow_outside)
     interrupted = False
     with closing(make_engine(batch)) as engine:
@@ -459,8 +467,8 @@ def compare(
 
 
 def _left_in_journal(
-    batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]], measurer: Measurer
-) -> dict[tuple[str, str], Record]:
+    batch: BatchOptions, heads: Mapping[str, Head], missing: set[Pair], measurer: Measurer
+) -> dict[Pair, Record]:
     """Return the records by (source, solver) in the journal that the interrupted run did not yield."""
     records = {}
     for record in read_journal(batch.output) if batch.output is not None else ():
@@ -473,7 +481,7 @@ def _left_in_journal(
 
 def _read_heads(
     engine: Engine,
-    named: Mapping[str, str | Instance],
+    named: Sources,
     options: SolveOptions,
     batch: BatchOptions,
     unread: list[str],
@@ -496,9 +504,7 @@ def _read_heads(
     return {label: heads[label] for label in first.values()}
 
 
-def _pairs(
-    heads: Mapping[str, Head], solvers: Sequence[str] | None, left_out: list[str]
-) -> list[tuple[str, str]]:
+def _pairs(heads: Mapping[str, Head], solvers: Sequence[str] | None, left_out: list[str]) -> list[Pair]:
     """Return the pairs of source and solver to run; append messages on solvers of another kind."""
     pairs = []
     for label, head in heads.items():

@@ -17,7 +17,7 @@ from ...formulations.common.clock import Clock
 from ...instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
 from .local import LocalEngine
-from .task import Task, one_line, read
+from .task import Ended, Task, one_line, read
 from .worker_process import Answer, Head
 
 CONNECT_S = 15
@@ -60,7 +60,7 @@ class DaskEngine:
         self.jobs = jobs
         self._sent: dict[Any, tuple[Task, Head]] = {}
 
-    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+    def run(self, tasks: deque[Task]) -> Iterator[Ended]:
         """Run all tasks of the queue; yield each with its answer and wall-clock seconds as it ends."""
         from distributed import as_completed
 
@@ -80,7 +80,7 @@ class DaskEngine:
         """Return the maximum number of tasks in progress, given the current number of threads."""
         return self.jobs or AHEAD * max(1, sum(self._client.nthreads().values()))
 
-    def _send(self, task: Task, ended: Any) -> tuple[Task, Answer, float] | None:
+    def _send(self, task: Task, ended: Any) -> Ended | None:
         """Submit a task with its instance to Dask; return its answer if no solve is needed, else None."""
         clock = Clock()
         try:

@@ -25,7 +25,7 @@ from ..exit_codes import FAILED
 from .worker_process import Answer
 
 if TYPE_CHECKING:
-    from .task import Task
+    from .task import Ended, Task
 
 log = logging.getLogger("clusterplan")
 
@@ -69,7 +69,7 @@ class LocalEngine:
         self._numbers = itertools.count()
         self._supervisor: Supervisor | None = None
 
-    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+    def run(self, tasks: deque[Task]) -> Iterator[Ended]:
         """Run all tasks of the queue; yield each with its answer and wall-clock seconds as it ends."""
         sent: dict[int, Task] = {}
         while tasks or sent:
@@ -95,7 +95,7 @@ class LocalEngine:
             self._supervisor = _ready.pop() if _ready else Supervisor()
         return self._supervisor
 
-    def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
+    def _lost(self, sent: dict[int, Task]) -> Iterator[Ended]:
         """Yield a failure for each task in progress when the supervisor process died, without a retry."""
         code = self._running_supervisor().end()
         self._supervisor = None

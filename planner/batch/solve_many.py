@@ -25,8 +25,8 @@ from ...solvers.common.result import SolveOptions
 from ...solvers.registry import all_solvers, builtin_solvers, suggestion_text
 from ..exit_codes import SEVERITY
 from ..stored_results import Line, journal_line_error, journal_lines, parse_result, sealed
-from .task import Engine, Record, Task, record_of
-from .worker_process import Answer, available_cores, default_memory_gib
+from .task import Ended, Engine, Pair, Record, Task, record_of
+from .worker_process import available_cores, default_memory_gib
 
 log = logging.getLogger("clusterplan")
 
@@ -70,7 +70,7 @@ class Journal:
 
     def __init__(self, folder: Path, asked: dict[str, Any], resume: bool) -> None:
         self.path = folder / NAME
-        self.finished: dict[tuple[str, str], _JournalEntry] = {}
+        self.finished: dict[Pair, _JournalEntry] = {}
         if folder.exists() and not folder.is_dir():
             raise OptionError(f"{folder}: is a file; a batch writes a folder, so give another --output")
         try:
@@ -137,7 +137,7 @@ class Journal:
         else:
             self.finished.pop(line.pair, None)
 
-    def read(self, pair: tuple[str, str]) -> Record:
+    def read(self, pair: Pair) -> Record:
         """Return the record of a solve, given as (source, solver), that an earlier run finished."""
         with self.path.open("rb") as file:
             file.seek(self.finished[pair].offset)
@@ -318,6 +318,8 @@ class BatchOptions:
 
 
 Source = str | Path | Instance
+Sources = Mapping[str, str | Instance]
+"""Files and instances by their labels."""
 
 
 def solve_many(
@@ -382,8 +384,8 @@ def check_solvers(names: Sequence[str]) -> None:
 
 
 def run(
-    sources: Mapping[str, str | Instance],
-    pairs: Sequence[tuple[str, str]],
+    sources: Sources,
+    pairs: Sequence[Pair],
     options: SolveOptions,
     batch: BatchOptions,
     on_start: Callable[[int, int], None] | None = None,
@@ -431,7 +433,7 @@ def run(
             yield record
 
 
-def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[Ended]:
     """Run tasks, and verify the results of plug-ins in another process; yield (task, answer, seconds)."""
     solving_s: dict[tuple[str, str | None], float] = {}
     for task, answer, seconds in engine.run(tasks):

@@ -121,10 +121,16 @@ class Task:
     check: str | None = None
 
 
+Ended = tuple[Task, Answer, float]
+"""A task that has ended, its answer, and its wall-clock seconds."""
+Pair = tuple[str, str]
+"""A source, by its label, and a solver."""
+
+
 class Engine(Protocol):
     """Interface of the engines that run tasks (solves) in other processes."""
 
-    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+    def run(self, tasks: deque[Task]) -> Iterator[Ended]:
         """Run all tasks of the queue; yield each with its answer and wall-clock seconds as it ends.
 
         More tasks may be added while it runs.

@@ -38,28 +38,22 @@ NameOfOne = Annotated[
 def solvers(name: NameOfOne = None, format: HowToPrint = "table") -> None:
     """List the solvers: what they can solve and prove, and whether they can be used here."""
     listed = _named(name) if name is not None else all_solvers()
-    if format == "json":
-        for solver in listed:
-            row = {
-                "solver": solver.name,
-                "kinds": list(solver.kinds),
-                "proves": solver.proves,
-                "available": solver.unavailable() is None,
-                "what": solver.unavailable() or solver.what,
-                "options": {key: option.what for key, option in solver.method_options.items()},
-            }
-            typer.echo(json.dumps(row))
-        return
-    cells = [
-        [
-            solver.name,
-            " ".join(solver.kinds),
-            "yes" if solver.proves else "no",
-            "yes" if solver.unavailable() is None else "no",
-            solver.unavailable() or solver.what,
-        ]
+    rows = [
+        {
+            "solver": solver.name,
+            "kinds": list(solver.kinds),
+            "proves": solver.proves,
+            "available": solver.unavailable() is None,
+            "what": solver.unavailable() or solver.what,
+        }
         for solver in listed
     ]
+    if format == "json":
+        for solver, row in zip(listed, rows, strict=True):
+            options = {key: option.what for key, option in solver.method_options.items()}
+            typer.echo(json.dumps({**row, "options": options}))
+        return
+    cells = [[_plain(value) for value in row.values()] for row in rows]
     titles = ["solver", "kinds", "proves", "here", "what it is"]
     if format == "csv":
         typer.echo("\n".join(csv_line(line) for line in [titles, *cells]))
@@ -67,6 +61,13 @@ def solvers(name: NameOfOne = None, format: HowToPrint = "table") -> None:
         console().print(table([(title, False) for title in titles], cells))
         if name is not None:
             _print_options(listed)
+
+
+def _plain(value: Any) -> str:
+    """Return a truth value, a list of names or a text as the text of a table cell."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(value) if isinstance(value, list) else str(value)
 
 
 def _named(name: str) -> Sequence[Solver[Any]]:

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from ...instances.files.reading import parse_document, read_text
 from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions, parse_options
 from ..api import solve
 from ..batch.solve_many import NAME as JOURNAL
-from ..batch.solve_many import BatchOptions, check_solvers, labelled, read_journal
+from ..batch.solve_many import BatchOptions, Sources, check_solvers, labelled, read_journal
 from ..batch.solve_many import run as solve_each
 from ..batch.task import Record
 from ..exit_codes import INTERRUPTED, code_of_error, code_of_result, worst
@@ -239,7 +239,7 @@ def solve_batch(run: RunOptions, solver: str, options: SolveOptions, batch: Batc
 
 def _solve_all(
     run: RunOptions,
-    named: Mapping[str, str | Instance],
+    named: Sources,
     solver: str,
     options: SolveOptions,
     batch: BatchOptions,

@@ -172,23 +172,28 @@ def diff(
     compare = KINDS[instance.kind].changes
     if compare is None:
         raise OptionError(f"diff does not know what a plan of {instance.kind} changes")
-    plans = [_verified(instance, *each).plan for each in zip(stored, results, strict=True)]
+    plans = [
+        _verified(instance, *each, "its plan is not compared")[0].plan
+        for each in zip(stored, results, strict=True)
+    ]
     before = plans[0] if len(plans) > 1 else None
     _print(compare(instance, before, plans[-1] or ()), format)
 
 
-def _verified(instance: Instance, stored: list[dict[str, Any]], file: Path) -> Result:
-    """Return the verified result with a plan; exit if there is no plan or the verification fails."""
+def _verified(
+    instance: Instance, stored: list[dict[str, Any]], file: Path, otherwise: str
+) -> tuple[Result, Verification]:
+    """Return the result with a plan, and its verification; exit if there is none or it fails."""
     result, checked = verified_result(instance, stored, str(file))
     if result is None:
-        say(f"{file}: verification failed, so its plan is not compared")
+        say(f"{file}: verification failed, so {otherwise}")
         for fault in checked.faults:
             say(f"  wrong: {fault}")
         raise typer.Exit(NOT_VERIFIED)
     if result.plan is None:
         say(f"{file}: holds no plan: {result.status}")
         raise typer.Exit(code_of_result(result))
-    return result
+    return result, checked
 
 
 def _print(changes: Changes, format: Format) -> None:
@@ -235,15 +240,7 @@ def export_plan(
     """
     stored = read_results(result_file)
     instance = solved_instance(instance_file, allow_outside, device_moves, stored)
-    result, checked = verified_result(instance, stored, str(result_file))
-    if result is None:
-        typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)
-        for fault in checked.faults:
-            typer.echo(f"  wrong: {fault}", err=True)
-        raise typer.Exit(NOT_VERIFIED)
-    if result.plan is None:
-        typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
-        raise typer.Exit(code_of_result(result))
+    result, checked = _verified(instance, stored, result_file, "the plan is not exported")
     text = export(instance, result, format, every, checked)
     if output is not None:
         write_text(output, text)
@@ -252,4 +249,4 @@ def export_plan(
     if not checked.complete:
         say(f"{result_file}: {checked.verdict}")
     for note in notes(instance, result, format, every):
-        typer.echo(note, err=True)
+        say(note)

@@ -22,13 +22,15 @@ from ...instances.consolidation.job import PlacementJob, Workload
 from ...instances.files.reading import fail
 from ..reports.text import counted, listed
 from .migration_steps import (
+    SCRIPT_USAGE,
     Step,
     action_in,
     drain_lines,
     emptied_servers,
     not_planned_notes,
+    plan_name,
     reopen_lines,
-    shell_functions,
+    shell_script,
     steps,
 )
 from .plan import KUBERNETES_NODE, check_nodes, devices_text, running_tasks, to_carry_out, total
@@ -53,13 +55,9 @@ RESTART_NOTES = {
     **dict.fromkeys(SCALED, "it is scaled to 0, gets another affinity, and is scaled back"),
 }
 """How pods of these objects are started elsewhere; all others are suspended, changed, and resumed."""
-USAGE = """
-#   bash plan.sh check   changes nothing: is all as the plan supposes, would the server take each change?
-#   bash plan.sh print   changes nothing: writes every command
-#   bash plan.sh run     checks, then takes the steps in their order, and stops at the first that fails
-#   bash plan.sh run 3   goes on with step 3
-#   bash plan.sh back    the way back: what ran returns to its servers, what waited waits as before
-#
+CHECKED = "is all as the plan supposes, would the server take each change?"
+USAGE = f"""
+{SCRIPT_USAGE.format(check=CHECKED, places="servers").strip()}
 # TIMEOUT=600 is how many seconds pods have to end, or to start. run keeps each object as it was before in the
 # folder that 'saved' names below; back needs it. It takes kubectl 1.24 or later.
 #
@@ -153,19 +151,19 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     emptied = emptied_servers(instance, entries)
     check_nodes("drain", emptied, *KUBERNETES_NODE)
     forward = [*drain_lines(emptied), *_forward(units, steps(instance, entries), len(emptied))]
-    name = f"plan-{instance.sha256()[:12]}"
     yield "#!/usr/bin/env bash"
     yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(instance.name)}."
     notes = map(one_line, not_planned_notes(instance, entries))
     yield from (f"# {line}" for line in (*_summary(units, left), *notes))
     yield from USAGE.splitlines()[1:]
     yield ""
-    yield f"saved=${{SAVED:-{name}}}"
-    yield from shell_functions("kubernetes")
-    yield from _function("checks", _checks(instance, units.values()))
-    yield from _function("steps", forward)
-    yield from _function("back", [*reopen_lines(emptied), *_back(instance, units.values())])
-    yield from MAIN.splitlines()
+    yield f"saved=${{SAVED:-{plan_name(instance)}}}"
+    functions: dict[str, Iterable[str]] = {
+        "checks": _checks(instance, units.values()),
+        "steps": forward,
+        "back": [*reopen_lines(emptied), *_back(instance, units.values())],
+    }
+    yield from shell_script("kubernetes", functions, "return 0", MAIN)
 
 
 def scheduler_notes(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
@@ -207,13 +205,6 @@ case $mode in
     exit 2
     ;;
 esac"""
-
-
-def _function(name: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f"{name}() {{"
-    yield from (f"  {line}" for line in [*lines, "return 0"])
-    yield "}"
-    yield ""
 
 
 def _units(
@@ -383,6 +374,21 @@ def _back(instance: ConsolidationInstance, units: Iterable[ManagedObject]) -> It
 
 
 LONGEST_LABEL = 63
+AFFINITY = [
+    "spec:",
+    "  template:",
+    "    spec:",
+    "      affinity:",
+    "        nodeAffinity:",
+    "          requiredDuringSchedulingIgnoredDuringExecution:",
+    "            nodeSelectorTerms:",
+]
+TERM = [
+    "              - matchFields:",
+    "                  - key: metadata.name",
+    "                    operator: In",
+]
+"""Lines of a patch that confines pods to nodes, and those of a term, which names one node."""
 
 
 def kubernetes_plan(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
@@ -422,17 +428,9 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
             yield f"  name: {_quoted(name)}"
             yield "  annotations:"
             yield from (f"    {key}: {_quoted(value)}" for key, value in annotations.items())
-            yield "spec:"
-            yield "  template:"
-            yield "    spec:"
-            yield "      affinity:"
-            yield "        nodeAffinity:"
-            yield "          requiredDuringSchedulingIgnoredDuringExecution:"
-            yield "            nodeSelectorTerms:"
+            yield from AFFINITY
             for server in servers:
-                yield "              - matchFields:"
-                yield "                  - key: metadata.name"
-                yield "                    operator: In"
+                yield from TERM
                 yield f"                    values: [{_quoted(server)}]"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -294,10 +294,36 @@ class _Order:
 
 
 HERE = Path(__file__).parent
+SCRIPT_USAGE = """
+#   bash plan.sh check   changes nothing: {check}
+#   bash plan.sh print   changes nothing: writes every command
+#   bash plan.sh run     checks, then takes the steps in their order, and stops at the first that fails
+#   bash plan.sh run 3   goes on with step 3
+#   bash plan.sh back    the way back: what ran returns to its {places}, what waited waits as before
+#"""
+"""How a script is called, for the comments at its head."""
 
 
-def shell_functions(manager: str) -> Iterator[str]:
-    """Yield the lines of the shell functions of both managers, then of `slurm` or `kubernetes`."""
+def shell_script(manager: str, functions: Mapping[str, Iterable[str]], end: str, main: str) -> Iterator[str]:
+    """Yield the lines of a script below its settings, of which the first are functions of both managers.
+
+    Parameters
+    ----------
+    manager
+        `slurm` or `kubernetes`, whose own functions follow.
+    functions
+        Commands of the functions that carry out this plan, by name.
+    end, main
+        Last command of each of these functions; and the program.
+    """
     for name in ("steps", manager):
         yield from (HERE / f"{name}.sh").read_text(encoding="utf-8").rstrip("\n").split("\n")
         yield ""
+    for name, lines in functions.items():
+        yield from (f"{name}() {{", *(f"  {line}" for line in (*lines, end)), "}", "")
+    yield from main.strip("\n").split("\n")
+
+
+def plan_name(instance: ConsolidationInstance) -> str:
+    """Return the name of a plan, after which scripts name the folder for what was there before."""
+    return f"plan-{instance.sha256()[:12]}"

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...formulations.consolidation.plan import JobPlacement, Placement
@@ -22,13 +21,15 @@ from ...instances.consolidation.job import PlacementJob
 from ...instances.files.reading import fail
 from ..output import some_lines
 from .migration_steps import (
+    SCRIPT_USAGE,
     Step,
     action_in,
     drain_lines,
     emptied_servers,
     not_planned_notes,
+    plan_name,
     reopen_lines,
-    shell_functions,
+    shell_script,
     steps,
     tasks_now,
 )
@@ -174,13 +175,8 @@ def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
 
 NAMED = 20
 """Most jobs named that stay where they run."""
-USAGE = """
-#   bash plan.sh check   changes nothing: are the jobs and nodes as the plan supposes?
-#   bash plan.sh print   changes nothing: writes every command
-#   bash plan.sh run     checks, then takes the steps in their order, and stops at the first that fails
-#   bash plan.sh run 3   goes on with step 3
-#   bash plan.sh back    the way back: what ran returns to its nodes, what waited waits as before
-#
+USAGE = f"""
+{SCRIPT_USAGE.format(check="are the jobs and nodes as the plan supposes?", places="nodes").strip()}
 # TIMEOUT=600 is how many seconds a job has to end, and to start. What jobs asked for before is kept in the
 # folder that 'saved' names below; back needs it. It takes an operator of Slurm, or root.
 #
@@ -215,7 +211,6 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     for entry in entries:
         places = [*now[entry.job].values(), *entry.tasks.values()]
         check_nodes(entry.job, {server for placed in places for server in placed}, NODE, NODE_IS)
-    name = f"plan-{instance.sha256()[:12]}"
     taken = steps(instance, entries)
     yield "#!/usr/bin/env bash"
     yield f"# {one_line(instance.name)}: carries out a plan in Slurm."
@@ -227,17 +222,18 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
         yield "#"
         yield f"# Stay where they run, for they cannot be requeued or must not move: {some(stay, NAMED)}."
     yield ""
-    yield f"saved=${{SAVED:-{name}.saved}}"
+    yield f"saved=${{SAVED:-{plan_name(instance)}.saved}}"
     yield f"planned={shlex.quote(' '.join(ids.values()))}"
     held = [ids[step.job] for step in taken if step.do == "hold"]
     yield f"held={shlex.quote(' '.join(held))}"
     waiting = [*held, *(ids[step.job] for step in taken if step.do == "stop")]
     yield f"waiting={shlex.quote(' '.join(waiting))}"
-    yield from shell_functions("slurm")
-    yield from _function("check_all", _checks(taken, ids, now))
-    yield from _function("take_steps", chain(drain_lines(emptied), _forward(taken, ids, len(emptied))))
-    yield from _function("go_back", _back(taken, ids, entries, now, emptied))
-    yield from MAIN.strip("\n").split("\n")
+    functions: dict[str, Iterable[str]] = {
+        "check_all": _checks(taken, ids, now),
+        "take_steps": [*drain_lines(emptied), *_forward(taken, ids, len(emptied))],
+        "go_back": _back(taken, ids, entries, now, emptied),
+    }
+    yield from shell_script("slurm", functions, ":", MAIN)
 
 
 MAIN = """
@@ -268,13 +264,6 @@ case $mode in
 esac
 echo "$0: $mode: done" >&2
 """
-
-
-def _function(name: str, lines: Iterator[str]) -> Iterator[str]:
-    yield f"{name}() {{"
-    yield from (f"  {line}" for line in (*lines, ":"))
-    yield "}"
-    yield ""
 
 
 def _ids(instance: ConsolidationInstance) -> dict[str, str]:

@@ -29,7 +29,7 @@ from .page import (
     text_column,
 )
 from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
-from .text import percent, short
+from .text import listed, percent, short
 
 
 def what_if_page(analysis: WhatIf) -> str:
@@ -63,7 +63,7 @@ def _answers(analysis: WhatIf) -> Table:
     def waits(scenario: Scenario) -> Cell:
         left_out = scenario.left_out()
         names = [name if name in before else f"{name} (only here)" for name in left_out]
-        return text(", ".join(names[:6]) + (f" and {len(names) - 6:,} more" if len(names) > 6 else ""))
+        return text(listed(names, 6))
 
     columns: list[CellColumn[Scenario]] = [
         text_column("scenario", lambda each: each.name),

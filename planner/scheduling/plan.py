@@ -61,12 +61,15 @@ def as_data(instance: SchedulingInstance, plan: Sequence[Segment]) -> dict[str, 
 
 def facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
     """Yield the metrics of a schedule as pairs of name and text with unit."""
-    yield "mean completion time", duration(metrics.mean_s)
-    yield "median", duration(metrics.median_s)
-    yield "95th percentile", duration(metrics.p95_s)
-    yield "99th percentile", duration(metrics.p99_s)
-    yield "makespan", duration(metrics.makespan_s)
-    yield "mean queueing delay", duration(metrics.mean_queueing_s)
+    times_s = {
+        "mean completion time": metrics.mean_s,
+        "median": metrics.median_s,
+        "95th percentile": metrics.p95_s,
+        "99th percentile": metrics.p99_s,
+        "makespan": metrics.makespan_s,
+        "mean queueing delay": metrics.mean_queueing_s,
+    }
+    yield from zip(times_s, map(duration, times_s.values()), strict=True)
     yield "mean slowdown", f"{metrics.mean_slowdown:.4g}"
     for name, share in metrics.utilisation.items():
         yield f"{name} in use", f"{100 * share:.1f} %"

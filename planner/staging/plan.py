@@ -78,26 +78,25 @@ class PlanDrawing:
         }
 
     def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
-        """Return stages as (first layer, last layer, type index, units, s), and units by type index."""
-        units, stages = dict.fromkeys(range(len(self.instance.types)), 0), []
-        if self.instance.is_graph:
-            return self._of_graph(plan, units)
-        for s in plan:
-            index, time_s = self._index[s.type], self._time_s(s.first_layer, s.last_layer, s.type, s.units)
-            units[index] += s.units
-            stages.append([s.first_layer, s.last_layer, index, s.units, float(f"{time_s:.6g}")])
-        return {"stages": stages, "units": units}
+        """Return stages as (first layer, last layer, type index, units, s), and units by type index.
 
-    def _of_graph(self, plan: Sequence[Stage], units: dict[int, int]) -> dict[str, Any]:
-        """Return the data of `plan` for a layer graph, with the layer order and stages' layers as text."""
-        formulation, stages, order = formulation_of(self.instance), [], list[int]()
-        for s, time_s in zip(plan, formulation.times_of_stages_s(plan), strict=True):
-            index = self._index[s.type]
+        Layers of a graph are counted in the order of the stages, which is returned too, with the stages'
+        layers as text.
+        """
+        units, stages, order = dict.fromkeys(range(len(self.instance.types)), 0), [], list[int]()
+        for s, time_s in zip(plan, self._times_s(plan), strict=True):
+            index, first = self._index[s.type], len(order)
             units[index] += s.units
-            last = len(order) + len(s.members) - 1
-            stages.append([len(order), last, index, s.units, float(f"{time_s:.6g}")])
             order += s.members
-        return {"stages": stages, "units": units, "order": order, "words": [layers_of(s) for s in plan]}
+            stages.append([first, len(order) - 1, index, s.units, float(f"{time_s:.6g}")])
+        of_graph = {"order": order, "words": [layers_of(s) for s in plan]}
+        return {"stages": stages, "units": units, **(of_graph if self.instance.is_graph else {})}
+
+    def _times_s(self, plan: Sequence[Stage]) -> Sequence[float]:
+        """Return the time of each stage; those of a chain are derived once for all plans that have them."""
+        if self.instance.is_graph:
+            return formulation_of(self.instance).times_of_stages_s(plan)
+        return [self._time_s(s.first_layer, s.last_layer, s.type, s.units) for s in plan]
 
 
 def figures_of(point: FrontierPoint) -> Facts:
