@@ -14,8 +14,7 @@ speed. Only the numbers of GPUs that were measured are offered.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict
@@ -91,12 +90,6 @@ class MeasuredSpeed(Model):
     measurements: Name
     allow_rank_deficient: Flag = False
 
-    def fit(self, path: Path, source: str) -> SpeedFit:
-        """Return the fit to the measurements in a file, which errors call `source`."""
-        from .fits import fit_speed
-
-        return fit_speed(path, self.model, self.batch, self.allow_rank_deficient, source, self.batch_per_gpu)
-
 
 SpeedModel = Annotated[Speed, SchemaAlternative(MeasuredSpeed.model_json_schema)]
 
@@ -121,12 +114,6 @@ class MeasuredLoss(Model):
     steps_per_epoch: Positive
     delta: PositiveShare = 0.01
     patience: PositiveTaskCount = 3
-
-    def fit(self, path: Path, source: str) -> LossFit:
-        """Return the fit to the measurements in a file, which errors call `source`."""
-        from .fits import fit_loss
-
-        return fit_loss(path, self.steps_per_epoch, self.delta, self.patience, source=source)
 
 
 def or_measured_loss(schema: dict[str, Any]) -> None:
@@ -248,6 +235,8 @@ class _Fitting:
 
     def _fit(self, model: type[MeasuredSpeed | MeasuredLoss], given: Any, where: str) -> Any:
         """Return the fit to the measurements of a speed or a loss, None if these are faulty."""
+        from .fits import fit_loss, fit_speed
+
         try:
             spec = validated(model, given, self.source)
         except InstanceError as error:
@@ -255,8 +244,15 @@ class _Fitting:
             return None
         source = f"{self.source}: {where}: {spec.measurements}"
         try:
-            if spec not in self._known:
-                self._known[spec] = spec.fit(self.folder.file(spec.measurements, source), source)
+            if spec in self._known:
+                return self._known[spec]
+            path = self.folder.file(spec.measurements, source)
+            if isinstance(spec, MeasuredSpeed):
+                rule = (spec.model, spec.batch, spec.allow_rank_deficient, source, spec.batch_per_gpu)
+                self._known[spec] = fit_speed(path, *rule)
+            else:
+                rest = (spec.steps_per_epoch, spec.delta, spec.patience)
+                self._known[spec] = fit_loss(path, *rest, source=source)
         except InstanceError as error:
             self.faults.add_all(error)
         except ClusterplanError as error:
@@ -360,27 +356,25 @@ def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
         for index, key, what in _contradictions(rows):
             faults.add(Fault(source, f"jobs[{index}].{key}", what))
     faults.refuse()
-    jobs = [_job(name, [row for _, row in rows]) for name, rows in by_job.items()]
-    notes = _notes({name: [row for _, row in rows] for name, rows in by_job.items()})
-    return {**data, "jobs": jobs, "assumptions": [*(data.get("assumptions") or ()), *notes]}
+    measured = {name: [row for _, row in rows] for name, rows in by_job.items()}
+    assumptions = [*(data.get("assumptions") or ()), *_notes(measured)]
+    return {**data, "jobs": [_job(*each) for each in measured.items()], "assumptions": assumptions}
 
 
-def _contradictions(rows: list[tuple[int, ThroughputRow]]) -> list[tuple[int, str, str]]:
-    """Return contradictions between measurements of one job, as (row index, column, message)."""
-    clashes = []
+def _contradictions(rows: list[tuple[int, ThroughputRow]]) -> Iterator[tuple[int, str, str]]:
+    """Yield contradictions between measurements of one job, as (row index, column, message)."""
     seen: set[tuple[str, int]] = set()
     first = rows[0][1]
     for index, row in rows:
         if (row.gpu_model, row.gpus) in seen:
             what = f"is {row.gpus} a second time for job {row.job!r}; each number of GPUs stands once"
-            clashes.append((index, "gpus", what))
+            yield index, "gpus", what
         seen.add((row.gpu_model, row.gpus))
         for key in OF_A_JOB:
             one, other = getattr(first, key), getattr(row, key)
             if one != other:
                 what = f"is {other}, but {one} in the first row of job {row.job!r}; it is the same in all"
-                clashes.append((index, key, what))
-    return clashes
+                yield index, key, what
 
 
 def _job(name: str, rows: list[ThroughputRow]) -> dict[str, Any]:

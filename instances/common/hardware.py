@@ -115,7 +115,9 @@ class HardwareCatalogue(Checked):
         return pd.DataFrame([machine.model_dump() for machine in self.types])
 
 
-def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[HardwareType], Any]]) -> Any:
+def fill_from_catalogue(
+    data: Any, table: str, figures: Callable[[HardwareType, Mapping[str, Any]], Mapping[str, Any]]
+) -> Any:
     """Fill in missing figures of the rows of `table` from the catalogue entries that they name.
 
     Parameters
@@ -125,7 +127,7 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[H
     table
         The key of the list whose rows may have a `hardware` field.
     figures
-        Field of the row → function that returns its value from the entry.
+        Returns the fields that an entry gives a row, which the row may give itself.
     """
     if not isinstance(data, Mapping) or data.get("catalogue") is None:
         return data
@@ -151,7 +153,7 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[H
                 (f"{table}[{index}].hardware", f"{what}; it has {', '.join(list(machines)[:8])}, …")
             )
             continue
-        rows.append({field: figure(machine) for field, figure in figures.items()} | dict(row))
+        rows.append({**figures(machine, row), **row})
     refuse(complaints)
     return {**data, table: rows, "catalogue": None}
 

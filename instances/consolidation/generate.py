@@ -195,29 +195,24 @@ REQUESTS = (
 """GPUs, CPUs and GiB of a task, and the fraction of tasks with this request."""
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    """Numbers of GPUs of the random jobs as a function of a slope; a steeper slope enlarges some jobs."""
+def _sizes(uniforms: Floats, slope: float = 0.0) -> Ints:
+    """Return each job's GPUs, shape (J,), for its uniform number; the slope tells how many are large.
 
-    uniforms: Floats
+    Every doubling of the GPUs multiplies the frequency of a job by e^slope; a steeper one enlarges some jobs.
+    """
+    shares = SIZE_SHARES * np.exp(slope * np.arange(len(SIZES)))
+    ends = np.cumsum(shares / shares.sum())[:-1]
+    sizes: Ints = SIZES[np.searchsorted(ends, uniforms, side="right")]
+    return sizes
 
-    def at(self, slope: float) -> Ints:
-        """Return each job's GPUs, shape (J,); the slope changes how frequent large jobs are.
 
-        Every doubling of the GPUs multiplies the frequency of a job by e^slope.
-        """
-        shares = SIZE_SHARES * np.exp(slope * np.arange(len(SIZES)))
-        ends = np.cumsum(shares / shares.sum())[:-1]
-        sizes: Ints = SIZES[np.searchsorted(ends, self.uniforms, side="right")]
-        return sizes
-
-    def asking(self, wanted: float) -> Ints:
-        """Return each job's GPUs, shape (J,), such that all jobs demand about `wanted` GPUs, if possible."""
-        low, high = -STEEPEST, STEEPEST
-        for _ in range(40):
-            slope = (low + high) / 2
-            low, high = (slope, high) if self.at(slope).sum() < wanted else (low, slope)
-        return self.at(high)
+def _sizes_asking(uniforms: Floats, wanted: float) -> Ints:
+    """Return each job's GPUs, shape (J,), such that all jobs demand about `wanted` GPUs, if possible."""
+    low, high = -STEEPEST, STEEPEST
+    for _ in range(40):
+        slope = (low + high) / 2
+        low, high = (slope, high) if _sizes(uniforms, slope).sum() < wanted else (low, slope)
+    return _sizes(uniforms, high)
 
 
 @dataclass(frozen=True)
@@ -379,9 +374,9 @@ def generate_consolidation(
     )
     # Separate random streams: another cluster does not change the queue, nor the other way round.
     rng, running, devices_rng, digits_rng = np.random.default_rng(seed).spawn(4)
-    sizes = _Sizes(rng.random(jobs))
+    uniforms = rng.random(jobs)
     cluster = _cluster(running, servers, gpus_per_server or 8, resources, shapes).filled(running)
-    asked, free = _balanced(cluster, sizes, load)
+    asked, free = _balanced(cluster, uniforms, load)
     cluster = cluster.relieved(running, free - (cluster.gpus - cluster.used_gpus))
     rule = np.searchsorted([required_share, required_share + preferred_share], rng.random(jobs), side="right")
     must = rng.random(jobs) < must_place_share
@@ -422,19 +417,19 @@ def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, 
     )
 
 
-def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Ints, int]:
+def _balanced(cluster: _Cluster, uniforms: Floats, load: float | None) -> tuple[Ints, int]:
     """Return the GPUs of each job, shape (J,), and the number of free GPUs, for a given load.
 
     The load is the ratio of demanded to free GPUs.
     """
-    asked, total = sizes.at(0.0), cluster.gpus
+    asked, total = _sizes(uniforms), cluster.gpus
     least = max(1, total - cluster.used_gpus)
     if load is None:
         return asked, max(least, round(FREE * total))
     wanted = float(asked.sum()) / load
     within = min(max(wanted, least), max(least, MAX_FREE * total))
     if within != wanted:
-        asked = sizes.asking(load * within)
+        asked = _sizes_asking(uniforms, load * within)
     free = round(float(asked.sum()) / load)
     if not least <= free <= total:
         least_asked, most_asked = len(asked) * SIZES[0], len(asked) * SIZES[-1]

@@ -188,19 +188,15 @@ class Release(Checked):
         return self.per == "server" if self.chains is None else not self.chains
 
 
-def _without_devices(given: Any, filled: Any) -> Any:
-    """Return a document without catalogue capacities of resources that the servers give as devices."""
-    if filled is given:
-        return filled
-    rows = []
-    for before, row in zip(given["servers"], filled["servers"], strict=True):
-        devices = row.get("devices") if isinstance(row, Mapping) and "capacity" not in before else None
-        if isinstance(devices, Mapping):
-            kept = {name: amount for name, amount in row["capacity"].items() if name not in devices}
-            rows.append({**row, "capacity": kept})
-        else:
-            rows.append(row)
-    return {**filled, "servers": rows}
+def _figures(machine: HardwareType, server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a catalogue says of a server; what the server gives as devices is no capacity."""
+    devices = server.get("devices")
+    single = devices if isinstance(devices, Mapping) else ()
+    return {
+        "capacity": {name: amount for name, amount in machine.capacity().items() if name not in single},
+        "gpu_model": machine.gpu_model,
+        "price_usd_per_hour": machine.price_usd_per_hour,
+    }
 
 
 class ConsolidationInstance(Instance):
@@ -276,11 +272,6 @@ class ConsolidationInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        figures = {
-            "capacity": HardwareType.capacity,
-            "gpu_model": lambda machine: machine.gpu_model,
-            "price_usd_per_hour": lambda machine: machine.price_usd_per_hour,
-        }
         if isinstance(data, Mapping):
             given = data.get("objectives", OBJECTIVES)
             names = given if isinstance(given, (list, tuple)) else ()
@@ -290,7 +281,7 @@ class ConsolidationInstance(Instance):
             elif "free" not in names and aims and not data.get("keep_objectives"):
                 first = ON_TIES if data.get("stop") else ON_TIES[1:]
                 data = {**data, "objectives": [*first, *(name for name in names if name not in ON_TIES)]}
-        return _without_devices(data, fill_from_catalogue(data, "servers", figures))
+        return fill_from_catalogue(data, "servers", _figures)
 
     @model_validator(mode="after")
     def _fill_in(self) -> Self:

@@ -108,12 +108,11 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
         start[last] = first + chosen
         cost[last + 1] = total[chosen, np.arange(types)]
         units[last] = needed[chosen, np.arange(types)]
-        best = int(np.argmin(cost[last + 1]))
-        before[last + 1], previous[last + 1] = cost[last + 1, best], best
-        others = np.delete(cost[last + 1], best)
-        second = int(np.argmin(others)) if len(others) else -1
-        before[last + 1, best] = others[second] if len(others) else np.inf
-        previous[last + 1, best] = second + (second >= best) if len(others) else -1
+        ends = cost[last + 1].copy()
+        best = int(np.argmin(ends))
+        before[last + 1], previous[last + 1] = ends[best], best
+        ends[best] = np.inf
+        before[last + 1, best], previous[last + 1, best] = ends.min(), np.argmin(ends)
     unit_type = int(np.argmin(cost[layers]))
     if not np.isfinite(cost[layers, unit_type]):
         return None
@@ -244,13 +243,10 @@ def generate_staging(
     parts = model.parts(transfers)
     wanted_s = float(model.compute.mean(axis=1).sum()) / (UNITS_PER_TYPE * min(layers, types))
     slowest_s = reachable_time(parts, model.price, wanted_s)
-    free = cheapest_path(parts, model.price, slowest_s) or []
-    plan = spread_path(parts, model.price, slowest_s) if limits == "tight" else free
-    units: Ints | None = None
-    if limits != "none":
-        units = (
-            np.maximum(1, used(plan, types)) if limits == "tight" else 2 * np.maximum(4, used(free, types))
-        )
+    search = spread_path if limits == "tight" else cheapest_path
+    plan = search(parts, model.price, slowest_s) or []
+    least, times = (1, 1) if limits == "tight" else (4, 2)
+    units = None if limits == "none" else times * np.maximum(least, used(plan, types))
     floor = SLACK * PROBE / max(parts.stage_s(s.first, s.last, s.unit_type, s.units) for s in plan)
     digits = 3 - math.ceil(math.log10(floor)) + 2
     return StagingInstance.model_validate(

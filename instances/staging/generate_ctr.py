@@ -110,16 +110,19 @@ def _row(
 
     Pairs are of CPU core and V100; sizes are bytes of input, output and weights.
     """
-    names = ("cpu-core", "v100")
+
+    def by_type(values: tuple[float, float], digits: int) -> dict[str, float]:
+        return {name: round(value, digits) for name, value in zip(("cpu-core", "v100"), values, strict=True)}
+
     return {
         "name": name,
         "kind": kind,
         "input_bytes": sizes[0],
         "output_bytes": sizes[1],
         "weight_bytes": sizes[2],
-        "compute_s": dict(zip(names, (round(value, 6) for value in compute), strict=True)),
-        "communication_s": dict(zip(names, (round(value, 6) for value in communication), strict=True)),
-        "compute_parallel": dict(zip(names, (round(value, 4) for value in shares), strict=True)),
+        "compute_s": by_type(compute, 6),
+        "communication_s": by_type(communication, 6),
+        "compute_parallel": by_type(shares, 4),
         "communication_parallel": 0.5 if kind == "embedding" else 0.0,
     }
 

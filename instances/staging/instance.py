@@ -268,9 +268,7 @@ class StagingInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        price, memory = HardwareType.unit_price_usd_per_hour, HardwareType.unit_memory_gib
-        filled = fill_from_catalogue(data, "types", {"price_usd_per_hour": price, "memory_gib": memory})
-        return _filled(filled)
+        return _filled(fill_from_catalogue(data, "types", _figures))
 
     def _complaints(self) -> Iterator[Complaint]:
         known = [hardware.name for hardware in self.types]
@@ -357,6 +355,14 @@ class StagingInstance(Instance):
                 for layer in self.layers
             ]
         )
+
+
+def _figures(machine: HardwareType, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a catalogue says of one unit of a type."""
+    return {
+        "price_usd_per_hour": machine.unit_price_usd_per_hour(),
+        "memory_gib": machine.unit_memory_gib(),
+    }
 
 
 def _filled(data: Any) -> Any:

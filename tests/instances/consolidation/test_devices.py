@@ -97,6 +97,8 @@ def test_hardware_gives_no_capacity_for_what_are_devices() -> None:
         document["servers"][0]["hardware"] = "m"
 
     assert _read(named).servers[0].capacity == {"cpu": 8.0, "memory_gib": 64.0}
+    with pytest.raises(InstanceError, match=r"servers\[0\].capacity: is missing"):
+        _read(lambda document: (named(document), document["servers"][0].pop("hardware")))
 
 
 def _server(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
