@@ -98,6 +98,7 @@ MAX_JOBS = 3000
 MAX_NAMED = 40
 """Most jobs drawn as bars with names; more of them are drawn as points."""
 LONGEST_NAME = 32
+"""Most characters of a name beside its bar."""
 MAX_ADVISED = 20_000
 """Most jobs of an instance for which purchasing advice is derived from all configurations."""
 HOUR = 3600.0
@@ -114,7 +115,6 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
         sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
     figure = times_figure(shown_jobs) if plan else None
     return {
-        "scripts": (),
         "data": {"figures": {"times": figure} if figure else {}},
         "height": figure["layout"]["height"] if figure else 0,
         "sections": sections,
@@ -274,7 +274,7 @@ def times_figure(plan: Sequence[JobAllocation]) -> Figure:
             "",
             range=[len(ordered) + 0.6, 0.4],
             tickvals=list(range(1, len(ordered) + 1)),
-            ticktext=[plot_text(_cut_name(entry.job)) for entry in ordered],
+            ticktext=[plot_text(entry.job, LONGEST_NAME) for entry in ordered],
             showgrid=False,
             zeroline=False,
         )
@@ -332,11 +332,6 @@ def _points(ranks: list[int], times: list[float], words: list[str], index: int |
         "symbol": "circle-open" if index is None else symbol(index),
     }
     return markers(ranks, times, marker=marker)
-
-
-def _cut_name(name: str) -> str:
-    """Return a job's name, shortened to leave room for the bars of a plot."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _configuration(entry: JobAllocation) -> str:

@@ -225,7 +225,6 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
         ("jobs", f"{len(instance.jobs):,}"),
     ]
     empty: dict[str, Any] = {
-        "scripts": (),
         "data": {"figures": {}},
         "sections": [],
         "about": about,

@@ -339,7 +339,6 @@ def comparison_page(comparison: Comparison) -> str:
         sections.insert(-1, ("failures", "Failures"))
     return render(
         "comparison.html.j2",
-        scripts=(),
         data={"figures": figures},
         title=title(comparison),
         kicker="Comparison of solvers",

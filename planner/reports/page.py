@@ -166,8 +166,8 @@ IN_SCRIPTS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 def render(
     template: str,
     *,
-    scripts: Sequence[str],
     data: Mapping[str, Any],
+    scripts: Sequence[str] = (),
     **context: Any,
 ) -> str:
     """Return an HTML page rendered from a template.

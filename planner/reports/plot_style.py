@@ -24,9 +24,9 @@ Figure = dict[str, Any]
 NO_FIELDS: Mapping[str, Any] = {}
 
 
-def plot_text(name: str) -> str:
-    """Return a name escaped for Plotly, and shortened if it is long."""
-    return html.escape(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")
+def plot_text(name: str, most: int = LONGEST) -> str:
+    """Return a name escaped for Plotly, and shortened if it has more characters than this."""
+    return html.escape(name if len(name) <= most else name[: most - 1] + "…")
 
 
 def colour(index: int, alpha: float | None = None) -> str:

@@ -34,7 +34,6 @@ def prediction_page(prediction: Prediction) -> str:
     best = prediction.best
     return render(
         "prediction.html.j2",
-        scripts=(),
         data={"figures": figures},
         title=f"{prediction.model.name}: which GPUs?",
         kicker="Prediction: time, memory and cost of training a model",

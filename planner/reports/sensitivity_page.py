@@ -39,7 +39,6 @@ def what_if_page(analysis: WhatIf) -> str:
     figure = _scenario_figure(analysis)
     return render(
         "what_if.html.j2",
-        scripts=(),
         data={"figures": {"bars": figure} if figure else {}},
         title=f"{instance.name}: what if?",
         kicker=KINDS[instance.kind].title,
@@ -127,7 +126,6 @@ def robust_page(analysis: Robust) -> str:
     figure = _regret_figure(analysis)
     return render(
         "robust.html.j2",
-        scripts=(),
         data={"figures": {"ends": figure} if figure else {}},
         title=f"{analysis.instance.name}: how sure is the plan?",
         kicker=KINDS[analysis.instance.kind].title,

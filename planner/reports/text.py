@@ -140,8 +140,12 @@ def duration(seconds: float | None) -> str:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 2 * MINUTE:
         return f"{seconds:.3g} s"
-    unit, name = unit_of_time(seconds)
-    return f"{short(seconds / unit, 4)} {name}"
+    return in_unit(seconds, unit_of_time(seconds))
+
+
+def in_unit(seconds: float, unit: tuple[float, str]) -> str:
+    """Return a duration as text in a unit, given as its length in seconds and its name."""
+    return f"{short(seconds / unit[0], 4)} {unit[1]}"
 
 
 def unit_of_time(seconds: float) -> tuple[float, str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.scheduling.instance import SchedulingInstance
@@ -13,8 +11,8 @@ from ...solvers.registry import solvers_for
 from ...solvers.scheduling.policy_solvers import PolicySolver
 from ...solvers.scheduling.seen import Knowledge
 from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures
-from ..reports.text import short, unit_of_time
-from .plan import rounded_down
+from ..reports.text import in_unit, unit_of_time
+from .plan import distribution_of, rounded_down
 
 MAX_POINTS = 200
 """Most quantiles stored of a distribution."""
@@ -48,13 +46,13 @@ def measures(instance: SchedulingInstance, plan: Sequence[Segment]) -> Measures:
         Measure(name=f"{name} idle while jobs wait", value=share, unit="share")
         for name, share in metrics.fragmentation.items()
     ]
-    times = np.sort(formulation.segments(plan).completion_s - instance.table().arrival_s)
-    places = np.unique(np.linspace(0, len(times) - 1, MAX_POINTS).astype(int))
+    times = formulation.segments(plan).completion_s - instance.table().arrival_s
+    quantiles, counts = distribution_of(times, MAX_POINTS)
     spread = Distribution(
         name="completion time",
         of="jobs",
-        seconds=tuple(times[places].tolist()),
-        shares=tuple(((places + 1) / len(times)).tolist()),
+        seconds=tuple(quantiles.tolist()),
+        shares=tuple((counts / len(times)).tolist()),
     )
     return Measures(figures=tuple(figures), distribution=spread)
 
@@ -79,7 +77,7 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     text = _saving_text(best, usual, policies, what, unit)
     bounds = [row.bound for row in planned.values() if row.bound is not None]
     if bounds:
-        text += f"; nothing can be below {_time(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
+        text += f"; nothing can be below {in_unit(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
     return text + "." + _other_knowledge_sentences(best, planned, policies, unit)
 
 
@@ -95,12 +93,14 @@ def _saving_text(
     """Return the recommended policy, and its saving compared with the baseline policy, as text."""
     least, before = policies[best], policies[usual]
     if len(policies) == 1:
-        return f"{best}: the {what} is {_time(least, unit)}"
+        return f"{best}: the {what} is {in_unit(least, unit)}"
     if least >= before:
-        return f"Use {best}: its {what} of {_time(least, unit)} is beaten by none of {len(policies)} policies"
+        return (
+            f"Use {best}: its {what} of {in_unit(least, unit)} is beaten by none of {len(policies)} policies"
+        )
     saved = 100 * (before - least) / before
     less = f"{saved:.0f}" if 1 <= saved < 99 else f"{saved:.3g}"
-    fall = f"from {_time(before, unit)} ({usual}) to {_time(least, unit)}"
+    fall = f"from {in_unit(before, unit)} ({usual}) to {in_unit(least, unit)}"
     return f"Use {best}: the {what} falls {fall}, {less} % less"
 
 
@@ -114,18 +114,14 @@ def _other_knowledge_sentences(
     if best not in blind and blind:
         name = min(blind, key=lambda name: policies[name])
         text += f" Of the policies that need not know how long jobs run, {name} is best: "
-        text += f"{_time(policies[name], unit)}."
+        text += f"{in_unit(policies[name], unit)}."
     ahead = {name: _value(row) for name, row in planned.items() if name not in known}
     if ahead and min(ahead.values()) < policies[best]:
         name = min(ahead, key=lambda name: ahead[name])
-        text += f" With all that comes known beforehand, {name} finds {_time(ahead[name], unit)}."
+        text += f" With all that comes known beforehand, {name} finds {in_unit(ahead[name], unit)}."
     return text
 
 
 def _value(row: ComparisonRow) -> float:
     assert row.objective is not None
     return row.objective
-
-
-def _time(seconds: float, unit: tuple[float, str]) -> str:
-    return f"{short(seconds / unit[0], 4)} {unit[1]}"

@@ -34,7 +34,7 @@ from ..reports.page import (
     text_column,
 )
 from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
-from ..reports.text import TextColumn, counted, duration, figure, short, unit_of_time
+from ..reports.text import TextColumn, counted, duration, figure, in_unit, short, unit_of_time
 
 
 def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
@@ -86,7 +86,7 @@ def summary_sentences(instance: SchedulingInstance, result: Result) -> str:
     record = result.objectives[0]
     value = metrics.mean_s if record.value is None else record.value
     unit = unit_of_time(2 * value)  # 1.5 h read better than 90 min
-    reached = f"{short(value / unit[0], 4)} {unit[1]}"
+    reached = in_unit(value, unit)
     if instance.objective == "makespan":
         clause = f"With {result.solver} all jobs are done after {reached}"
     else:
@@ -284,7 +284,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
         ("preemption", instance.preemption),
     ]
     if result.plan is None:
-        return {"scripts": (), "data": {"figures": {}}, "sections": [], "about": about}
+        return {"data": {"figures": {}}, "sections": [], "about": about}
     plan = cast("tuple[Segment, ...]", result.plan)
     formulation = SchedulingFormulation(instance)
     segments = formulation.segments(plan)
@@ -302,7 +302,6 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
     if len(instance.jobs) <= MAX_BARS:
         figures["gantt"] = _gantt(instance, segments)
     return {
-        "scripts": (),
         "data": {"figures": figures},
         "heights": {name: figure["layout"]["height"] for name, figure in figures.items()},
         "sections": [
@@ -424,19 +423,25 @@ def _bars(
     return x, y
 
 
+def distribution_of(values: Floats, most: int) -> tuple[Floats, Ints]:
+    """Return at most so many quantiles, evenly spaced, and the number of values up to each."""
+    ordered = np.sort(values)
+    places = np.unique(np.linspace(0, len(ordered) - 1, most).astype(int))
+    return ordered[places], places + 1
+
+
 def _times(times: Floats) -> Figure:
     """Return the plot of the cumulative distribution of completion times, on a logarithmic axis."""
-    ordered = np.sort(times)
-    unit = unit_of_time(float(ordered[-1]))
-    places = np.unique(np.linspace(0, len(ordered) - 1, MAX_POINTS).astype(int))
+    quantiles, counts = distribution_of(times, MAX_POINTS)
+    unit = unit_of_time(float(quantiles[-1]))
     curve = steps(
-        np.round(ordered[places], 3).tolist(),
-        np.round(100 * (places + 1) / len(ordered), 3).tolist(),
+        np.round(quantiles, 3).tolist(),
+        np.round(100 * counts / len(times), 3).tolist(),
         0,
-        customdata=np.round(ordered[places] / unit[0], 6).tolist(),
+        customdata=np.round(quantiles / unit[0], 6).tolist(),
         hovertemplate=f"%{{y}} % within %{{customdata:,}} {unit[1]}<extra></extra>",
     )
-    x = _time_axis(float(ordered[0]), float(ordered[-1]))
+    x = _time_axis(float(quantiles[0]), float(quantiles[-1]))
     return plot_of([curve], x, axis("share of the jobs [%]", range=[0, 102]), 300)
 
 
