@@ -1,9 +1,146 @@
-"""Registration of scheduling instances: their data model, their tables in files, and a tiny example."""
+"""Registration of scheduling instances: their data model, their large tables in files, and a tiny example.
 
+Large tables of jobs become a `JobTable` without an object for each row: the rules of `SchedulingJob` are
+checked on whole columns, to find the rows that may be invalid. These are validated like the rows of small
+tables, which gives the error messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..common.arrays import Floats, Ints
+from ..common.errors import Faults, InstanceError, OptionError
+from ..common.faults import validated
 from ..common.kind import InstanceKind, Tables
+from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
+from ..files.columns import Columns
+from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns, write_table
+from ..references import Folder
 from .generate import generate_scheduling
 from .instance import SchedulingInstance
-from .tables import resolved, wants_table, write_jobs
+from .jobs import NO_COLUMNS, NUMBERS, JobTable, SchedulingJob
+
+MAX_SUSPECTS = 20_000
+
+
+def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance | dict[str, Any]:
+    """Return the instance if the document's jobs are a large table; else the document unchanged."""
+    columns = data.get("jobs")
+    if not isinstance(columns, Columns):
+        return data
+    return validated(SchedulingInstance, {**data, "jobs": read_jobs(columns, source)}, source)
+
+
+def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
+    """Return the jobs of a table as a `JobTable`, or its rows if it has to be read row by row.
+
+    Raises
+    ------
+    InstanceError
+        If rows are invalid; the first hundred are named.
+    """
+    try:
+        jobs = ColumnarRows(columns, SchedulingJob, NO_COLUMNS)
+    except TooManyCells:
+        return columns.rows()
+    if jobs.given(jobs.unread).any():
+        return columns.rows()  # which says what is unknown
+    jobs.wrong |= np.isnan(jobs["duration_s"]) | (not jobs["demand"])
+    if jobs.wrong.any():
+        _refuse(columns, np.flatnonzero(jobs.wrong)[:MAX_SUSPECTS], source)
+        return columns.rows()
+    return JobTable.of_columns(jobs.values, tuple(jobs["demand"]))
+
+
+def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
+    """Raise the faults of the first invalid rows."""
+    faults = Faults()
+    for index, row in zip(suspects.tolist(), columns.rows(suspects), strict=True):
+        try:
+            validated(SchedulingJob, row, source)
+        except InstanceError as error:
+            faults.add_all(error, f"jobs[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
+
+
+def wants_table(instance: SchedulingInstance) -> bool:
+    """Return whether the jobs are many, and can be saved in a table beside the document."""
+    table = instance.table()
+    return len(table) >= MANY_ROWS and can_be_columns(instance.pool) and _in_columns(table)
+
+
+def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[str, str]:
+    """Write the jobs to NAME-jobs beside a document; return the name of the file by its key.
+
+    Raises
+    ------
+    InstanceError
+        If the file cannot be written.
+    OptionError
+        If a table cannot hold them.
+    """
+    table = instance.table()
+    if not can_be_columns(instance.pool):
+        raise OptionError(f"{path}: {NO_COLUMN}")
+    if not _in_columns(table):
+        raise OptionError(f"{path}: a table cannot hold the variants of malleable jobs; write a document")
+    reference = f"{path.stem}-jobs.{ending}"
+    write_table(written(_columns(table), len(table)), path.with_name(reference))
+    return {"jobs": reference}
+
+
+def _in_columns(table: JobTable) -> bool:
+    """Return whether a table can hold all jobs: none has variants."""
+    return all(job.variants is None for job in table.malleable.values())
+
+
+def _columns(table: JobTable) -> dict[str, Any]:
+    """Return the columns of a file."""
+    chosen = list(table.malleable)
+    duration, tasks = table.duration_s.copy(), table.tasks.copy()
+    duration[chosen], tasks[chosen] = np.nan, 1
+    columns: dict[str, Any] = {
+        "name": table.names,
+        "arrival_s": table.arrival_s,
+        "duration_s": duration,
+        "weight": Unless(table.weight, 1.0),
+        **{name: Unless(getattr(table, name)) for name in NUMBERS[3:]},
+        "tasks": Unless(tasks, 1),
+        **{
+            f"demand.{name}": np.ma.masked_equal(table.demand[:, r], 0)
+            for r, name in enumerate(table.resources)
+        },
+    }
+    if chosen:
+        own = [table.malleable.get(j) for j in range(len(table))]
+        columns["work"] = _numbers(None if job is None else job.work for job in own)
+        columns |= _by_count("speeds", [(job and job.speeds) or {} for job in own])
+        columns["requested"] = [job and job.requested for job in own]
+    columns["tenant"] = Unless(Words(table.tenant, table.tenants).texts())
+    columns["model"] = Unless(Words(table.model, table.models).texts())
+    if table.spreading is not None:
+        columns["skew"] = table.spreading.skew
+        listed = [table.spreading.listed[p] if p >= 0 else {} for p in table.spreading.profile.tolist()]
+        columns |= _by_count("speed_by_servers", listed)
+    return columns
+
+
+def _numbers(cells: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+
+
+def _by_count(name: str, listed: Sequence[Mapping[int, float]]) -> dict[str, Floats]:
+    """Return the columns of what each job lists by a number, one for each number."""
+    counts = sorted({count for given in listed for count in given})
+    return {f"{name}.{count}": _numbers(given.get(count) for given in listed) for count in counts}
+
 
 SCHEDULING = InstanceKind(
     model=SchedulingInstance,

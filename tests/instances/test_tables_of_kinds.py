@@ -18,9 +18,9 @@ from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.column_table import ColumnTable
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.consolidation import tables as placement_tables
+from clusterplan.instances.consolidation import kind as placement_tables
 from clusterplan.instances.consolidation.generate import generate_consolidation
-from clusterplan.instances.consolidation.tables import MAX_CURRENT
+from clusterplan.instances.consolidation.kind import MAX_CURRENT
 from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files import tables
 from clusterplan.instances.registry import KINDS
@@ -114,7 +114,7 @@ def test_long_lists_are_saved_in_tables(
 ) -> None:
     """From the threshold on tables are the default, and no row of jobs becomes an object."""
     for many, expected in ((41, []), (40, lists)):
-        for module in ("files.tables", "allocation.kind", "scheduling.tables"):
+        for module in ("files.tables", "allocation.kind", "scheduling.kind"):
             monkeypatch.setattr(f"clusterplan.instances.{module}.MANY_ROWS", many)
         save(instance, tmp_path / "x.yaml")
         assert sorted(path.stem for path in tmp_path.glob("x-*.parquet")) == [f"x-{key}" for key in expected]
@@ -164,7 +164,7 @@ def test_what_a_table_cannot_hold_stays_in_the_document(
 ) -> None:
     """Unless a table is asked for, which is refused."""
     instance = parse_instance(document)
-    for module in ("files.tables", "allocation.kind", "scheduling.tables"):
+    for module in ("files.tables", "allocation.kind", "scheduling.kind"):
         monkeypatch.setattr(f"clusterplan.instances.{module}.MANY_ROWS", 1)
     save(instance, tmp_path / "x.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]

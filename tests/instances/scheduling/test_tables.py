@@ -20,7 +20,7 @@ from clusterplan.instances.scheduling.jobs import (
     Spreading,
     in_first_order,
 )
-from clusterplan.instances.scheduling.tables import read_jobs
+from clusterplan.instances.scheduling.kind import read_jobs
 
 CSV = "name,arrival_s,duration_s,demand.gpu,tasks,tenant\n"
 
