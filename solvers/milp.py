@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
 from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, exact_integer_row
 from ..formulations.registry import KINDS, milp_model
-from ..instances.common.errors import OutOfTimeError
-from .backends.base import Answer, Backend, Request
+from .backends.base import Answer, Backend
+from .backends.lexicographic import LexicographicSearch
 from .common.base import Clock, Outcome, Solver
 from .common.result import SolveOptions
 
@@ -19,32 +19,16 @@ if TYPE_CHECKING:
     import pulp
 
 
-@dataclass(frozen=True)
-class MilpSettings:
-    """Numerical settings that keep the compact formulation within the tolerances of backends.
-
-    Attributes
-    ----------
-    least_cost, most_cost
-        An objective is scaled until its largest coefficient lies between these, away from absolute tolerances
-        and from values that backends take for infinite.
-    most_unlike
-        Largest ratio of coefficients in an objective: backends keep it within some 1e-9 of the largest.
-    most_unlike_in_row
-        Largest ratio of coefficients in a row: HiGHS 1.13 cuts off plans that just fill a row whose
-        coefficients are 5e7 times apart.
-    unseen_cost
-        Backends stop at reduced costs of this size, and may ignore smaller coefficients of the objective.
-    """
-
-    least_cost: float = 1e3
-    most_cost: float = 1e6
-    most_unlike: float = 1e9
-    most_unlike_in_row: float = 1e7
-    unseen_cost: float = 1e-7
-
-
-SETTINGS = MilpSettings()
+LEAST_COST, MOST_COST = 1e3, 1e6
+"""An objective is scaled until its largest coefficient lies between these, away from absolute tolerances and
+from values that backends take for infinite."""
+MOST_UNLIKE = 1e9
+"""Largest ratio of coefficients in an objective: backends keep it within some 1e-9 of the largest."""
+MOST_UNLIKE_IN_ROW = 1e7
+"""Largest ratio of coefficients in a row: HiGHS 1.13 cuts off plans that just fill a row whose coefficients
+are 5e7 times apart."""
+UNSEEN_COST = 1e-7
+"""Backends stop at reduced costs of this size, and may ignore smaller coefficients of the objective."""
 
 
 class Milp(Solver[Any]):
@@ -84,94 +68,61 @@ class Milp(Solver[Any]):
             Values of the first objectives, which are fixed; no bounds are returned for them.
         """
         model = milp_model(formulation)
-        build_s = clock.elapsed_s
-        well_scaled = _is_well_scaled(model, self.backend.largest_entry)
-        outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
-        bounds: list[float | None] = []
-        if options.warm_start is not None:
-            outcome.plan = formulation.parse_plan(options.warm_start)
-        unlike, largest = SETTINGS.most_unlike_in_row, self.backend.largest_entry
-        for target, value in zip(model.objectives, settled, strict=False):
-            well_scaled &= _suits(_fix_objective(model, target, value), unlike, largest)
-            bounds.append(None)
-        for index, target in list(enumerate(model.objectives))[len(settled) :]:
-            if clock.expired:
-                outcome.limit = "time"
-                break
-            try:
-                answer, bound = self._minimise_objective(model, index, options, clock, outcome.plan)
-            except OutOfTimeError:  # there is no time to give the backend the model
-                outcome.limit = "time"
-                break
-            outcome.limit = answer.limit
-            if answer.infeasible:
-                outcome.infeasible = index == 0
-                outcome.plan = outcome.plan if index else None
-                break
-            bounds.append(bound)
-            if answer.values is None:
-                break
-            values = answer.values
-            with Clock().enforced():  # a plan that was found is not lost, however late it is
-                outcome.plan = model.decode(lambda variable, values=values: values[variable.name])  # type: ignore[misc]
-                if formulation.violations(outcome.plan):
-                    break  # the caller reports which
-                value = formulation.evaluate(outcome.plan)[index]
-            outcome.trace.append((clock.elapsed_s, value, bound))
-            gap = target.objective.gap(value, bound)
-            if outcome.limit != "none" and (gap is None or gap > options.gap):
-                break
-            well_scaled &= _suits(_fix_objective(model, target, value), unlike, largest)
-        outcome.bounds = bounds
-        if (bounds or outcome.infeasible) and not well_scaled:
+        search = _MilpSearch(model, options, clock, self.backend)
+        outcome = search.run(formulation, f"{self.backend.title} {self.backend.version()}", settled)
+        if (outcome.bounds or outcome.infeasible) and not search.well_scaled:
             outcome.doubtful = True
             why = f"the figures are too large or unlike for the tolerances of {self.backend.title}"
             outcome.message = f"{why}, so that only what is certified counts"
         return outcome
 
-    def _minimise_objective(
-        self,
-        model: MilpModel[Any],
-        index: int,
-        options: SolveOptions,
-        clock: Clock,
-        start: Any,
-    ) -> tuple[Answer, float | None]:
-        """Minimise one objective (negated if to be maximised); return answer and bound in the plan's unit."""
-        target = model.objectives[index]
+
+class _MilpSearch(LexicographicSearch):
+    """Optimises the compact MILP formulation on a backend.
+
+    Attributes
+    ----------
+    well_scaled
+        Whether the coefficients of all rows and objectives suit the tolerances of the backend.
+    """
+
+    def __init__(self, model: MilpModel[Any], options: SolveOptions, clock: Clock, backend: Backend) -> None:
+        super().__init__(model, options, clock)
+        self.backend = backend
+        self.well_scaled = _is_well_scaled(model, backend.largest_entry)
+
+    def optimise(self, target: ModelObjective, plan: Sequence[Any] | None) -> Answer:
+        """Minimise one objective (negated if to be maximised); the bound is in the plan's unit."""
         sign = 1.0 if target.sense == "min" else -1.0
         # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
-        whole = (
-            target.integral and max(map(abs, target.expression.values()), default=0.0) <= SETTINGS.most_cost
-        )
+        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= MOST_COST
         scale = 1.0 if whole else _scale(target.expression.values())
-        model.minimise(index, sign * scale)
-        request = Request(
-            clock=clock,
-            # Half leaves room for the plan's figures, which may be the inverse of the model's.
-            gap=options.gap / 2,
-            threads=options.threads,
-            seed=options.seed,
-            memory_limit_gib=options.memory_limit_gib,
-            start=None if start is None else model.encode(start),
-            settings=options.backend_options,
-        )
-        answer = self.backend.minimise(model.problem, request)
+        self.model.minimise(target, sign * scale)
+        # Half leaves room for the plan's figures, which may be the inverse of the model's.
+        options = self.options.model_copy(update={"gap": self.options.gap / 2})
+        start = None if plan is None else self.model.encode(plan)
+        answer = self.backend.minimise(self.model.problem, options, self.clock, start)
         if answer.bound is None:
-            return answer, None
+            return answer
         bound = sign * answer.bound / scale + target.expression.constant
         unseen = _ignored_cost(target.expression, scale)
         bound += -unseen if target.sense == "min" else unseen
         if whole:
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
         in_plan = target.to_plan(bound)
-        return answer, in_plan if math.isfinite(in_plan) else None
+        return replace(answer, bound=in_plan if math.isfinite(in_plan) else None)
+
+    def fix(self, target: ModelObjective, value: float, values: object) -> None:
+        """Constrain an objective to a value of the plan's objective."""
+        del values
+        row = _fix_objective(self.model, target, value)
+        self.well_scaled &= _suits(row, MOST_UNLIKE_IN_ROW, self.backend.largest_entry)
 
 
 def _scale(coefficients: Iterable[float]) -> float:
     """Return the power of two that scales the largest coefficient into the range that backends handle."""
     largest = max(map(abs, coefficients), default=0.0)
-    least, most = SETTINGS.least_cost, SETTINGS.most_cost
+    least, most = LEAST_COST, MOST_COST
     if not largest or least <= largest <= most:
         return 1.0
     return 2.0 ** math.ceil(math.log2((least if largest < least else most) / largest))
@@ -185,8 +136,8 @@ def _is_well_scaled(model: MilpModel[Any], largest: float) -> bool:
     largest
         Largest coefficient of a row.
     """
-    rows = ((row, SETTINGS.most_unlike_in_row, largest) for row in model.problem.constraints())
-    objectives = ((target.expression, SETTINGS.most_unlike, math.inf) for target in model.objectives)
+    rows = ((row, MOST_UNLIKE_IN_ROW, largest) for row in model.problem.constraints())
+    objectives = ((target.expression, MOST_UNLIKE, math.inf) for target in model.objectives)
     for expression, ratio, most in (*rows, *objectives):
         check_time()
         if not _suits(expression, ratio, most):
@@ -205,7 +156,7 @@ def _ignored_cost(expression: pulp.LpAffineExpression, scale: float) -> float:
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
         for x, c in expression.items()
-        if 0 < abs(c) * scale < SETTINGS.unseen_cost
+        if 0 < abs(c) * scale < UNSEEN_COST
     )
 
 

@@ -20,7 +20,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, validated_in_batches
 from ..common.objective import all_loosened, rounded_up
-from .configurations import BUDGET
+from .configurations import BUDGET, resource_limits, task_demands
 
 CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the bound, so that the plan itself does not count as better."""
@@ -127,18 +127,12 @@ def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float
 def _some_exceed_capacity(instance: AllocationInstance) -> bool:
     """Return whether some configuration exceeds a capacity or the hourly budget."""
     table = instance.table()
-    variant = np.repeat(np.arange(len(table.first_row) - 1), np.diff(table.first_row))
-    demand = np.concatenate(
-        [
-            table.max_ps[:, None] * table.ps_demand + table.max_workers[:, None] * table.worker_demand,
-            table.row_ps[:, None] * table.ps_demand[variant]
-            + table.row_workers[:, None] * table.worker_demand[variant],
-        ]
+    ps_demand, worker_demand = task_demands(instance, table)
+    measured = np.repeat(np.arange(len(table.first_row) - 1), np.diff(table.first_row))
+    variant = np.concatenate([np.arange(len(ps_demand)), measured])
+    ps, workers = (
+        np.concatenate(counts)
+        for counts in ((table.max_ps, table.row_ps), (table.max_workers, table.row_workers))
     )
-    capacity = np.array([instance.resources[name] for name in table.resources])
-    if (demand > all_loosened(capacity)).any():
-        return True
-    if instance.budget_usd_per_hour is None:
-        return False
-    usd = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
-    return bool((demand @ usd > all_loosened(np.array([instance.budget_usd_per_hour]))).any())
+    demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
+    return bool((demand > all_loosened(resource_limits(instance)[1])).any())

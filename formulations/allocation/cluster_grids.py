@@ -357,7 +357,7 @@ class ScaledCluster(ClusterGrid):
         From there on every job has its best configuration of `wide`, so no larger cluster has a better plan.
         """
         configs = self.wide
-        if (np.diff(configs.start) == 0).any():  # there is no plan anywhere, which this cluster shows
+        if not configs.counts.all():  # there is no plan anywhere, which this cluster shows
             return self.lowest_with(configs.capacity) or ZERO
         price = np.array([self.prices.get(name, 0.0) for name in configs.resources])
         top = self.lowest_with(configs.demand[fastest_configurations(configs, price)].sum(axis=0))
@@ -396,9 +396,9 @@ class FreeCluster(ClusterGrid):
     def _max_cost_usd(self) -> Fraction:
         """Total hourly cost [USD/h] if each job has its dearest configuration, at most `most_usd`."""
         configs = self.wide
-        if (np.diff(configs.start) == 0).any():  # there is no plan, whatever the cost
+        if not configs.counts.all():  # there is no plan, whatever the cost
             return Fraction(self.most_usd or 1.0)
-        most = math.fsum(np.maximum.reduceat(configs.demand[:, -1], configs.start[:-1]))
+        most = math.fsum(configs.most(configs.demand[:, -1]))
         if self.most_usd is not None:
             most = min(most, self.most_usd)
         return Fraction(most)

@@ -34,13 +34,56 @@ BUDGET = "budget_usd_per_hour"
 
 
 @dataclass(frozen=True, eq=False)
-class Configurations:
+class RowsByJob:
+    """A table whose rows of job j have indices `start[j]` to `start[j + 1]`; shape (jobs + 1,)."""
+
+    start: Ints
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.start) - 1
+
+    @property
+    def counts(self) -> Ints:
+        """Number of rows of each job, shape (jobs,)."""
+        return np.diff(self.start)
+
+    @property
+    def owner(self) -> Ints:
+        """Job of each row, shape (K,)."""
+        owner: Ints = self.spread(np.arange(self.jobs))
+        return owner
+
+    def owner_of(self, rows: Ints) -> Ints:
+        """Return the job of each of these rows."""
+        return np.searchsorted(self.start, rows, side="right") - 1
+
+    def spread(self, of_job: Floats | Ints | Flags) -> Any:
+        """Return the figure of its job for each row, shape (K,)."""
+        return np.repeat(of_job, self.counts)
+
+    def least(self, figures: Floats) -> Floats:
+        """Return the least figure over the rows of each job, which all have some; shape (jobs, …)."""
+        least: Floats = np.minimum.reduceat(figures, self.start[:-1], axis=0)
+        return least
+
+    def most(self, figures: Floats) -> Floats:
+        """Return the largest figure over the rows of each job, which all have some; shape (jobs, …)."""
+        most: Floats = np.maximum.reduceat(figures, self.start[:-1], axis=0)
+        return most
+
+    def every_job_has(self, flags: Flags) -> bool:
+        """Return whether some row of each job is flagged."""
+        return bool(np.logical_or.reduceat(flags, self.start[:-1]).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Configurations(RowsByJob):
     """Table of job configurations; those of job j have indices `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
-    start
-        Shape (jobs + 1,).
     variant, ps, workers
         Shape (K,); `variant` is the index in the job's list, -1 for staying unplaced.
     time_s
@@ -53,7 +96,6 @@ class Configurations:
         Names and C, with the hourly budget as one more resource where there is one; shape (R,).
     """
 
-    start: Ints
     variant: Shorts
     ps: Shorts
     workers: Shorts
@@ -67,19 +109,9 @@ class Configurations:
         """Return the range of indices of the configurations of one job."""
         return range(int(self.start[job]), int(self.start[job + 1]))
 
-    @property
-    def jobs(self) -> int:
-        """Number of jobs."""
-        return len(self.start) - 1
-
-    @property
-    def owner(self) -> Ints:
-        """Job of each configuration, shape (K,)."""
-        return np.repeat(np.arange(self.jobs), np.diff(self.start))
-
     def parts(self) -> Iterator[tuple[int, Configurations]]:
         """Yield consecutive blocks of jobs: the index of the first job, and the block's table."""
-        for first, last in _job_blocks(np.diff(self.start)):
+        for first, last in _job_blocks(self.counts):
             own = slice(int(self.start[first]), int(self.start[last]))
             start = self.start[first : last + 1] - self.start[first]
             yield first, self.only(own, start=start, weight=self.weight[first:last])
@@ -100,7 +132,8 @@ class Configurations:
     @cached_property
     def cost(self) -> Floats:
         """Weighted completion time ω·t of each configuration, shape (K,)."""
-        return np.repeat(self.weight, np.diff(self.start)) * self.time_s
+        cost: Floats = self.spread(self.weight) * self.time_s
+        return cost
 
     @cached_property
     def limit(self) -> Floats:

@@ -120,8 +120,13 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
         """The single objective: total weighted completion time [job-s] or makespan [s]."""
-        unit = "s" if self.instance.objective == "makespan" else "job-s"
+        unit = "s" if self.is_makespan else "job-s"
         return (Objective(self.instance.objective, "min", unit),)
+
+    @property
+    def is_makespan(self) -> bool:
+        """Whether the objective is the makespan, not the total completion time."""
+        return self.instance.objective == "makespan"
 
     @cached_property
     def table(self) -> JobTable:
@@ -192,7 +197,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return the weighted sum of completion times, or the makespan, in seconds."""
         entries = self._entries(plan)
         times = completion_times_s(self.table, entries)
-        if self.instance.objective == "makespan":
+        if self.is_makespan:
             return (float(times.max()),)
         return (math.fsum(self.table.weight[entries.job] * times),)
 
@@ -218,7 +223,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Return the lower bound on the objective, in seconds, with each job alone in the cluster."""
-        return (self.checked.elementary_bound(self.instance.objective == "makespan"),)
+        return (self.checked.elementary_bound(self.is_makespan),)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
@@ -231,7 +236,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         elementary = self.elementary_bounds()[0]
         if certificate is None or elementary is None or self.checked.refuted:
             return (elementary,)
-        proven = certified_bound(self.checked, self.instance.objective == "makespan", certificate)
+        proven = certified_bound(self.checked, self.is_makespan, certificate)
         return (elementary if proven is None else max(elementary, proven),)
 
     def certificate_fault(self, certificate: Any) -> str | None:
@@ -243,7 +248,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
         Prices of 0 are none, unless they prove the plan optimal: then no resource is scarce.
         """
-        if self.instance.objective == "makespan" or self.certificate_fault(certificate):
+        if self.is_makespan or self.certificate_fault(certificate):
             return None
         prices = read_prices(certificate)
         if any(prices.values()):
@@ -284,12 +289,24 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @property
     def model_terms(self) -> int:
         """Number of coefficients of the explicit MILP model, with one column for each configuration."""
-        rows = 1 + len(self.configurations.resources) + (self.instance.objective == "makespan")
+        rows = 1 + len(self.configurations.resources) + (self.is_makespan)
         return len(self.configurations.time_s) * rows
 
 
 MAX_SCALED_TIME = 1e9
 """Largest completion time in the model's time unit, which is at least the bound on the makespan."""
+
+
+def choice_variables(problem: Any, configs: Configurations) -> list[Any]:
+    """Add to a PuLP problem a binary variable of each configuration, and that each job has one of its own."""
+    import pulp
+
+    x: list[Any] = []
+    for j in range(configs.jobs):
+        check_time()
+        x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(configs.of(j)))]
+        problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1, f"one_configuration_{j}"
+    return x
 
 
 def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
@@ -299,18 +316,14 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
     configs = formulation.configurations
     check_model_size(formulation.model_terms, "the textbook model")
     problem = new_problem(formulation.instance.name)
-    x: list[Any] = []
-    for j in range(configs.jobs):
-        check_time()
-        x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(configs.of(j)))]
-        problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1, f"one_configuration_{j}"
+    x = choice_variables(problem, configs)
     for r in range(len(configs.resources)):
         check_time()
         problem += (
             upper_bound_row(x, configs.demand[:, r].tolist(), float(configs.capacity[r])),
             f"capacity_{r}",
         )
-    if formulation.instance.objective == "makespan":
+    if formulation.is_makespan:
         # No makespan is below 1, so that tolerances are small beside it; but from 1e20 on, backends take a
         # coefficient for infinite.
         shortest, longest = formulation.elementary_bounds()[0] or 0.0, float(configs.time_s.max(initial=0.0))
@@ -331,7 +344,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
     def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
         chosen = set(formulation.indices_of(plan).tolist())
         start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
-        if formulation.instance.objective == "makespan":
+        if formulation.is_makespan:
             start[latest] = formulation.evaluate(plan)[0] / unit
         return start
 

@@ -18,33 +18,16 @@ import numpy as np
 from ...instances.common.arrays import Floats, Ints
 from .clock import check_time
 
-
-@dataclass(frozen=True)
-class EnumerationSettings:
-    """Parameters of the implicit enumeration; all but the margin affect only its speed and when it stops.
-
-    Attributes
-    ----------
-    most_states
-        States after one job, before pruning; the search gives up beyond.
-    most_bounds
-        Bounds evaluated in all, which takes a second or two; the search gives up beyond.
-    all_vectors_every
-        Number of jobs; in between, only the price vectors that pruned a state the last time are tried.
-    margin
-        Rounding error allowed for, relative to the sum of all summands.
-    factors
-        Multipliers of each single price and of all prices together.
-    """
-
-    most_states: int = 2_000_000
-    most_bounds: int = 150_000_000
-    all_vectors_every: int = 4
-    margin: float = 1e-12
-    factors: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
-
-
-SETTINGS = EnumerationSettings()
+MOST_STATES = 2_000_000
+"""States after one job, before pruning; the search gives up beyond."""
+MOST_BOUNDS = 150_000_000
+"""Bounds evaluated in all, which takes a second or two; the search gives up beyond."""
+ALL_VECTORS_EVERY = 4
+"""Number of jobs; in between, only the price vectors that pruned a state the last time are tried."""
+MARGIN = 1e-12
+"""Rounding error allowed for, relative to the sum of all summands."""
+FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
+"""Multipliers of each single price and of all prices together."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +79,7 @@ def _affordable(choices: Choices, cutoff: float) -> Choices:
     """
     start, sizes = choices.start[:-1], np.diff(choices.start)
     cheapest = np.minimum.reduceat(choices.cost, start)
-    margin = SETTINGS.margin * (float(np.abs(cheapest).sum()) + abs(cutoff)) + 1e-280
+    margin = MARGIN * (float(np.abs(cheapest).sum()) + abs(cutoff)) + 1e-280
     keep = choices.cost <= np.repeat(cutoff - math.fsum(cheapest) + cheapest + margin, sizes)
     counts = np.add.reduceat(keep, start, dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -113,7 +96,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
     weights, vectors = bound_multipliers(prices)
-    margins = SETTINGS.margin * (weights * size + vectors @ most) + 1e-280
+    margins = MARGIN * (weights * size + vectors @ most) + 1e-280
     choices, cutoff = _without_single_choices(choices, counts, cutoff)
     # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
     room = weights * cutoff + vectors @ choices.limit + margins
@@ -126,11 +109,11 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     for place, job in enumerate(order.tolist()):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
         check_time()
-        if len(spent) * (rows.stop - rows.start) > SETTINGS.most_states:
+        if len(spent) * (rows.stop - rows.start) > MOST_STATES:
             return None
         taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])
         spent = (spent[:, None] + choices.cost[rows]).ravel()
-        whole = place % SETTINGS.all_vectors_every == 0 or place == len(order) - 1
+        whole = place % ALL_VECTORS_EVERY == 0 or place == len(order) - 1
         for m in range(len(weights)) if whole else np.flatnonzero(useful).tolist():
             bounds += len(spent)
             beyond = weights[m] * spent + taken @ vectors[m] > room[m] - left[place + 1, m]
@@ -140,7 +123,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         taken, spent = cheapest_states(taken, spent)
         if not len(spent):
             return True
-        if bounds > SETTINGS.most_bounds:
+        if bounds > MOST_BOUNDS:
             return None
     return False
 
@@ -159,7 +142,7 @@ def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return the cost weights (M,) and resource price vectors (M, R) of the Lagrangian bounds to try."""
     limits = len(prices)
     candidates = [(1.0, prices)]
-    for factor in SETTINGS.factors:
+    for factor in FACTORS:
         candidates.append((1.0, prices * factor))
         for r in range(limits):
             changed = prices.copy()

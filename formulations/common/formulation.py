@@ -213,12 +213,12 @@ class MilpModel(Generic[ModelEntryT]):
     encode: Callable[[Sequence[ModelEntryT]], Mapping[Any, float]]
     _nothing: Any = None
 
-    def minimise(self, index: int, scale: float) -> None:
+    def minimise(self, target: ModelObjective, scale: float) -> None:
         """Set the model to minimise `scale` times one of its objectives, without the constant term."""
         import pulp
 
         self.problem.sense = pulp.LpMinimize
-        self._optimise([(x, scale * c) for x, c in self.objectives[index].expression.items()])
+        self._optimise([(x, scale * c) for x, c in target.expression.items()])
 
     def _optimise(self, terms: list[tuple[Any, float]], constant: float = 0.0) -> None:
         """Set the model's objective to the non-zero terms or, without any, to a variable fixed at 0.
@@ -245,7 +245,7 @@ class MilpModel(Generic[ModelEntryT]):
 
         chosen = self.objectives[index]
         if path.suffix == ".mps":
-            self.minimise(index, 1.0 if chosen.sense == "min" else -1.0)
+            self.minimise(chosen, 1.0 if chosen.sense == "min" else -1.0)
             self.problem.writeMPS(str(path))
         else:
             self.problem.sense = pulp.LpMinimize if chosen.sense == "min" else pulp.LpMaximize

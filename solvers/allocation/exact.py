@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate_of
-from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.formulation import AllocationFormulation, choice_variables
 from ...formulations.common.clock import check_model_size, check_time
 from ...formulations.common.formulation import new_problem
 from ...formulations.common.objective import Diagnosis
 from ..backends import BACKENDS, cp_sat
-from ..backends.base import Request
 from ..common.base import Clock, Outcome, Solver
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 from ..common.result import SolveOptions
@@ -56,7 +55,7 @@ class AllocationExact(Solver[AllocationFormulation]):
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan found, a lower bound on its objective, dual prices and a certificate."""
         build_s = clock.elapsed_s
-        makespan = formulation.instance.objective == "makespan"
+        makespan = formulation.is_makespan
         search = MakespanSearch if makespan else TotalTimeSearch
         outcome = search(formulation, options, clock, self.cores).run()
         outcome.build_s = build_s
@@ -71,7 +70,7 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
     else:
         # A bound T on the makespan is proven by prices of the configurations that end before T.
         early = configs.time_s < (np.inf if claim is None else claim)
-        if not np.logical_or.reduceat(early, configs.start[:-1]).all():
+        if not configs.every_job_has(early):
             return  # a job that is later alone is proof enough
         problem = MultipleChoice.of(configs, np.zeros(len(early))).only(early)
         share, _, _ = least_share(problem, even_share(configs.limit), clock)
@@ -101,9 +100,9 @@ class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
             check_time()
             weights, limit = cp_sat.integer_row(configs.demand[:, r].tolist(), float(configs.capacity[r]))
             model.add(cp_model.LinearExpr.weighted_sum(x, weights) <= limit)
-        makespan = formulation.instance.objective == "makespan"
+        makespan = formulation.is_makespan
         figures = configs.time_s if makespan else configs.cost
-        per_job = np.maximum.reduceat(figures, configs.start[:-1])
+        per_job = configs.most(figures)
         # The scale of the integer costs depends on the largest value that the objective can take.
         most = float(per_job.max() if makespan else per_job.sum())
         # Rounded down on a fixed scale: decimals of measured speeds have no small common denominator.
@@ -144,7 +143,7 @@ class AllocationBruteForce(BruteForce[AllocationFormulation]):
         refuse_many(len(formulation.instance.jobs), "jobs")
         configs = formulation.configurations
         jobs = len(configs.start) - 1
-        makespan = formulation.instance.objective == "makespan"
+        makespan = formulation.is_makespan
         limit = configs.limit
         best_value, chosen = np.inf, [0] * jobs
 
@@ -179,11 +178,7 @@ def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock:
 
     configs, problem = formulation.configurations, new_problem("elastic")
     check_model_size(formulation.model_terms, "the relaxed model")
-    x: list[Any] = []
-    for j in range(configs.jobs):
-        check_time()
-        x += [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in configs.of(j)]
-        problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1
+    x = choice_variables(problem, configs)
     limits = configs.capacity.tolist()
     extra = [problem.add_variable(f"extra_{r}", lowBound=0) for r in range(len(limits))]
     for r, limit in enumerate(limits):
@@ -194,13 +189,13 @@ def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock:
         [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
     )
     # Any solution that is found in time will do.
-    values = backend.minimise(problem, Request(clock=clock, gap=1e-4)).values
+    values = backend.minimise(problem, SolveOptions(gap=1e-4), clock).values
     if values is None:
         return None
     missing = [
-        (name, limit, values[more.name])
+        (name, limit, values(more))
         for name, limit, more in zip(configs.resources, limits, extra, strict=True)
-        if values[more.name] > 1e-6
+        if values(more) > 1e-6
     ]
     reasons = [
         f"{name}: {more:g} more than the {limit:g} there are would be needed" for name, limit, more in missing

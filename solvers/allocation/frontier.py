@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-import numpy as np
-
 from ...formulations.allocation.cluster_grids import (
     EQUALITY_TOLERANCE,
     ZERO,
@@ -160,10 +158,8 @@ class ClusterSearch:
         """Solve the dearest cluster of the grid, and search for the cheapest feasible one."""
         grid, configs = self.grid, self.grid.wide
         bottom: Fraction | None = None
-        if not (np.diff(configs.start) == 0).any():
-            bottom = grid.lowest_with(
-                np.minimum.reduceat(configs.demand, configs.start[:-1], axis=0).sum(axis=0)
-            )
+        if configs.counts.all():
+            bottom = grid.lowest_with(configs.least(configs.demand).sum(axis=0))
         if grid.last not in self.bounds:
             self.solve(grid.last)
         if self._is_infeasible(grid.last) or bottom is None or bottom > grid.last or self._stopped():

@@ -50,28 +50,13 @@ from ..common.result import SolveOptions
 from ..common.search_control import run_with_time_limit
 from .lagrangian import MultipleChoice, knapsack_bound, makespan_bound
 
-
-@dataclass(frozen=True)
-class GeometricSettings:
-    """Constants of the interior-point method.
-
-    Attributes
-    ----------
-    accuracy
-        Relative; dual prices need no more, because their bound holds whatever they are.
-    multiplier_noise
-        A multiplier below this share of the total belongs to a constraint that does not bind; for a makespan
-        only ratios matter.
-    time_share
-        Share of the time that is left for the interior-point method; rounding takes the rest.
-    """
-
-    accuracy: float = 1e-7
-    multiplier_noise: float = 1e-6
-    time_share: float = 0.7
-
-
-SETTINGS = GeometricSettings()
+ACCURACY = 1e-7
+"""Relative; dual prices need no more, because their bound holds whatever they are."""
+MULTIPLIER_NOISE = 1e-6
+"""A multiplier below this share of the total belongs to a constraint that does not bind; for a makespan only
+ratios matter."""
+TIME_SHARE = 0.7
+"""Share of the time that is left for the interior-point method; rounding takes the rest."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +135,7 @@ class GeometricProgram:
         if solution is not None and multipliers is not None and np.isfinite(multipliers).all():
             prices = np.zeros(len(self.capacity))
             real = multipliers > (
-                0.0 if self.makespan else SETTINGS.multiplier_noise * max(1.0, float(objective.value))
+                0.0 if self.makespan else MULTIPLIER_NOISE * max(1.0, float(objective.value))
             )
             prices[binding] = np.where(real, multipliers, 0.0) * unit_s / self.capacity[binding]
         return RelaxationSolution(tasks.reshape(2, -1), prices, status)
@@ -195,13 +180,13 @@ class GeometricProgram:
 
 def _solve_with_clarabel(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     """Solve a cvxpy problem with Clarabel; return the status, `failed` where the solver gave up."""
-    settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
+    settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), ACCURACY)
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
     with no_warnings():  # an inaccurate solution is as good a source of prices as any
         # What cvxpy makes of it is kept for `solve`.
         run_with_time_limit(clock, lambda: problem.get_problem_data(cp.CLARABEL))
         if clock.remaining_s is not None:
-            settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
+            settings["time_limit"] = TIME_SHARE * clock.remaining_s
         try:
             problem.solve(solver=cp.CLARABEL, **settings)
         except cp.error.SolverError:
@@ -239,29 +224,14 @@ TASK_CHANGES = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, 
 """Changes of (parameter servers, workers) that are tried."""
 
 
-@dataclass(frozen=True)
-class RoundingSettings:
-    """Constants of the rounding of the relaxation.
-
-    Attributes
-    ----------
-    integer_tolerance
-        A number of tasks this close below an integer is that integer.
-    unpriced_weight
-        Weight of the share of a resource without a price beside those with one, so that it is not wasted.
-    least_toll
-        A step that takes nothing counts with this toll.
-    least_saving
-        Relative; a step must save more than rounding.
-    """
-
-    integer_tolerance: float = 1e-6
-    unpriced_weight: float = 1e-3
-    least_toll: float = 1e-12
-    least_saving: float = 1e-12
-
-
-ROUNDING_SETTINGS = RoundingSettings()
+INTEGER_TOLERANCE = 1e-6
+"""A number of tasks this close below an integer is that integer."""
+UNPRICED_WEIGHT = 1e-3
+"""Weight of the share of a resource without a price beside those with one, so that it is not wasted."""
+LEAST_TOLL = 1e-12
+"""A step that takes nothing counts with this toll."""
+LEAST_SAVING = 1e-12
+"""Relative; a step must save more than rounding."""
 
 
 class Rounding:
@@ -283,7 +253,7 @@ class Rounding:
         self.formulation, self.program = formulation, program
         self.low, self.high = program.low.T, program.high.T
         self.tasks = np.clip(
-            np.floor(relaxed.tasks.T + ROUNDING_SETTINGS.integer_tolerance).astype(np.int64),
+            np.floor(relaxed.tasks.T + INTEGER_TOLERANCE).astype(np.int64),
             self.low,
             self.high,
         )
@@ -291,7 +261,7 @@ class Rounding:
         self.limit = formulation.configurations.limit
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
         worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
-        self.toll = worth / (worth.sum() or 1.0) + ROUNDING_SETTINGS.unpriced_weight
+        self.toll = worth / (worth.sum() or 1.0) + UNPRICED_WEIGHT
         self.need = np.einsum("sk,jkr->jsr", TASK_CHANGES, self.demand)
         self.step_toll = (self.need * self.share) @ self.toll
         self.weight = np.ones(len(self.tasks)) if program.makespan else program.weight
@@ -348,8 +318,8 @@ class Rounding:
         Changes without demand have the largest gains.
         """
         extra, toll = self.extra[j], self.step_toll[j]
-        saves = extra < -ROUNDING_SETTINGS.least_saving * np.abs(self.cost[j, ..., None])
-        return np.where(saves, -extra / np.maximum(toll, ROUNDING_SETTINGS.least_toll), 0.0)
+        saves = extra < -LEAST_SAVING * np.abs(self.cost[j, ..., None])
+        return np.where(saves, -extra / np.maximum(toll, LEAST_TOLL), 0.0)
 
     def _shrink(self, clock: Clock) -> None:
         """Remove the tasks that cost least per freed overused share until no resource is overused."""

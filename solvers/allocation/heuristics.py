@@ -29,27 +29,12 @@ from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.result import SolveOptions
 from .lagrangian import MultipleChoice
 
-
-@dataclass(frozen=True)
-class MarginalGainSettings:
-    """Constants of the marginal-gain heuristic.
-
-    Attributes
-    ----------
-    beginning_trust
-        Factor on the gains of jobs that have only just begun, whose speed is a first fit.
-    last_resort_s
-        Seconds that a first plan for another method may take even where the time is up.
-    steps_between_clock_checks
-        The clock is read once in so many steps.
-    """
-
-    beginning_trust: float = 0.95
-    last_resort_s: float = 1.0
-    steps_between_clock_checks: int = 4096
-
-
-SETTINGS = MarginalGainSettings()
+BEGINNING_TRUST = 0.95
+"""Factor on the gains of jobs that have only just begun, whose speed is a first fit."""
+LAST_RESORT_S = 1.0
+"""Seconds that a first plan for another method may take even where the time is up."""
+STEPS_BETWEEN_CLOCK_CHECKS = 4096
+"""The clock is read once in so many steps."""
 
 
 class MarginalGain(Solver[AllocationFormulation]):
@@ -108,7 +93,7 @@ def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | N
         Index of the configuration of each job; None if there was no plan in time.
     """
     left = clock.remaining_s
-    patience = Clock(None if left is None else max(left, SETTINGS.last_resort_s))
+    patience = Clock(None if left is None else max(left, LAST_RESORT_S))
     try:
         with patience.enforced():
             plan = MarginalGain().solve(formulation, SolveOptions(), patience).plan
@@ -199,8 +184,8 @@ class _Steps:
 def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
     """Return every configuration's enlargements by a parameter server, a worker and, if `joint`, both."""
     configs, table = formulation.configurations, formulation.table
-    trust = np.where(table.beginning, SETTINGS.beginning_trust, 1.0)
-    if formulation.instance.objective != "makespan":
+    trust = np.where(table.beginning, BEGINNING_TRUST, 1.0)
+    if not formulation.is_makespan:
         trust = trust * table.weight
     ps_demand, worker_demand = task_demands(formulation.instance, table)
     additions = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
@@ -333,7 +318,7 @@ def _give_tasks(
     limit, demand = configs.limit.tolist(), configs.demand
     queue, count = GainQueue(steps, chosen), 0
     while (entry := queue.pop()) is not None:
-        if count % SETTINGS.steps_between_clock_checks == 0 and clock.expired:
+        if count % STEPS_BETWEEN_CLOCK_CHECKS == 0 and clock.expired:
             return False
         count += 1
         to = queue.target(entry)
@@ -353,37 +338,18 @@ def _give_tasks(
     return True
 
 
-@dataclass(frozen=True)
-class RoundingSettings:
-    """Constants of the rounding of dual prices, and of the local search.
-
-    Attributes
-    ----------
-    first_rise, rise_growth
-        The first relative rise of all prices, and the factor to the next one.
-    most_rises, bisections
-        Rises until the limits are kept, and bisections between the last two.
-    highest_price
-        No price is raised beyond this.
-    unpriced_share
-        Price of a limit that has none, as a share of the mean cost per unit of mean demand.
-    most_passes
-        Passes of each local search.
-    items_paired
-        Items that change places in pairs: those of least reduced cost.
-    """
-
-    first_rise: float = 1e-4
-    rise_growth: float = 4
-    most_rises: int = 60
-    bisections: int = 12
-    highest_price: float = 1e100
-    unpriced_share: float = 1e-3
-    most_passes: int = 20
-    items_paired: int = 300
-
-
-ROUNDING_SETTINGS = RoundingSettings()
+FIRST_RISE, RISE_GROWTH = 1e-4, 4.0
+"""The first relative rise of all prices, and the factor to the next one."""
+MOST_RISES, BISECTIONS = 60, 12
+"""Rises until the limits are kept, and bisections between the last two."""
+HIGHEST_PRICE = 1e100
+"""No price is raised beyond this."""
+UNPRICED_SHARE = 1e-3
+"""Price of a limit that has none, as a share of the mean cost per unit of mean demand."""
+MOST_PASSES = 20
+"""Passes of each local search."""
+ITEMS_PAIRED = 300
+"""Items that change places in pairs: those of least reduced cost."""
 
 
 def round_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
@@ -406,17 +372,17 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
     costs = float(np.abs(problem.cost).mean()) or 1.0
     # λ′ is λ with small prices added: a limit may bind only once the others are kept.
     mean = problem.demand.mean(axis=0)
-    small = np.divide(ROUNDING_SETTINGS.unpriced_share * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
-    raised, low, high, feasible = np.maximum(prices, small), 0.0, ROUNDING_SETTINGS.first_rise, None
-    for _ in range(ROUNDING_SETTINGS.most_rises):
+    small = np.divide(UNPRICED_SHARE * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
+    raised, low, high, feasible = np.maximum(prices, small), 0.0, FIRST_RISE, None
+    for _ in range(MOST_RISES):
         _, items = problem.choose(prices + high * raised)
         if problem.fits(items):
             feasible = items
             break
-        low, high = high, high * ROUNDING_SETTINGS.rise_growth
-        if clock.expired or float((high * raised).max()) > ROUNDING_SETTINGS.highest_price:
+        low, high = high, high * RISE_GROWTH
+        if clock.expired or float((high * raised).max()) > HIGHEST_PRICE:
             return None
-    for _ in range(ROUNDING_SETTINGS.bisections if feasible is not None else 0):
+    for _ in range(BISECTIONS if feasible is not None else 0):
         middle = (low + high) / 2
         _, items = problem.choose(prices + middle * raised)
         if problem.fits(items):
@@ -431,22 +397,21 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
 def improve(problem: MultipleChoice, items: Ints, prices: Floats, clock: Clock) -> Ints:
     """Return feasible items of no larger total cost, by local search over moves of one job, then of two."""
     items = items.copy()
-    counts = np.diff(problem.start)
-    for _ in range(ROUNDING_SETTINGS.most_passes):
-        if clock.expired or not _move_single(problem, items, counts):
+    for _ in range(MOST_PASSES):
+        if clock.expired or not _move_single(problem, items):
             break
-    for _ in range(ROUNDING_SETTINGS.most_passes):
+    for _ in range(MOST_PASSES):
         if clock.expired or not _move_pair(problem, items, prices):
             break
     return items
 
 
-def _move_single(problem: MultipleChoice, items: Ints, counts: Ints) -> bool:
+def _move_single(problem: MultipleChoice, items: Ints) -> bool:
     """Move each job to its cheapest item that fits, largest saving first; return whether any moved."""
     slack = problem.limit - problem.take(items)
-    saved = np.repeat(problem.cost[items], counts) - problem.cost
+    saved = problem.spread(problem.cost[items]) - problem.cost
     better = np.flatnonzero(saved > 0)
-    owner = np.searchsorted(problem.start, better, side="right") - 1
+    owner = problem.owner_of(better)
     more = problem.demand[better] - problem.demand[items[owner]]
     fits = (more <= slack).all(axis=1)
     better, owner, more = better[fits], owner[fits], more[fits]
@@ -467,7 +432,7 @@ def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
     """Make the best feasible move of two jobs to items of small reduced cost; return whether one exists."""
     slack = problem.limit - problem.take(items)
     near = _least_reduced_items(problem, items, prices)
-    owner = np.searchsorted(problem.start, near, side="right") - 1
+    owner = problem.owner_of(near)
     change = problem.cost[near] - problem.cost[items[owner]]
     more = problem.demand[near] - problem.demand[items[owner]]
     total = change[:, None] + change[None, :]
@@ -486,6 +451,6 @@ def _least_reduced_items(problem: MultipleChoice, items: Ints, prices: Floats) -
     """Return the indices of the unchosen items with the smallest reduced costs."""
     reduced = problem.reduced_costs(prices)
     reduced[items] = np.inf
-    if len(reduced) > ROUNDING_SETTINGS.items_paired:
-        return np.argpartition(reduced, ROUNDING_SETTINGS.items_paired)[: ROUNDING_SETTINGS.items_paired]
+    if len(reduced) > ITEMS_PAIRED:
+        return np.argpartition(reduced, ITEMS_PAIRED)[:ITEMS_PAIRED]
     return np.flatnonzero(np.isfinite(reduced))

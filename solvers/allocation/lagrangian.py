@@ -28,11 +28,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.allocation.configurations import Configurations
+from ...formulations.allocation.configurations import Configurations, RowsByJob
 from ...formulations.common.clock import time_is_up
 from ...instances.common.arrays import Floats, Ints
 from ..backends.highs import CuttingPlaneModel
@@ -42,16 +43,14 @@ JOBS_AT_ONCE = 4096
 """Jobs of a part: some hundred thousand items, which fit in a processor's cache."""
 
 
-@dataclass(frozen=True)
-class MultipleChoice:
+@dataclass(frozen=True, eq=False)
+class MultipleChoice(RowsByJob):
     """Multiple-choice knapsack as arrays: one item (configuration) per job, within resource capacities.
 
-    Items of job j are `start[j]` to `start[j + 1]`.
+    Items of job j are `start[j]` to `start[j + 1]`, and every job has an item.
 
     Attributes
     ----------
-    start
-        Shape (J + 1,); every job has an item.
     cost, demand
         Shapes (K,) and (K, R).
     limit
@@ -60,7 +59,6 @@ class MultipleChoice:
         Shape (K,): index of each item in the configuration table.
     """
 
-    start: Ints
     cost: Floats
     demand: Floats
     limit: Floats
@@ -70,11 +68,6 @@ class MultipleChoice:
     def of(cls, configs: Configurations, cost: Floats) -> MultipleChoice:
         """Return the knapsack problem of a whole configuration table, with the given cost of each row."""
         return cls(configs.start, cost, configs.demand, configs.limit, np.arange(len(cost)))
-
-    @property
-    def jobs(self) -> int:
-        """Number of jobs."""
-        return len(self.start) - 1
 
     def parts(self) -> Iterator[tuple[slice, slice, Ints]]:
         """Yield blocks of jobs: slice of items, slice of jobs, and each job's offset in the block's items."""
@@ -123,6 +116,11 @@ class MultipleChoice:
         """Return the total cost of the given items."""
         return math.fsum(self.cost[items])
 
+    @cached_property
+    def largest_value(self) -> float:
+        """The largest total cost of any choice of one item per job."""
+        return math.fsum(self.most(self.cost))
+
     def only(self, keep: NDArray[np.bool_]) -> MultipleChoice:
         """Return the knapsack problem restricted to the flagged items.
 
@@ -136,46 +134,27 @@ class MultipleChoice:
         """Return the knapsack problem of some jobs, with their proportional share of the capacities."""
         keep = np.zeros(self.jobs, dtype=bool)
         keep[jobs] = True
-        sampled = self.only(np.repeat(keep, np.diff(self.start)))
+        sampled = self.only(self.spread(keep))
         # Jobs outside the sample keep nothing, so that they start where the next one does.
         return replace(sampled, start=np.unique(sampled.start), limit=self.limit * (len(jobs) / self.jobs))
 
 
-@dataclass(frozen=True)
-class KelleySettings:
-    """Constants of Kelley's cutting-plane method.
-
-    Attributes
-    ----------
-    jobs_per_sampled_job
-        One job in so many is in the sample.
-    fewest_jobs_sampled
-        Problems with fewer jobs are solved without a sample.
-    sample_error
-        Half the width of the box around the prices of n sampled jobs, relatively and in units of 1/√n.
-    sample_tolerance
-        Least relative accuracy of the prices of a sample.
-    least_price_share
-        A price counts as at least this share of its scale where the box is laid around it.
-    box_growth
-        How much a box grows at whose edge the prices lie.
-    most_rounds
-        Evaluations of L in one box.
-    tolerance
-        Relative distance to the best bound at which prices count as best.
-    """
-
-    jobs_per_sampled_job: int = 8
-    fewest_jobs_sampled: int = 8000
-    sample_error: float = 4.0
-    sample_tolerance: float = 1e-7
-    least_price_share: float = 1e-3
-    box_growth: float = 8.0
-    most_rounds: int = 400
-    tolerance: float = 1e-10
-
-
-SETTINGS = KelleySettings()
+JOBS_PER_SAMPLED_JOB = 8
+"""One job in so many is in the sample."""
+FEWEST_JOBS_SAMPLED = 8000
+"""Problems with fewer jobs are solved without a sample."""
+SAMPLE_ERROR = 4.0
+"""Half the width of the box around the prices of n sampled jobs, relatively and in units of 1/√n."""
+SAMPLE_TOLERANCE = 1e-7
+"""Least relative accuracy of the prices of a sample."""
+LEAST_PRICE_SHARE = 1e-3
+"""A price counts as at least this share of its scale where the box is laid around it."""
+BOX_GROWTH = 8.0
+"""How much a box grows at whose edge the prices lie."""
+MOST_ROUNDS = 400
+"""Evaluations of L in one box."""
+TOLERANCE = 1e-10
+"""Relative distance to the best bound at which prices count as best."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +179,7 @@ class Dual:
     unbounded: bool = False
 
 
-def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTINGS.tolerance) -> Dual:
+def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = TOLERANCE) -> Dual:
     """Return dual prices that maximise the Lagrangian bound L(λ), or the best found in the time limit.
 
     Parameters
@@ -210,15 +189,15 @@ def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTIN
     """
     scale = _scale(problem)
     centre, half = np.zeros(len(scale)), scale
-    if problem.jobs >= SETTINGS.fewest_jobs_sampled:
-        count = problem.jobs // SETTINGS.jobs_per_sampled_job
+    if problem.jobs >= FEWEST_JOBS_SAMPLED:
+        count = problem.jobs // JOBS_PER_SAMPLED_JOB
         jobs = np.sort(np.random.default_rng(0).choice(problem.jobs, count, replace=False))
-        rough = best_prices(problem.sample(jobs), clock, max(tolerance, SETTINGS.sample_tolerance))
+        rough = best_prices(problem.sample(jobs), clock, max(tolerance, SAMPLE_TOLERANCE))
         if not rough.unbounded:
             centre = rough.prices
             # Prices of n sampled jobs deviate from those of all by O(1/√n).
-            least = SETTINGS.least_price_share * scale
-            half = SETTINGS.sample_error / math.sqrt(count) * np.maximum(centre, least)
+            least = LEAST_PRICE_SHARE * scale
+            half = SAMPLE_ERROR / math.sqrt(count) * np.maximum(centre, least)
     return _within_growing_boxes(problem, centre, half, clock, tolerance)
 
 
@@ -235,16 +214,15 @@ def _within_growing_boxes(
     problem: MultipleChoice, centre: Floats, half: Floats, clock: Clock, tolerance: float
 ) -> Dual:
     """Maximise L(λ) in a box of prices, which grows around the best prices while they lie at its edge."""
-    most = math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
     pieces = _Pieces(problem.limit)
     while True:
         least, chosen = problem.choose(centre)
         best = pieces.add(problem, centre, least, chosen)
         active = problem.only(_may_be_chosen(problem, centre, half, least, chosen))
-        best, edge = _kelley(active, pieces, best, half, most, clock, tolerance)
+        best, edge = _kelley(active, pieces, best, half, problem.largest_value, clock, tolerance)
         if best.unbounded or clock.expired or not edge.any():
             return best
-        centre, half = best.prices, np.where(edge, SETTINGS.box_growth * half, half)
+        centre, half = best.prices, np.where(edge, BOX_GROWTH * half, half)
 
 
 def _may_be_chosen(
@@ -289,7 +267,7 @@ def _kelley(
 ) -> tuple[Dual, NDArray[np.bool_]]:
     """Maximise L(λ) in the box around `best`; return the best prices, and flags of those at its edge."""
     low, high = np.maximum(best.prices - half, 0.0), best.prices + half
-    for _ in range(SETTINGS.most_rounds):
+    for _ in range(MOST_ROUNDS):
         prices, above = pieces.maximize(best.prices, best.bound, low, high)
         if above <= tolerance * abs(best.bound) or clock.expired:
             break
@@ -333,7 +311,7 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
         Seconds; infinite where there is no plan at all.
     """
     prices = np.maximum(prices, 0.0)
-    if (np.diff(configs.start) == 0).any():
+    if not configs.counts.all():
         return math.inf
     problem = MultipleChoice.of(configs, np.zeros(len(configs.time_s)))
     limit = _priced_limit(problem, prices)
@@ -345,7 +323,7 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
     if excluded(math.inf):
         return math.inf
     times = np.unique(configs.time_s)
-    slowest_alone = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
+    slowest_alone = float(configs.least(configs.time_s).max())
     low, high = int(np.searchsorted(times, slowest_alone)), len(times)
     while low + 1 < high and not time_is_up():
         middle = (low + high) // 2

@@ -27,44 +27,22 @@ from ..common.base import Clock, Outcome
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain, improve, round_prices
 from .lagrangian import MultipleChoice, best_prices, makespan_bound
-from .total_time import IncumbentSearch, solve_core
+from .total_time import IncumbentSearch, solve_core, threshold
 
-
-@dataclass(frozen=True)
-class MakespanSettings:
-    """Constants of the search for the minimum makespan.
-
-    Attributes
-    ----------
-    first_core, core_growth
-        Configurations of the first core beyond one for each job, and the factor to the next core.
-    nodes_of_partial_core
-        Branch-and-bound nodes in a core without every configuration that matters.
-    first_step, step_growth
-        How far above the bound, relatively, a first plan is looked for, and the factor to the next step.
-    tie_tolerance
-        Relative accuracy of the prices by which ties are broken.
-    most_repairs, configurations_in_repair
-        Moves of a repair, and configurations among which it looks for the next one.
-    most_rounds
-        Rounds of the matrix game.
-    share_margin
-        Shares of the capacities are compared with this much to spare.
-    """
-
-    first_core: int = 400
-    core_growth: int = 4
-    nodes_of_partial_core: int = 500
-    first_step: float = 1e-5
-    step_growth: float = 8
-    tie_tolerance: float = 1e-4
-    most_repairs: int = 300
-    configurations_in_repair: int = 3000
-    most_rounds: int = 200
-    share_margin: float = 1e-9
-
-
-SETTINGS = MakespanSettings()
+FIRST_CORE, CORE_GROWTH = 400, 4
+"""Configurations of the first core beyond one for each job, and the factor to the next core."""
+NODES_OF_PARTIAL_CORE = 500
+"""Branch-and-bound nodes in a core without every configuration that matters."""
+FIRST_STEP, STEP_GROWTH = 1e-5, 8.0
+"""How far above the bound, relatively, a first plan is looked for, and the factor to the next step."""
+TIE_TOLERANCE = 1e-4
+"""Relative accuracy of the prices by which ties are broken."""
+MOST_REPAIRS, CONFIGURATIONS_IN_REPAIR = 300, 3000
+"""Moves of a repair, and configurations among which it looks for the next one."""
+MOST_ROUNDS = 200
+"""Rounds of the matrix game."""
+SHARE_MARGIN = 1e-9
+"""Shares of the capacities are compared with this much to spare."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +80,7 @@ class MakespanSearch(IncumbentSearch):
         """Raise the bound by dual prices, find an incumbent, then bisect the makespans between the two."""
         self.raise_bound(self.share)
         self.take_warm_start()
-        step, first = SETTINGS.first_step, True
+        step, first = FIRST_STEP, True
         while self.bound < math.inf and not self.proven and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
@@ -110,7 +88,7 @@ class MakespanSearch(IncumbentSearch):
             # Without an incumbent, times are tried in growing steps: near the bound few plans exist.
             if self.incumbent is None:
                 time = self.bound if first else min(self.bound * (1 + step), float(self.times[-1]))
-                step, first = step * (1 if first else SETTINGS.step_growth), False
+                step, first = step * (1 if first else STEP_GROWTH), False
             else:
                 time = self.between()
             last = time >= self.times[-1]
@@ -162,7 +140,7 @@ class MakespanSearch(IncumbentSearch):
             return _TimeTest()
         # A plan may waste λ·C less the least priced demand; beyond that a reduced cost excludes.
         waste = float(prices @ problem.limit) - value
-        return self.settle(problem, reduced, waste + SETTINGS.share_margin, time, prices, thorough)
+        return self.settle(problem, reduced, waste + SHARE_MARGIN, time, prices, thorough)
 
     def settle(
         self,
@@ -177,13 +155,12 @@ class MakespanSearch(IncumbentSearch):
 
         Configurations of reduced cost beyond `waste` are in no plan.
         """
-        size = SETTINGS.first_core
+        size = FIRST_CORE
         while True:
-            count = problem.jobs + size
-            of_size = math.inf if count >= len(reduced) else float(np.partition(reduced, count)[count])
+            of_size = threshold(reduced, problem.jobs + size)
             complete = of_size >= waste
             core = problem.only(reduced <= min(of_size, waste))
-            nodes = None if complete and thorough else SETTINGS.nodes_of_partial_core
+            nodes = None if complete and thorough else NODES_OF_PARTIAL_CORE
             try:
                 answer = solve_core(core, self.clock, self.options, nodes=nodes)
             except BackendError as error:
@@ -203,13 +180,13 @@ class MakespanSearch(IncumbentSearch):
                 return _TimeTest(impossible=True)
             if complete or not thorough:
                 return _TimeTest()
-            size *= SETTINGS.core_growth
+            size *= CORE_GROWTH
 
     def break_ties(self, chosen: Ints) -> Ints:
         """Return configurations of no larger makespan and, if some are found, less total completion time."""
         whole = MultipleChoice.of(self.configs, self.configs.cost)
         problem = whole.only(self.configs.time_s <= self.value)
-        prices = best_prices(problem, self.clock, SETTINGS.tie_tolerance).prices
+        prices = best_prices(problem, self.clock, TIE_TOLERANCE).prices
         items = round_prices(problem, prices, self.clock)
         if items is None:
             items = improve(problem, np.searchsorted(problem.configuration, chosen), prices, self.clock)
@@ -242,7 +219,7 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
     limit = np.where(problem.limit > 0, problem.limit, np.inf)
     limit_share = (problem.limit > 0).astype(float)
     best, value, uses = share, -math.inf, []
-    for _ in range(SETTINGS.most_rounds):
+    for _ in range(MOST_ROUNDS):
         least, chosen = problem.choose(share / limit)
         now = math.fsum(least)
         if now > value:
@@ -251,12 +228,12 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
             return best, value, chosen
         # Every choice is a linear piece of the concave function of which s(T) is the maximum.
         uses.append(problem.take(chosen) / limit)
-        if value > 1 + SETTINGS.share_margin or clock.expired:
+        if value > 1 + SHARE_MARGIN or clock.expired:
             break
         answer = maximize_cutting_planes(
             np.zeros(len(uses)), np.array(uses), 0.0 * limit_share, limit_share, 1.0
         )
-        if answer is None or answer[1] <= value + SETTINGS.share_margin:
+        if answer is None or answer[1] <= value + SHARE_MARGIN:
             break
         share = np.where(problem.limit > 0, np.maximum(answer[0], 0.0), 0.0)
     return best, value, None
@@ -266,13 +243,13 @@ def _repair(problem: MultipleChoice, chosen: Ints, reduced: Floats) -> Ints | No
     """Return a feasible choice by single-job moves that reduce overuse most, None if they reach none."""
     chosen = chosen.copy()
     near = np.arange(len(reduced))
-    count = SETTINGS.configurations_in_repair + problem.jobs
+    count = CONFIGURATIONS_IN_REPAIR + problem.jobs
     if len(near) > count:
         near = np.argpartition(reduced, count)[:count]
-    owner = np.searchsorted(problem.start, near, side="right") - 1
+    owner = problem.owner_of(near)
     limit = np.where(problem.limit > 0, problem.limit, 1.0)
     use = problem.take(chosen)
-    for _ in range(SETTINGS.most_repairs):
+    for _ in range(MOST_REPAIRS):
         over = float((np.maximum(use - problem.limit, 0.0) / limit).sum())
         if problem.fits(chosen):
             return chosen

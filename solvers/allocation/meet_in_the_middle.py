@@ -26,25 +26,10 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ..common.base import Clock
 from .lagrangian import MultipleChoice
 
-
-@dataclass(frozen=True)
-class PartialChoiceSettings:
-    """Constants of the enumeration of partial choices.
-
-    Attributes
-    ----------
-    longest
-        The longest list.
-    sample, bisections
-        The reduced cost up to which so many partial choices exist is found by so many bisections.
-    """
-
-    longest: int = 2**19
-    sample: int = 2**12
-    bisections: int = 12
-
-
-PARTIAL_CHOICE_SETTINGS = PartialChoiceSettings()
+LONGEST_LIST = 2**19
+"""The longest list."""
+SAMPLED_CHOICES, SAMPLE_BISECTIONS = 2**12, 12
+"""The reduced cost up to which so many partial choices exist is found by so many bisections."""
 MAX_DEVIATIONS = 32
 """Most jobs of a half that may deviate together; more would give too many partial choices."""
 
@@ -101,7 +86,7 @@ def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats
 
     The uses have shape (n, R), and are those of the partial choices of less reduced cost still.
     """
-    sample = min(PARTIAL_CHOICE_SETTINGS.sample, size)
+    sample = min(SAMPLED_CHOICES, size)
     origin = np.zeros(half.beyond.shape[1])
 
     def listed(most: float) -> tuple[Floats, int]:
@@ -116,7 +101,7 @@ def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats
     if visited <= sample:
         return gap, use
     low, high = 0.0, gap
-    for _ in range(PARTIAL_CHOICE_SETTINGS.bisections):
+    for _ in range(SAMPLE_BISECTIONS):
         middle = (low + high) / 2
         if listed(middle)[1] > sample:
             high = middle
@@ -133,7 +118,7 @@ def nearest_choices(
 
     A distance of one unit of a limit counts as its price.
     """
-    longest = min(2 * size, PARTIAL_CHOICE_SETTINGS.longest)
+    longest = min(2 * size, LONGEST_LIST)
     chosen, use = np.empty((longest, MAX_DEVIATIONS), np.int32), np.empty((longest, len(prices)))
     reduced, distance = np.empty(longest), np.empty(longest)
     count, visited = _enumerate(
@@ -405,31 +390,15 @@ def _scan(
     return best, found_a, found_b
 
 
-@dataclass(frozen=True)
-class MeetInTheMiddleSettings:
-    """Constants of the meet-in-the-middle search.
-
-    Attributes
-    ----------
-    fewest, most
-        Partial choices that are enumerated for a list, in the first pass and at most; twice as many after
-        every pass that fails.
-    most_failures
-        Passes in a row without a better choice after which the search ends.
-    kept_share
-        Share of the incumbent's deviations from the base items that every other pass keeps.
-    scatter
-        Random spread of the points where lists meet, in standard deviations of the use of partial choices.
-    """
-
-    fewest: int = 2**12
-    most: int = 2**25
-    most_failures: int = 24
-    kept_share: float = 0.5
-    scatter: float = 0.3
-
-
-SETTINGS = MeetInTheMiddleSettings()
+FEWEST_LISTED, MOST_LISTED = 2**12, 2**25
+"""Partial choices that are enumerated for a list, in the first pass and at most; twice as many after every
+pass that fails."""
+MOST_FAILURES = 24
+"""Passes in a row without a better choice after which the search ends."""
+KEPT_SHARE = 0.5
+"""Share of the incumbent's deviations from the base items that every other pass keeps."""
+SCATTER = 0.3
+"""Random spread of the points where lists meet, in standard deviations of the use of partial choices."""
 
 
 def better_choices(
@@ -446,16 +415,16 @@ def better_choices(
     """
     rng = np.random.default_rng(seed or 0)
     _, base = problem.choose(prices)
-    size, failures = SETTINGS.fewest, 0
-    while failures < SETTINGS.most_failures and not clock.expired:
+    size, failures = FEWEST_LISTED, 0
+    while failures < MOST_FAILURES and not clock.expired:
         # Around the base items alone, and around them and what the incumbent changes of them in turn.
-        kept = SETTINGS.kept_share if failures % 2 else 0.0
+        kept = KEPT_SHARE if failures % 2 else 0.0
         free = (items == base) | (rng.random(problem.jobs) >= kept)
         better, exhaustive = best_of_pairs(problem, prices, items, free, size, rng, clock)
         if exhaustive:
-            failures = SETTINGS.most_failures
+            failures = MOST_FAILURES
         elif better is None:
-            failures, size = failures + 1, min(2 * size, SETTINGS.most)
+            failures, size = failures + 1, min(2 * size, MOST_LISTED)
         else:
             failures = 0
         if better is not None:
@@ -499,7 +468,7 @@ def best_of_pairs(
     samples = [sample_uses(half, gap, size) for half in halves]
     means = [use.mean(axis=0) for _, use in samples]
     # Where the lists meet: both means moved alike to where nothing is left, and that point at random.
-    scatter = SETTINGS.scatter * samples[0][1].std(axis=0) * rng.standard_normal(len(prices))
+    scatter = SCATTER * samples[0][1].std(axis=0) * rng.standard_normal(len(prices))
     point = means[0] + (slack - means[0] - means[1]) / 2 + scatter
     points = point, slack - point
     lists = [
@@ -524,7 +493,7 @@ def _halves(
     problem: MultipleChoice, base: Ints, reduced: Floats, free: Flags, gap: float, rng: np.random.Generator
 ) -> list[HalfProblem]:
     """Return the items of two random halves of the free jobs, of reduced cost below the gap."""
-    owner = np.repeat(np.arange(problem.jobs), np.diff(problem.start))
+    owner = problem.owner
     near = free[owner] & (reduced < gap)
     near[base] = False
     order = np.flatnonzero(near)

@@ -76,7 +76,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         if clock.remaining_s is not None:
             # What was built is read and freed again, and SCIP looks at the time between long steps only.
             limits["limits/time"] = max(0.0, clock.remaining_s - READING_SHARE * outcome.build_s)
-        configure_scip(model, options.seed, options.memory_limit_gib, {**limits, **options.backend_options})
+        configure_scip(model, options, limits)
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
             start = model.createSol()
@@ -100,26 +100,12 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         return outcome
 
 
-@dataclass(frozen=True)
-class MinlpSettings:
-    """Constants of the nonlinear model, which suit SCIP's tolerance of 1e-9.
-
-    Attributes
-    ----------
-    largest_integer
-        A constraint with integer coefficients up to this is immune to the relative tolerance.
-    step_time_span
-        Step times are scaled to lie between 1 and this, which the absolute tolerance can tell apart.
-    start_margin
-        Relative; a start value this much above a nonlinear expression is surely not below it.
-    """
-
-    largest_integer: int = 10**8
-    step_time_span: float = 1e6
-    start_margin: float = 1e-12
-
-
-SETTINGS = MinlpSettings()
+LARGEST_INTEGER = 10**8
+"""A constraint with integer coefficients up to this is immune to the relative tolerance."""
+STEP_TIME_SPAN = 1e6
+"""Step times are scaled to lie between 1 and this, which the absolute tolerance can tell apart."""
+START_MARGIN = 1e-12
+"""Relative; a start value this much above a nonlinear expression is surely not below it."""
 
 
 @dataclass(frozen=True)
@@ -262,14 +248,14 @@ class AlgebraicModel:
         least, most = float(choice.grid_s.min()), float(choice.grid_s.max())
         if least == most:
             return least * choice.chosen
-        unit = max(float(choice.grid_s[choice.grid_s > 0].min()), most / SETTINGS.step_time_span)
+        unit = max(float(choice.grid_s[choice.grid_s > 0].min()), most / STEP_TIME_SPAN)
         ps, workers = choice.ps.shown(choice.chosen), choice.workers.shown(choice.chosen)
         assert not isinstance(choice.variant.speed, SpeedTable)
         terms = [_term(job.remaining_steps / unit, m, ps, workers) for m in monomials(choice.variant.speed)]
 
         def start(entry: JobAllocation) -> float:
             here = choice.place(entry.ps, entry.workers) if entry.variant == choice.variant.name else (0, 0)
-            return float(choice.grid_s[here]) / unit * (1 + SETTINGS.start_margin)
+            return float(choice.grid_s[here]) / unit * (1 + START_MARGIN)
 
         steps = self._variable(start, lb=0, ub=2 * most / unit)
         self.model.addCons(steps >= self._sum(terms))
@@ -297,7 +283,7 @@ class AlgebraicModel:
         allowed = loosened(limit) if limit else 1.0
         weights, bound = [amount / allowed for amount in amounts], 1.0 if limit else 0.0
         whole = exact_integer_row(amounts, loosened(limit))
-        if whole is not None and whole[1] <= SETTINGS.largest_integer:
+        if whole is not None and whole[1] <= LARGEST_INTEGER:
             weights, bound = [float(weight) for weight in whole[0]], whole[1]
         pairs = zip(self._tasks, weights, strict=True)
         terms = [weight * count.factor * count.of for (count, _), weight in pairs if weight]
@@ -309,7 +295,7 @@ class AlgebraicModel:
         entries = {entry.job: entry for entry in plan}
         values = [(variable, float(start(entries[self.jobs[j].name]))) for variable, j, start in self._starts]
         if self._latest is not None:
-            values.append((self._latest, makespan_s / self.scale * (1 + 2 * SETTINGS.start_margin)))
+            values.append((self._latest, makespan_s / self.scale * (1 + 2 * START_MARGIN)))
         return values
 
     def decode(self, solution: Any) -> tuple[JobAllocation, ...]:

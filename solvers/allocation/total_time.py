@@ -39,37 +39,19 @@ from .heuristics import choose_by_gain, round_prices
 from .lagrangian import Dual, MultipleChoice, best_prices, knapsack_bound
 from .meet_in_the_middle import better_choices
 
-
-@dataclass(frozen=True)
-class CoreSettings:
-    """Constants of a core problem on HiGHS.
-
-    Attributes
-    ----------
-    bound_error
-        How far the bound of HiGHS may be off, in units of the scaled costs.
-    largest_cost
-        The largest scaled cost lies between half of this and this.
-    least_gap
-        Least absolute gap that is asked of HiGHS.
-    fine_coefficient
-        The largest coefficient of limits in the second attempt, for which the tolerance of 1e-9 is far below
-        the slack that limits have.
-    tightening
-        Relative to the largest demand: how much tighter limits are in the third attempt.
-    most_choices
-        Most choices that are enumerated where the tolerance of HiGHS is too coarse for the limits.
-    """
-
-    bound_error: float = 1e-6
-    largest_cost: float = 4096
-    least_gap: float = 1e-9
-    fine_coefficient: float = 2.0**13
-    tightening: float = 1e-8
-    most_choices: int = 10_000
-
-
-CORE_SETTINGS = CoreSettings()
+BOUND_ERROR = 1e-6
+"""How far the bound of HiGHS may be off, in units of the scaled costs."""
+LARGEST_COST = 4096.0
+"""The largest scaled cost lies between half of this and this."""
+LEAST_GAP = 1e-9
+"""Least absolute gap that is asked of HiGHS."""
+FINE_COEFFICIENT = 2.0**13
+"""The largest coefficient of limits in the second attempt, for which the tolerance of 1e-9 is far below the
+slack that limits have."""
+TIGHTENING = 1e-8
+"""Relative to the largest demand: how much tighter limits are in the third attempt."""
+MOST_CHOICES = 10_000
+"""Most choices that are enumerated where the tolerance of HiGHS is too coarse for the limits."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +100,9 @@ def solve_core(
         0, then 1 with limits in so fine a unit that HiGHS tolerates next to nothing, then 2 with tighter
         limits.
     """
-    counts = np.diff(problem.start)
-    base = problem.start[:-1]
+    counts, base = problem.counts, problem.start[:-1]
     free = np.flatnonzero(counts > 1)
-    least = np.minimum.reduceat(problem.demand, base, axis=0)
-    cheapest = np.minimum.reduceat(problem.cost, base)
+    least, cheapest = problem.least(problem.demand), problem.least(problem.cost)
     constant, slack = math.fsum(cheapest), problem.limit - least.sum(axis=0)
     if not len(free):
         fits = bool((slack >= 0).all())
@@ -132,10 +112,8 @@ def solve_core(
     cost = problem.cost[items] - cheapest[free][owner]
     demand = problem.demand[items] - least[free][owner]
     unit = _unit(cost)
-    model = _model(
-        cost / unit, demand, slack, owner, len(free), CORE_SETTINGS.fine_coefficient if attempt else 1.0
-    )
-    highs: dict[str, Any] = {"mip_abs_gap": max(gap / unit, CORE_SETTINGS.least_gap)}
+    model = _model(cost / unit, demand, slack, owner, len(free), FINE_COEFFICIENT if attempt else 1.0)
+    highs: dict[str, Any] = {"mip_abs_gap": max(gap / unit, LEAST_GAP)}
     if math.isfinite(target):
         highs["objective_target"] = (target - constant) / unit
     if nodes is not None:
@@ -144,7 +122,7 @@ def solve_core(
     values, bound, limit = branch_and_bound(model, highs, clock, options, known)
     if bound == math.inf:
         return CoreAnswer(None, math.inf, limit)
-    lowest = constant + unit * (bound - CORE_SETTINGS.bound_error)
+    lowest = constant + unit * (bound - BOUND_ERROR)
     if values is None:
         return CoreAnswer(None, lowest, limit)
     chosen = base.copy()
@@ -159,11 +137,9 @@ def solve_core(
         if finer.chosen is not None or finer.bound == math.inf:
             return finer
     if attempt <= 1:  # ask for a choice that keeps the limits by far; the bound stands
-        tighter = replace(
-            problem, limit=problem.limit - CORE_SETTINGS.tightening * problem.demand.max(axis=0)
-        )
+        tighter = replace(problem, limit=problem.limit - TIGHTENING * problem.demand.max(axis=0))
         other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
-        if other.chosen is None and math.prod(counts.tolist()) <= CORE_SETTINGS.most_choices:
+        if other.chosen is None and math.prod(counts.tolist()) <= MOST_CHOICES:
             return _enumerate_core(problem)
         return CoreAnswer(other.chosen, lowest, limit)
     return CoreAnswer(None, lowest, limit)
@@ -171,7 +147,7 @@ def solve_core(
 
 def _enumerate_core(problem: MultipleChoice) -> CoreAnswer:
     """Return the best feasible choice of a small core problem by enumeration of all choices."""
-    counts = np.diff(problem.start)
+    counts = problem.counts
     choices = np.stack(np.unravel_index(np.arange(counts.prod()), counts), axis=1) + problem.start[:-1]
     fitting = choices[(problem.demand[choices].sum(axis=1) <= problem.limit).all(axis=1)]
     if not len(fitting):
@@ -183,7 +159,7 @@ def _enumerate_core(problem: MultipleChoice) -> CoreAnswer:
 def _unit(cost: Floats) -> float:
     """Return the divisor of costs, a power of 2, which scales the largest to some thousands."""
     largest = float(np.abs(cost).max())
-    return 2.0 ** math.ceil(math.log2(largest / CORE_SETTINGS.largest_cost)) if largest > 0 else 1.0
+    return 2.0 ** math.ceil(math.log2(largest / LARGEST_COST)) if largest > 0 else 1.0
 
 
 def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, size: float) -> Any:
@@ -202,6 +178,11 @@ def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, 
     matrix = np.arange(columns + 1) * (limits + 1), places.ravel(), values.ravel()
     zero, one = np.zeros(columns), np.ones(columns)
     return linear_program(cost, (zero, one), (low, high), matrix, [True] * columns)
+
+
+def threshold(reduced: Floats, count: int) -> float:
+    """Return the reduced cost of rank `count` in ascending order, infinite if there are no more items."""
+    return float(np.partition(reduced, count)[count]) if count < len(reduced) else math.inf
 
 
 class IncumbentSearch(ABC):
@@ -281,46 +262,23 @@ class IncumbentSearch(ABC):
         )
 
 
-@dataclass(frozen=True)
-class TotalTimeSettings:
-    """Constants of the search for the minimum total completion time.
-
-    Attributes
-    ----------
-    first_core, core_growth
-        Configurations of the first core beyond one for each job, and the factor to the next core.
-    most_configurations
-        Of a core, beyond one for each job; a larger one is not tried.
-    nodes_of_partial_core
-        Branch-and-bound nodes in a core without every configuration that matters.
-    gap_share
-        Share of the requested gap at which a plan of a core is good enough.
-    price_accuracy, least_price_tolerance
-        The dual prices are so many times as accurate as the requested gap, but no finer than the second.
-    fixing_margin
-        Relative; reduced costs are compared with this much to spare.
-    fewest_priced, nodes_before_pairs
-        Where so many limits have a price, a first core is left for pairs of partial choices after so many
-        nodes.
-    pair_share, least_pair_s
-        Share of the time that is left for pairs; none if that is less, for loops may have to be compiled.
-    """
-
-    first_core: int = 300
-    core_growth: int = 4
-    most_configurations: int = 2_000_000
-    nodes_of_partial_core: int = 1000
-    gap_share: float = 0.5
-    price_accuracy: float = 100
-    least_price_tolerance: float = 1e-10
-    fixing_margin: float = 1e-9
-    fewest_priced: int = 5
-    nodes_before_pairs: int = 50
-    pair_share: float = 0.85
-    least_pair_s: float = 5.0
-
-
-SETTINGS = TotalTimeSettings()
+FIRST_CORE, CORE_GROWTH = 300, 4
+"""Configurations of the first core beyond one for each job, and the factor to the next core."""
+MOST_CONFIGURATIONS = 2_000_000
+"""Of a core, beyond one for each job; a larger one is not tried."""
+NODES_OF_PARTIAL_CORE = 1000
+"""Branch-and-bound nodes in a core without every configuration that matters."""
+GAP_SHARE = 0.5
+"""Share of the requested gap at which a plan of a core is good enough."""
+PRICE_ACCURACY, LEAST_PRICE_TOLERANCE = 100.0, 1e-10
+"""The dual prices are so many times as accurate as the requested gap, but no finer than the second."""
+FIXING_MARGIN = 1e-9
+"""Relative; reduced costs are compared with this much to spare."""
+FEWEST_PRICED, NODES_BEFORE_PAIRS = 5, 50
+"""Where so many limits have a price, a first core is left for pairs of partial choices after so many
+nodes."""
+PAIR_SHARE, LEAST_PAIR_S = 0.85, 5.0
+"""Share of the time that is left for pairs; none if that is less, for loops may have to be compiled."""
 
 
 class TotalTimeSearch(IncumbentSearch):
@@ -345,11 +303,11 @@ class TotalTimeSearch(IncumbentSearch):
         self.cores = cores
         super().__init__(formulation, options, clock, formulation.configurations.cost)
         dual: Dual = best_prices(
-            self.problem, clock, max(SETTINGS.least_price_tolerance, options.gap / SETTINGS.price_accuracy)
+            self.problem, clock, max(LEAST_PRICE_TOLERANCE, options.gap / PRICE_ACCURACY)
         )
         self.prices, self.priced = dual.prices, knapsack_bound(self.problem, dual.prices)
         # In plain floating point a dual may only seem unbounded; the price bound is rounded down.
-        self.impossible = dual.unbounded and self.priced > 2 * _largest_cost(self.problem)
+        self.impossible = dual.unbounded and self.priced > 2 * self.problem.largest_value
         if dual.unbounded and not self.impossible:
             self.prices = np.zeros_like(dual.prices)
             self.priced = knapsack_bound(self.problem, self.prices)
@@ -367,21 +325,21 @@ class TotalTimeSearch(IncumbentSearch):
             return self.outcome()
         reduced = self.problem.reduced_costs(self.prices)
         self.first_plan(reduced)
-        size = SETTINGS.first_core
+        size = FIRST_CORE
         while not (self.proven or self.impossible or self.limit != "none"):
             if self.clock.expired:
                 self.limit = "time"
                 break
             if not self.cores:
                 break
-            of_size = _threshold(reduced, self.problem.jobs + size)
+            of_size = threshold(reduced, self.problem.jobs + size)
             # The pruning threshold: reduced costs add up to the bound of the prices, not of a core.
-            margin = SETTINGS.fixing_margin
+            margin = FIXING_MARGIN
             pruning = (self.value - self.priced) * (1 + margin) + margin * abs(self.value)
             complete = of_size >= pruning
             keep = reduced <= min(of_size, pruning) + margin * abs(self.bound)
             core = self.problem.only(self._affordable(keep) if complete else keep)
-            if len(core.cost) > SETTINGS.most_configurations + core.jobs:
+            if len(core.cost) > MOST_CONFIGURATIONS + core.jobs:
                 self.limit = "memory"
                 break
             before = self.value
@@ -396,7 +354,7 @@ class TotalTimeSearch(IncumbentSearch):
                 continue
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
-            size *= SETTINGS.core_growth
+            size *= CORE_GROWTH
         if self.cores and self.limit == "none" and not (self.proven or self.impossible):
             self.enumerate()
         return self.outcome()
@@ -429,17 +387,17 @@ class TotalTimeSearch(IncumbentSearch):
         A configuration may cost more than the whole incumbent, and scarce prices hide that. In a core it
         would set the scale of costs, and HiGHS would not see the others.
         """
-        start, cost = self.problem.start, self.problem.cost
-        cheapest = np.minimum.reduceat(cost, start[:-1])
-        most = self.value - math.fsum(cheapest) + SETTINGS.fixing_margin * abs(self.value)
-        affordable = keep & (cost - np.repeat(cheapest, np.diff(start)) <= most)
-        return affordable if np.logical_or.reduceat(affordable, start[:-1]).all() else keep
+        problem, cost = self.problem, self.problem.cost
+        cheapest = problem.least(cost)
+        most = self.value - math.fsum(cheapest) + FIXING_MARGIN * abs(self.value)
+        affordable = keep & (cost - problem.spread(cheapest) <= most)
+        return affordable if problem.every_job_has(affordable) else keep
 
     def first_plan(self, reduced: Floats) -> None:
         """Find an incumbent: the warm start, rounded dual prices and, if these fail, marginal gain."""
-        count = self.problem.jobs + max(4 * SETTINGS.first_core, self.problem.jobs)
+        count = self.problem.jobs + max(4 * FIRST_CORE, self.problem.jobs)
         self.take_warm_start()
-        near = self.problem.only(reduced <= _threshold(reduced, count))
+        near = self.problem.only(reduced <= threshold(reduced, count))
         # Rounding among few configurations is fast, but may find none that keep the limits.
         for problem in (near, self.problem):
             chosen = round_prices(problem, self.prices, self.clock)
@@ -451,11 +409,11 @@ class TotalTimeSearch(IncumbentSearch):
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core problem to a fraction of the requested gap; return its best choice and bound."""
-        enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
-        nodes = SETTINGS.nodes_of_partial_core
+        enough = GAP_SHARE * self.options.gap * abs(self.bound)
+        nodes = NODES_OF_PARTIAL_CORE
         # The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979).
-        if self.wants_pairs and np.count_nonzero(self.prices) >= SETTINGS.fewest_priced:
-            nodes = SETTINGS.nodes_before_pairs
+        if self.wants_pairs and np.count_nonzero(self.prices) >= FEWEST_PRICED:
+            nodes = NODES_BEFORE_PAIRS
         start = None
         if (
             self.incumbent is not None
@@ -475,15 +433,15 @@ class TotalTimeSearch(IncumbentSearch):
     @property
     def wants_pairs(self) -> bool:
         """Whether pairs of partial choices are still to be searched if a core remains unsolved."""
-        left_s = self.clock.share(SETTINGS.pair_share).remaining_s
-        in_time = left_s is None or left_s >= SETTINGS.least_pair_s
+        left_s = self.clock.share(PAIR_SHARE).remaining_s
+        in_time = left_s is None or left_s >= LEAST_PAIR_S
         return in_time and not self.searched_pairs and self.incumbent is not None
 
     def search_pairs(self, incumbent: Ints, reduced: Floats) -> None:
         """Search for better plans among pairs of partial choices (meet in the middle)."""
         self.searched_pairs = True
-        clock = self.clock.share(SETTINGS.pair_share)
-        keep = reduced <= (self.value - self.priced) * (1 + SETTINGS.fixing_margin)
+        clock = self.clock.share(PAIR_SHARE)
+        keep = reduced <= (self.value - self.priced) * (1 + FIXING_MARGIN)
         keep[incumbent] = True
         near = self.problem.only(keep)
         items = np.searchsorted(near.configuration, incumbent)
@@ -511,15 +469,3 @@ class TotalTimeSearch(IncumbentSearch):
         if self.impossible:
             outcome.message = None  # it is about plan and bound
         return outcome
-
-
-def _largest_cost(problem: MultipleChoice) -> float:
-    """Return the largest total cost of any choice of one item per job."""
-    return math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
-
-
-def _threshold(reduced: Floats, count: int) -> float:
-    """Return the reduced cost of rank `count` in ascending order, infinite if there are no more items."""
-    if count >= len(reduced):
-        return math.inf
-    return float(np.partition(reduced, count)[count])

@@ -4,11 +4,11 @@ PuLP calls a plan "Optimal" at a time limit and keeps no bound, so both are read
 object (HiGHS, SCIP) or log (CBC).
 """
 
-from .base import Answer, Backend, BackendError, Request
+from .base import Answer, Backend, BackendError
 from .cbc import Cbc
 from .highs import Highs
 from .scip import Scip
 
-__all__ = ["BACKENDS", "Answer", "Backend", "BackendError", "Request"]
+__all__ = ["BACKENDS", "Answer", "Backend", "BackendError"]
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (Highs(), Cbc(), Scip())}

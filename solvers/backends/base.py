@@ -16,13 +16,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module, util
 from typing import Any, NamedTuple, TypeVar
 
 from ...instances.common.errors import ClusterplanError, OutOfTimeError
 from ..common.base import Clock, Feature
-from ..common.result import Limit
+from ..common.result import Limit, SolveOptions
 
 
 class BackendError(ClusterplanError):
@@ -30,31 +30,18 @@ class BackendError(ClusterplanError):
 
 
 @dataclass(frozen=True)
-class Request:
-    """Limits, settings and start values of a minimisation; None leaves the backend's default."""
-
-    clock: Clock = field(default_factory=Clock)
-    gap: float = 0.0
-    threads: int | None = None
-    seed: int | None = None
-    memory_limit_gib: float | None = None
-    start: Mapping[Any, float] | None = None
-    settings: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class Answer:
-    """The result of a minimisation: values of the variables, lower bound, and limit that stopped it.
+    """The result of optimising one objective: values of the variables, bound, and limit that stopped it.
 
     Attributes
     ----------
     values
-        Value of each variable by name; None if no solution was found.
+        Returns the value of a variable; None if no solution was found.
     bound
-        Proven lower bound on the objective, None if unknown.
+        Proven bound on the objective, None if unknown.
     """
 
-    values: Mapping[str, float] | None
+    values: Callable[[Any], float] | None
     bound: float | None
     limit: Limit = "none"
     infeasible: bool = False
@@ -91,8 +78,10 @@ class Backend(ABC):
         """Return the version of the library."""
 
     @abstractmethod
-    def minimise(self, problem: Any, request: Request) -> Answer:
-        """Minimise the problem's objective within the limits of the request."""
+    def minimise(
+        self, problem: Any, options: SolveOptions, clock: Clock, start: Mapping[Any, float] | None = None
+    ) -> Answer:
+        """Minimise the problem's objective within the limits of options and clock, from start values."""
 
 
 def missing_package_text(module: str, package: str, wanted: str | None = None) -> str | None:

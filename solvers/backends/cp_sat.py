@@ -11,13 +11,14 @@ from functools import partial
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...formulations.common.formulation import Formulation, exact_integer_row
+from ...formulations.common.formulation import exact_integer_row
 from ...formulations.common.objective import Objective, loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import run_with_time_limit
-from .base import BackendError, call_with_deadline, missing_package_text
+from .base import Answer, BackendError, call_with_deadline, missing_package_text
+from .lexicographic import LexicographicSearch
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -121,7 +122,12 @@ class CpSat(Solver[FormulationT_contra]):
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted
         model = run_with_time_limit(clock, lambda: self.model(formulation))
-        return solve_lexicographically(formulation, model, options, clock)
+        return LexicographicCpSat(model, options, clock).run(formulation, version_text())
+
+
+def version_text() -> str:
+    """Return the name of the library with its version."""
+    return f"OR-Tools CP-SAT {metadata.version('ortools')}"
 
 
 def needs_interleaving(threads: int | None) -> bool:
@@ -158,79 +164,46 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
     return solver
 
 
-def solve_lexicographically(
-    formulation: Formulation[Any, Any],
-    built: CpModel,
-    options: SolveOptions,
-    clock: Clock,
-    settled: Sequence[float] = (),
-) -> Outcome:
-    """Optimise the objectives in lexicographic order, each fixed at its optimum before the next.
+class LexicographicCpSat(LexicographicSearch):
+    """Optimises the CP-SAT model of an instance."""
 
-    Parameters
-    ----------
-    settled
-        Values of the first objectives, which are fixed; no bounds are returned for them.
-    """
-    from ortools.sat.python import cp_model
+    def optimise(self, target: CpObjective, plan: Sequence[Any] | None) -> Answer:
+        """Optimise an objective, with a plan as hint."""
+        from ortools.sat.python import cp_model
 
-    model = built.model
-    outcome = Outcome(backend=f"OR-Tools CP-SAT {metadata.version('ortools')}", build_s=clock.elapsed_s)
-    bounds: list[float | None] = []
-    if options.warm_start is not None:
-        outcome.plan = formulation.parse_plan(options.warm_start)
-    for target, kept in zip(built.objectives, settled, strict=False):
-        _fix_objective(model, target, kept / target.to_plan(1.0))
-        bounds.append(None)
-    for index, target in list(enumerate(built.objectives))[len(settled) :]:
-        if clock.expired:
-            outcome.limit = "time"
-            break
-        if outcome.plan is not None:
+        model = self.model.model
+        if plan is not None:
             model.clear_hints()  # those of the objective before; CP-SAT adds hints up
-            for variable, start in built.hint(outcome.plan):
+            for variable, start in self.model.hint(plan):
                 model.add_hint(variable, start)
         if target.sense == "min":
             model.minimize(target.expression)
         else:
             model.maximize(target.expression)
-        solver = _configured(options, clock)
-        status = call_with_deadline(clock, partial(solver.solve, model), solver.stop_search)
+        solver = _configured(self.options, self.clock)
+        status = call_with_deadline(self.clock, partial(solver.solve, model), solver.stop_search)
         if status is None:
-            outcome.limit = "time"
-            break
+            return Answer(None, None, "time")
         if status == cp_model.MODEL_INVALID:
             raise BackendError(f"CP-SAT rejected the model: {model.validate()[:300]}")
         if status == cp_model.INFEASIBLE:
-            outcome.infeasible = index == 0
-            outcome.plan = outcome.plan if index else None
-            break
-        outcome.limit = _limit_reached(status == cp_model.OPTIMAL, options, clock)
+            return Answer(None, None, infeasible=True)
+        limit = _limit_reached(status == cp_model.OPTIMAL, self.options, self.clock)
         if status == cp_model.UNKNOWN:
-            break  # without a solution CP-SAT may report a bound of 0 that it never derived
+            return Answer(None, None, limit)  # CP-SAT may report a bound of 0 that it never derived
         bound = target.to_plan(solver.best_objective_bound)
-        bounds.append(bound if math.isfinite(bound) else None)
-        outcome.plan = built.decode(solver.value)
-        if formulation.violations(outcome.plan):
-            break  # the caller reports which
-        value = formulation.evaluate(outcome.plan)[index]
-        outcome.trace.append((clock.elapsed_s, value, bounds[-1]))
-        gap = target.objective.gap(value, bounds[-1])
-        if status != cp_model.OPTIMAL and (gap is None or gap > options.gap):
-            break
-        _fix_objective(model, target, solver.value(target.expression))
-    outcome.bounds = bounds
-    return outcome
+        return Answer(solver.value, bound if math.isfinite(bound) else None, limit)
 
-
-def _fix_objective(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
-    """Constrain an objective to a value already attained, up to the rounding of its scaled coefficients."""
-    # The value read from the solver is a float of an integer expression.
-    slack = 1e-6 + 1e-12 * abs(reached)
-    if target.sense == "min":
-        model.add(target.expression <= math.floor(reached + slack))
-    else:
-        model.add(target.expression >= math.ceil(reached - slack))
+    def fix(self, target: CpObjective, value: float, values: Callable[[Any], Any] | None) -> None:
+        """Constrain an objective to a value attained, up to the rounding of its scaled coefficients."""
+        model = self.model.model
+        reached = value / target.to_plan(1.0) if values is None else values(target.expression)
+        # The value read from the solver is a float of an integer expression.
+        slack = 1e-6 + 1e-12 * abs(reached)
+        if target.sense == "min":
+            model.add(target.expression <= math.floor(reached + slack))
+        else:
+            model.add(target.expression >= math.ceil(reached - slack))
 
 
 EARLY_SHARE = 0.5

@@ -28,7 +28,7 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError, OptionError
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
-from .base import Answer, Backend, BackendError, Request, RunEnd, missing_package_text, run_highs
+from .base import Answer, Backend, BackendError, RunEnd, missing_package_text, run_highs
 
 TOLERANCE = 1e-9
 """HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
@@ -68,15 +68,10 @@ def branch_and_bound(
         If HiGHS fails.
     """
     settings = {**MIP_SETTINGS, **settings, **threads_and_seed(options.threads, options.seed)}
-    if clock.remaining_s is not None:
-        settings["time_limit"] = clock.remaining_s
     highs = highs_with_settings(settings, BackendError)
-    highs.passModel(model)
-    if start is not None:
-        set_start_values(highs, start)
-    if not run_highs(highs, clock):
+    ended = _run(highs, model, clock, start, by_target=True)
+    if ended is None:
         return None, -math.inf, "time"
-    ended = run_end(highs, by_target=True)
     if ended.infeasible:
         return None, math.inf, "none"
     bound = highs.getInfo().mip_dual_bound
@@ -190,13 +185,23 @@ def highs_with_settings(settings: Mapping[str, Any], refusal: type[ClusterplanEr
     return highs
 
 
-def set_start_values(highs: Any, values: Sequence[float] | Floats) -> None:
-    """Pass start values of the columns to HiGHS."""
+def _run(
+    highs: Any, model: Any, clock: Clock, start: Sequence[float] | Floats | None, by_target: bool = False
+) -> RunEnd | None:
+    """Run HiGHS on a model from start values of its columns; return how it ended, None at its deadline.
+
+    A time limit that was set before holds in place of that of the clock.
+    """
     import highspy
 
-    solution = highspy.HighsSolution()
-    solution.col_value = values
-    highs.setSolution(solution)
+    highs.passModel(model)
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start
+        highs.setSolution(solution)
+    if clock.remaining_s is not None and highs.getOptionValue("time_limit")[1] == highs.inf:
+        highs.setOptionValue("time_limit", clock.remaining_s)  # after the model took its time
+    return run_end(highs, by_target) if run_highs(highs, clock) else None
 
 
 def run_end(highs: Any, by_target: bool = False) -> RunEnd:
@@ -248,27 +253,24 @@ class Highs(Backend):
         """Return the version of highspy."""
         return metadata.version("highspy")
 
-    def minimise(self, problem: Any, request: Request) -> Answer:
+    def minimise(
+        self, problem: Any, options: SolveOptions, clock: Clock, start: Mapping[Any, float] | None = None
+    ) -> Answer:
         """Minimise a PuLP problem with HiGHS; bound and status come from its info object."""
         import pulp
 
-        settings = {**TOLERANCES, "mip_rel_gap": request.gap, "mip_abs_gap": 1e-12}
-        settings |= {**threads_and_seed(request.threads, request.seed), **(request.settings or {})}
+        settings = {**TOLERANCES, "mip_rel_gap": options.gap, "mip_abs_gap": 1e-12}
+        settings |= {**threads_and_seed(options.threads, options.seed), **options.backend_options}
         model = highs_with_settings(settings, OptionError)
         variables = problem.variables()
         lp, uncertain = _highs_model(problem, variables)
-        model.passModel(lp)
-        if request.start:
-            set_start_values(model, [float(request.start.get(v, 0.0)) for v in variables])
-        if request.clock.remaining_s is not None and "time_limit" not in settings:
-            model.setOptionValue("time_limit", request.clock.remaining_s)  # after the model took its time
-        if not run_highs(model, request.clock):
+        ended = _run(model, lp, clock, [float(start.get(v, 0.0)) for v in variables] if start else None)
+        if ended is None:
             return Answer(None, None, "time")
-        ended = run_end(model)
         if ended.infeasible:
             return Answer(None, None, infeasible=True)
-        columns = model.getSolution().col_value if ended.found else None
-        values = None if columns is None else {v.name: columns[i] for i, v in enumerate(variables)}
+        columns = model.getSolution().col_value
+        values = dict(zip(variables, columns, strict=True)).__getitem__ if ended.found else None
         info, bound = model.getInfo(), -model.inf
         if any(v.cat == pulp.LpInteger for v in variables):
             bound = info.mip_dual_bound

@@ -8,9 +8,10 @@ from importlib import metadata
 from typing import Any
 
 from ...instances.common.errors import OptionError
-from ..common.result import Limit
+from ..common.base import Clock
+from ..common.result import Limit, SolveOptions
 from ..common.search_control import run_with_time_limit
-from .base import Answer, Backend, BackendError, Request, RunEnd, missing_package_text
+from .base import Answer, Backend, BackendError, RunEnd, missing_package_text
 
 SCIP_LIMITS: dict[str, Limit] = {
     "timelimit": "time",
@@ -26,10 +27,8 @@ SCIP_LIMITS: dict[str, Limit] = {
 """The limit that stopped SCIP, by its status."""
 
 
-def configure_scip(
-    model: Any, seed: int | None, memory_limit_gib: float | None, settings: Mapping[str, Any]
-) -> None:
-    """Set the parameters of a SCIP model; the given settings override the defaults.
+def configure_scip(model: Any, options: SolveOptions, limits: Mapping[str, Any]) -> None:
+    """Set the parameters of a SCIP model: tolerances, limits and, over these, the backend options.
 
     Raises
     ------
@@ -37,12 +36,12 @@ def configure_scip(
         If SCIP rejects a parameter.
     """
     # Its default tolerances move small figures by more than the gap that is asked for.
-    chosen: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9}
-    if seed is not None:
-        chosen["randomization/randomseedshift"] = seed % 2**31
-    if memory_limit_gib is not None:
-        chosen["limits/memory"] = 1024 * memory_limit_gib
-    for key, value in {**chosen, **settings}.items():
+    chosen: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9, **limits}
+    if options.seed is not None:
+        chosen["randomization/randomseedshift"] = options.seed % 2**31
+    if options.memory_limit_gib is not None:
+        chosen["limits/memory"] = 1024 * options.memory_limit_gib
+    for key, value in {**chosen, **options.backend_options}.items():
         try:
             model.setParam(key, value)
         except (KeyError, LookupError, ValueError, TypeError) as error:
@@ -92,21 +91,22 @@ class Scip(Backend):
         return metadata.version("pyscipopt")
 
     @scip_errors()
-    def minimise(self, problem: Any, request: Request) -> Answer:
+    def minimise(
+        self, problem: Any, options: SolveOptions, clock: Clock, start: Mapping[Any, float] | None = None
+    ) -> Answer:
         """Minimise a PuLP problem with SCIP; bound and status come from its model object."""
         import pulp
 
-        solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)
-        run_with_time_limit(request.clock, lambda: solver.buildSolverModel(problem))
-        model, settings = problem.solverModel, dict(request.settings or {})
-        if request.clock.remaining_s is not None:
-            settings.setdefault("limits/time", request.clock.remaining_s)
-        configure_scip(model, request.seed, request.memory_limit_gib, settings)
-        if request.start:
-            start = model.createPartialSol()
-            for variable, value in request.start.items():
-                model.setSolVal(start, variable.solverVar, value)
-            model.addSol(start)
+        solver = pulp.SCIP_PY(msg=False, gapRel=options.gap)
+        run_with_time_limit(clock, lambda: solver.buildSolverModel(problem))
+        model = problem.solverModel
+        limits = {} if clock.remaining_s is None else {"limits/time": clock.remaining_s}
+        configure_scip(model, options, limits)
+        if start:
+            first = model.createPartialSol()
+            for variable, value in start.items():
+                model.setSolVal(first, variable.solverVar, value)
+            model.addSol(first)
         model.optimize()
         ended, bound = scip_run_end(model)
         if ended.infeasible:
@@ -114,5 +114,5 @@ class Scip(Backend):
         values = None
         if ended.found:
             solution = model.getBestSol()
-            values = {v.name: float(solution[v.solverVar]) for v in problem.variables()}
+            values = {v: float(solution[v.solverVar]) for v in problem.variables()}.__getitem__
         return Answer(values, bound, ended.limit)

@@ -271,7 +271,8 @@ def solve(
     if is_too_large(formulation):
         raise TooLargeError(f"{groups:,} groups of tasks on {servers:,} servers are too many to be named")
     model = ConsolidationCpSat().model(formulation)
-    return cp_sat.solve_lexicographically(formulation, model, options.starting_from(plan), clock, settled)
+    search = cp_sat.LexicographicCpSat(model, options.starting_from(plan), clock)
+    return search.run(formulation, cp_sat.version_text(), settled)
 
 
 def is_too_large(formulation: ConsolidationFormulation) -> bool:

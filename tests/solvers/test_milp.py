@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pulp
 import pytest
@@ -10,19 +11,19 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.solvers.backends.base import Answer, Request
+from clusterplan.solvers.backends.base import Answer
 from clusterplan.solvers.backends.highs import Highs
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.milp import SETTINGS, Milp, _ignored_cost, _scale
+from clusterplan.solvers.milp import LEAST_COST, MOST_COST, Milp, _ignored_cost, _scale
 
 
-@pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, SETTINGS.least_cost, 5e4, SETTINGS.most_cost, 1e13])
+@pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, LEAST_COST, 5e4, MOST_COST, 1e13])
 def test_objectives_are_scaled_by_powers_of_two_to_where_backends_can_take_them(largest: float) -> None:
     scale = _scale([0.0, -largest])
-    assert SETTINGS.least_cost <= largest * scale <= 2 * SETTINGS.most_cost
+    assert LEAST_COST <= largest * scale <= 2 * MOST_COST
     assert math.frexp(scale)[0] == 0.5
-    assert scale == 1.0 or not SETTINGS.least_cost <= largest <= SETTINGS.most_cost
+    assert scale == 1.0 or not LEAST_COST <= largest <= MOST_COST
 
 
 def test_an_objective_of_nothing_is_not_scaled() -> None:
@@ -75,9 +76,9 @@ class LateHighs(Highs):
     def __init__(self, clock: Late) -> None:
         self.clock = clock
 
-    def minimise(self, problem: pulp.LpProblem, request: Request) -> Answer:
+    def minimise(self, problem: pulp.LpProblem, *limits: Any) -> Answer:
         """Solve, and let the time be up."""
-        answer = super().minimise(problem, request)
+        answer = super().minimise(problem, *limits)
         self.clock.over = True
         return answer
 

@@ -16,7 +16,6 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.solvers.allocation import lagrangian
 from clusterplan.solvers.allocation.lagrangian import (
-    KelleySettings,
     MultipleChoice,
     best_prices,
     knapsack_bound,
@@ -37,8 +36,8 @@ def relaxation(problem: MultipleChoice) -> float | None:
 def test_best_prices_reach_the_linear_relaxation(sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strong duality, with and without a first box from a sample; no solution means an unbounded dual."""
     if sampled:
-        settings = KelleySettings(jobs_per_sampled_job=2, fewest_jobs_sampled=4)
-        monkeypatch.setattr(lagrangian, "SETTINGS", settings)
+        monkeypatch.setattr(lagrangian, "JOBS_PER_SAMPLED_JOB", 2)
+        monkeypatch.setattr(lagrangian, "FEWEST_JOBS_SAMPLED", 4)
     bounded = 0
     for seed in range(80):
         problem = random_knapsack(seed)

@@ -126,11 +126,11 @@ def test_a_list_that_is_too_short_holds_the_nearest(seed: int, monkeypatch: pyte
     half, point, prices = random_half(seed), np.array([1.0, -1.0, 0.5]), np.array([2.0, 1.0, 0.0])
     whole = nearest_choices(half, 12.0, point, prices, 1000)
     module = "clusterplan.solvers.allocation.meet_in_the_middle"
-    settings = type("Settings", (), {"longest": len(whole.reduced) // 3})
-    monkeypatch.setattr(f"{module}.PARTIAL_CHOICE_SETTINGS", settings)
+    longest = len(whole.reduced) // 3
+    monkeypatch.setattr(f"{module}.LONGEST_LIST", longest)
     short = nearest_choices(half, 12.0, point, prices, 1000)
     assert not short.complete
-    assert 0 < len(short.reduced) <= settings.longest
+    assert 0 < len(short.reduced) <= longest
     distance = {
         chosen: float((((use - point) * prices) ** 2).sum())
         for chosen, use in zip(places_of(whole), whole.use, strict=True)

@@ -19,7 +19,7 @@ from clusterplan.instances.common.arrays import Ints
 from clusterplan.solvers.allocation.exact import AllocationBruteForce
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 from clusterplan.solvers.allocation.makespan import MakespanSearch, even_share, least_share, per_unit
-from clusterplan.solvers.allocation.total_time import SETTINGS, IncumbentSearch, TotalTimeSearch, solve_core
+from clusterplan.solvers.allocation.total_time import IncumbentSearch, TotalTimeSearch, solve_core
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -114,8 +114,8 @@ def test_an_open_core_leads_to_pairs(resources: int, monkeypatch: pytest.MonkeyP
     """The optimum is proven, whether the first cores are left after no node or solved."""
     formulation, options = knapsack(10, resources), SolveOptions(threads=1, gap=0)
     expected = TotalTimeSearch(formulation, options, Clock()).run()
-    settings = replace(SETTINGS, first_core=6, nodes_of_partial_core=0, nodes_before_pairs=0)
-    monkeypatch.setattr("clusterplan.solvers.allocation.total_time.SETTINGS", settings)
+    for name, value in (("FIRST_CORE", 6), ("NODES_OF_PARTIAL_CORE", 0), ("NODES_BEFORE_PAIRS", 0)):
+        monkeypatch.setattr(f"clusterplan.solvers.allocation.total_time.{name}", value)
     search = TotalTimeSearch(formulation, options, Clock())
     outcome = search.run()
     assert search.searched_pairs

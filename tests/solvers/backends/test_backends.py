@@ -20,7 +20,6 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.backends.base import (
     Backend,
     BackendError,
-    Request,
     call_with_deadline,
     no_warnings,
     run_highs,
@@ -120,25 +119,26 @@ def usable(backend: Backend, *more: object) -> Any:
 
 @pytest.mark.parametrize("backend", [usable(Cbc()), usable(Highs()), usable(Scip())])
 def test_the_optimum_and_its_bound_are_found(backend: Backend) -> None:
-    answer = backend.minimise(knapsack(), Request(seed=1))
+    problem = knapsack()
+    answer = backend.minimise(problem, SolveOptions(gap=0.0, seed=1), Clock())
     assert answer.values is not None
-    assert worth(dict(answer.values)) == OPTIMUM
+    assert worth({variable.name: answer.values(variable) for variable in problem.variables()}) == OPTIMUM
     rounding = 2 * LOG_ROUNDING if isinstance(backend, Cbc) else None
     assert answer.bound == pytest.approx(OPTIMUM, abs=rounding)
     assert (answer.limit, answer.infeasible) == ("none", False)
-    assert backend.minimise(knapsack(fewest=4), Request()).infeasible
+    assert backend.minimise(knapsack(fewest=4), SolveOptions(), Clock()).infeasible
 
 
 @pytest.mark.parametrize(("backend", "name"), [usable(Highs(), "no_such"), usable(Scip(), "no/such")])
 def test_an_option_that_a_library_does_not_know_is_refused(backend: Backend, name: str) -> None:
     with pytest.raises(OptionError, match=name):
-        backend.minimise(knapsack(), Request(settings={name: 1}))
+        backend.minimise(knapsack(), SolveOptions(backend_options={name: 1}), Clock())
 
 
 @pytest.mark.parametrize("setting", [{"-solve": 1}, {"ratio": "0.1 -import"}, {"a b": 1}])
 def test_an_option_cannot_smuggle_in_another(setting: dict[str, object]) -> None:
     with pytest.raises(OptionError, match="one word"):
-        Cbc().minimise(knapsack(), Request(settings=setting))
+        Cbc().minimise(knapsack(), SolveOptions(backend_options=setting), Clock())
 
 
 def test_a_time_limit_in_the_log_is_no_optimum() -> None:
@@ -170,8 +170,8 @@ def test_a_log_without_an_answer_is_a_failure() -> None:
 
 
 def test_no_solution_is_told_from_no_time() -> None:
-    assert Highs().minimise(knapsack(fewest=4), Request()).infeasible
-    stopped = Highs().minimise(knapsack(), Request(clock=Clock(0.0)))
+    assert Highs().minimise(knapsack(fewest=4), SolveOptions(), Clock()).infeasible
+    stopped = Highs().minimise(knapsack(), SolveOptions(), Clock(0.0))
     assert (stopped.limit, stopped.infeasible) == ("time", False)
 
 
