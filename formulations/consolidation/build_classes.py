@@ -305,7 +305,7 @@ def classes_of(data: ClusterData) -> ClassTable:
         slots,
         jobs,
         tuple(servers),
-        sum(sum(group.current.values()) for job in data.instance.jobs for group in job.task_groups),
+        sum(group.running_tasks for job in data.instance.jobs for group in job.task_groups),
         builder.exact,
         tuple(builder.units),
         len(data.in_use),

@@ -279,7 +279,7 @@ class RequiredTasks:
         for job in data.instance.jobs if complete else ():
             for group in job.task_groups if data.instance.requires(job) else ():
                 demand = tuple(exact_fraction(group.demand.get(name, 0.0)) for name in names)
-                waiting = group.tasks - sum(group.current.values())
+                waiting = group.tasks - group.running_tasks
                 for waits, present in ((False, group.current), (True, waiting)):
                     if not present:
                         continue

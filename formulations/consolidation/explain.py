@@ -22,6 +22,8 @@ MAX_WORK = 5_000
 """Limit on the work for jobs with several groups of tasks, in servers; takes some seconds."""
 ROUNDING_TOLERANCE = 1e-6
 """Fraction of a task's demand below which a residual amount is a rounding error."""
+ROOM_PREFIX = "left out although there is room"
+"""Start of a reason where there is enough residual capacity."""
 TOO_COMPLEX_TEXT = "waits: how its groups of tasks fit beside each other was too much to work out"
 
 
@@ -43,29 +45,37 @@ def unplaceable_text(data: ClusterData, job: PlacementJob) -> str | None:
             return (
                 f"never fits: all servers{of_model} together hold {holds} of its {group.tasks} {group.name}"
             )
-    fewest = data.fewest(job)
-    if fewest is None:
+    if data.fewest(job) is None:
         return f"never fits: its groups of tasks do not fit beside each other on all servers{of_model}"
-    free = data.shapes(job.gpu_model, free=True)
+    return _waiting_text(data, job, data.shapes(job.gpu_model, free=True))
+
+
+def _waiting_text(data: ClusterData, job: PlacementJob, left: Shapes, beside: bool = False) -> str | None:
+    """Return why a job does not fit in residual capacities; None if it does.
+
+    Parameters
+    ----------
+    beside
+        Whether `left` is the residual capacity of the plan, instead of the current one.
+    """
     for group in job.task_groups:
-        now = tasks_on_shapes(free, group)
+        now = tasks_on_shapes(left, group)
         if not now:
-            return f"waits: {shortage_text(group, free, choices)}"
+            return f"waits: {shortage_text(group, left, data.instance.listed_choices, beside)}"
         if now < group.tasks:
-            return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
-    needed = fewest_servers(job.task_groups, free)
+            few = f"only {now} of its {group.tasks} {group.name} fit"
+            return f"waits: {f'beside the placed jobs {few}' if beside else f'{few} in what is free now'}"
+    needed, fewest = fewest_servers(job.task_groups, left), data.fewest(job) or 0
     if needed is None:
-        return "waits: its groups of tasks do not fit beside each other in what is free now"
+        what = "the placed jobs leave" if beside else "is free now"
+        return f"waits: its groups of tasks do not fit beside each other in what {what}"
     if data.instance.spread_of(job) == "required" and needed > fewest:
-        return (
-            f"waits: it must run on {_server_limit_text(fewest)}, the fewest that could ever hold it; "
-            f"with what is free now it would take {needed}"
-        )
+        must = f"it must run on {'a single server' if fewest == 1 else f'at most {fewest} servers'}"
+        if beside:
+            return f"waits: {must}; beside the placed jobs it would take {needed}"
+        ever = "the fewest that could ever hold it"
+        return f"waits: {must}, {ever}; with what is free now it would take {needed}"
     return None
-
-
-def _server_limit_text(count: int) -> str:
-    return "a single server" if count == 1 else f"at most {count} servers"
 
 
 def _models_text(models: GpuModels) -> str:
@@ -169,22 +179,9 @@ class Reasons:
 
     def _beside(self, job: PlacementJob) -> str:
         """Return why a job that can run alone does not run beside the placed jobs, as a sentence."""
-        left = self.left(job.gpu_model)
-        for group in job.task_groups:
-            now = tasks_on_shapes(left, group)
-            if not now:
-                choices = self.data.instance.listed_choices
-                return f"waits: {shortage_text(group, left, choices, beside=True)}"
-            if now < group.tasks:
-                return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
-        needed, fewest = fewest_servers(job.task_groups, left), self.data.fewest(job)
-        if needed is None:
-            return "waits: its groups of tasks do not fit beside each other in what the placed jobs leave"
-        if self.data.instance.spread_of(job) == "required" and needed > (fewest or 0):
-            must = f"it must run on {_server_limit_text(fewest or 0)}"
-            return f"waits: {must}; beside the placed jobs it would take {needed}"
+        waits = _waiting_text(self.data, job, self.left(job.gpu_model), beside=True)
         first = self.data.objectives[0].name
-        return f"left out although there is room: {first} comes first, or the method did not get to it"
+        return waits or f"{ROOM_PREFIX}: {first} comes first, or the method did not get to it"
 
     def left(self, gpu_model: GpuModels) -> Shapes:
         """Count the servers of the given GPU models by residual capacity under the plan."""
@@ -229,14 +226,10 @@ def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None 
         return "start"
     if now != {name: placed for name, placed in entry.tasks.items() if placed}:
         return "move"
-    stay = (
-        staying_tasks(group, entry, device_moves) == sum(group.current.values()) for group in job.task_groups
-    )
+    stay = (staying_tasks(group, entry, device_moves) == group.running_tasks for group in job.task_groups)
     return "keep" if all(stay) else "move"
 
 
-ROOM_PREFIX = "left out although there is room"
-"""Start of a reason where the pooled relaxation has enough residual capacity."""
 DEVICES_SHORT_TEXT = "waits: beside the placed jobs no single devices hold its tasks, though their sum would"
 
 

@@ -78,23 +78,39 @@ def shape_of(amounts: Mapping[str, float]) -> Shape:
 def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
     """Return the minimum number of servers that hold all tasks of a job; None if all together do not.
 
-    Servers of one capacity are interchangeable. One group: take the servers that hold most. Several
-    groups: dynamic programming over the unplaced tasks of each group.
+    Servers of one capacity are interchangeable.
     """
     if len(groups) == 1:
-        tasks = groups[0].tasks
-        holds, count = shapes.hold(groups[0].demand, tasks)
-        # The servers that hold most come first: no other choice needs fewer.
-        order = np.argsort(-holds, kind="stable")
-        holds, count = holds[order], count[order]
-        placed = np.cumsum(holds * count)
-        last = int(np.searchsorted(placed, tasks))
-        if last == len(placed):
-            return None
-        # Of the last kind of server only as many as the remaining tasks need.
-        left = tasks - int(placed[last] - holds[last] * count[last])
-        return int(count[:last].sum()) - (-left // int(holds[last]))
-    return _fewest_for_groups(groups, shapes)
+        return _fewest_for_group(groups[0].tasks, *shapes.hold(groups[0].demand, groups[0].tasks))
+    if math.prod(group.tasks + 1 for group in groups) > MAX_STATES:
+        raise TooLargeError(
+            f"a job with {' × '.join(str(g.tasks) for g in groups)} tasks in groups is too large"
+        )
+    servers_by_loads: ServersByLoads = Counter()
+    for shape, count in shapes.items():
+        check_time()
+        servers_by_loads[tuple(load for load in _maximal_loads(dict(shape), groups) if any(load))] += count
+    return _fewest_for_groups(groups, servers_by_loads)
+
+
+def _fewest_for_group(tasks: int, holds: Ints, count: Ints) -> int | None:
+    """Return the minimum number of servers for tasks of one group; None if all servers do not suffice.
+
+    Parameters
+    ----------
+    holds, count
+        Tasks that a server of each kind holds, and the number of such servers.
+    """
+    # The servers that hold most come first: no other choice needs fewer.
+    order = np.argsort(-holds, kind="stable")
+    holds, count = holds[order], count[order]
+    placed = np.cumsum(holds * count)
+    last = int(np.searchsorted(placed, tasks))
+    if last == len(placed):
+        return None
+    # Of the last kind of server only as many as the remaining tasks need.
+    left = tasks - int(placed[last] - holds[last] * count[last])
+    return int(count[:last].sum()) - (-left // int(holds[last]))
 
 
 def estimated_work(groups: Sequence[Group], shapes: Shapes) -> int:
@@ -132,20 +148,19 @@ def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> li
     return [tuple(map(int, load)) for load in loads]
 
 
-def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
+ServersByLoads = Counter[tuple[tuple[int, ...], ...]]
+"""Vectors of task counts that one job can have on a server → number of these servers, which are alike."""
+
+
+def _fewest_for_groups(groups: Sequence[Group], servers_by_loads: ServersByLoads) -> int | None:
+    """Return the minimum number of servers, by dynamic programming over the placed tasks of each group.
+
+    None if all servers do not suffice.
+    """
     size = tuple(group.tasks + 1 for group in groups)
-    if math.prod(size) > MAX_STATES:
-        raise TooLargeError(
-            f"a job with {' × '.join(str(g.tasks) for g in groups)} tasks in groups is too large"
-        )
     # need[t1, t2, …]: servers needed so far for that many tasks of each group
     need = np.full(size, np.inf, dtype=np.float32)
     need[(0,) * len(size)] = 0.0
-    # Servers with the same patterns are one kind, whatever else they have.
-    servers_by_loads: Counter[tuple[tuple[int, ...], ...]] = Counter()
-    for shape, count in shapes.items():
-        check_time()
-        servers_by_loads[tuple(load for load in _maximal_loads(dict(shape), groups) if any(load))] += count
     for loads, count in servers_by_loads.items():
         most = [max(tasks) for tasks in zip(*loads, strict=True)]
         for _ in range(min(count, sum(group.tasks for group in groups)) if loads else 0):
@@ -205,7 +220,7 @@ def _least_fractions(instance: ConsolidationInstance) -> dict[tuple[str, str], f
     fractions: dict[tuple[str, str], float] = {}
     for server in instance.servers:
         for name, devices in (server.devices or {}).items():
-            for wanted, profile in (devices.partitions.profiles if devices.partitions else {}).items():
+            for wanted, profile in devices.profiles.items():
                 if (name, wanted) in requested and devices.partitions is not None:
                     part = (
                         math.floor(FRACTION_DENOMINATOR * profile.size / devices.partitions.slots)
@@ -264,22 +279,12 @@ MAX_PATTERNS = 20_000
 """Limit on the patterns of one server, and on the states of the dynamic program."""
 
 
-def tasks_on(server: Server, group: Group, free: bool = False) -> int:
-    """Return the number of tasks of one task group that fit on a server without other task groups.
-
-    Parameters
-    ----------
-    free
-        Use the residual capacity instead of the capacity.
-    """
-    amounts = server.available if free else server.capacity
-    fit = tasks_that_fit(amounts, group.demand, group.tasks)
+def tasks_on(server: Server, group: Group) -> int:
+    """Return the number of tasks of one task group that fit on an empty server without other task groups."""
+    fit = tasks_that_fit(server.capacity, group.demand, group.tasks)
     for name, ask in group.asks.items():
         devices = (server.devices or {}).get(name)
-        if devices is None:
-            return 0
-        states = server.device_states[name] if free else (Device(),) * devices.count
-        fit = min(fit, tasks_on_devices(ask, devices, states))
+        fit = min(fit, tasks_on_devices(ask, devices, (Device(),) * devices.count) if devices else 0)
     return fit
 
 
@@ -328,39 +333,13 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
     """
     if len(groups) == 1:
         holds = [(tasks_on(server, groups[0]), count) for server, count in servers]
-        left, used = groups[0].tasks, 0
-        for each, count in sorted(holds, reverse=True):
-            if not each or left <= 0:
-                break
-            number = min(count, math.ceil(left / each))
-            left, used = left - number * each, used + number
-        return used if left <= 0 else None
-    return _fewest_for_device_groups(groups, servers)
-
-
-def _fewest_for_device_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
-    """Return the minimum number of servers, by dynamic programming over the unplaced tasks by group.
-
-    None if all servers do not suffice.
-    """
-    all_tasks = tuple(group.tasks for group in groups)
-    if math.prod(count + 1 for count in all_tasks) > MAX_PATTERNS:
+        return _fewest_for_group(groups[0].tasks, *np.array(holds, dtype=np.int64).reshape(-1, 2).T)
+    if math.prod(group.tasks + 1 for group in groups) > MAX_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
-    need = {all_tasks: 0}
+    servers_by_loads: ServersByLoads = Counter()
     for server, count in servers:
-        patterns = _maximal_patterns(server, groups)
-        for _ in range(min(count, sum(all_tasks)) if patterns else 0):
-            better = dict(need)
-            for left, used in need.items():
-                for pattern in patterns:
-                    check_time()
-                    after = tuple(max(0, a - b) for a, b in zip(left, pattern, strict=True))
-                    if used + 1 < better.get(after, math.inf):
-                        better[after] = used + 1
-            if better == need:
-                break
-            need = better
-    return need.get((0,) * len(groups))
+        servers_by_loads[tuple(_maximal_patterns(server, groups))] += count
+    return _fewest_for_groups(groups, servers_by_loads)
 
 
 def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:

@@ -82,7 +82,7 @@ def moving_jobs(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[Pla
     for job in data.running:
         entry = entries.get(job.name, JobPlacement(job=job.name, placed=False))
         for group in job.task_groups:
-            if staying_tasks(group, entry, data.instance.device_moves) < sum(group.current.values()):
+            if staying_tasks(group, entry, data.instance.device_moves) < group.running_tasks:
                 yield job
                 break
 
@@ -129,7 +129,7 @@ def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
         for group in job.task_groups:
             if group.current:
                 kept = staying_tasks(group, entries[job.name], data.instance.device_moves)
-                moved += sum(group.current.values()) - kept
+                moved += group.running_tasks - kept
     return float(moved)
 
 

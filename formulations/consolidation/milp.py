@@ -59,7 +59,7 @@ def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server])
     for server in servers:
         for name, devices in (server.devices or {}).items():
             shares = sum(ask.share > 0 for ask in requests[name])
-            profiles = devices.partitions.profiles if devices.partitions else {}
+            profiles = devices.profiles
             wanted = [profiles[ask.profile] for ask in requests[name] if ask.profile in profiles]
             slots = sum(len(profile.starts) * (1 + profile.size) for profile in wanted)
             total += devices.count * (4 + 2 * shares + slots)
@@ -170,7 +170,7 @@ class DeviceRows:
         covers: dict[DeviceDemand, list[Any]],
     ) -> None:
         slots: dict[int, list[Any]] = defaultdict(list)
-        profiles = devices.partitions.profiles if devices.partitions else {}
+        profiles = devices.profiles
         for ask in by_ask:
             profile = profiles.get(ask.profile)
             for start in profile.starts if profile else ():

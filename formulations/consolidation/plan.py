@@ -350,7 +350,7 @@ def _missing_device_text(
     if max(indices) >= devices.count:
         return f"is device {max(indices)}; the server has {devices.count}, from 0 on"
     if isinstance(places, DeviceSlot) and ask is not None:
-        profiles = devices.partitions.profiles if devices.partitions else {}
+        profiles = devices.profiles
         if ask.profile not in profiles:
             return f"is a {ask.profile}, which its devices do not have"
         if places.slot not in profiles[ask.profile].starts:

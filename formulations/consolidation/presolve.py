@@ -231,7 +231,7 @@ def _fixed_entries(
         with suppress(TooLargeError):
             every = assign_devices(running, servers, _current_entries(running)) or []
             if every and all(
-                staying_tasks(group, entry, device_moves=True) == sum(group.current.values())
+                staying_tasks(group, entry, device_moves=True) == group.running_tasks
                 for entry in every
                 for group in running[entry.job].task_groups
             ):

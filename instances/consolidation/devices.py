@@ -126,6 +126,11 @@ class Devices(Checked):
         """The geometry by which each device can be partitioned; None if not at all."""
         return GEOMETRIES[self.geometry] if isinstance(self.geometry, str) else self.geometry
 
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """The partitions into which each device can be cut, by name; empty if none."""
+        return self.partitions.profiles if self.partitions else {}
+
     @cached_property
     def states(self) -> tuple[Device, ...]:
         """The state of each device without the listed jobs: only what the entries of `taken` use."""
@@ -149,7 +154,7 @@ class Devices(Checked):
     def _after(self, before: Device, taken: Taken) -> Device | str:
         """Return the state of a device after another entry of `taken`, or a message why they conflict."""
         if taken.profile is not None and taken.slot is not None:
-            profile = (self.partitions.profiles if self.partitions else {}).get(taken.profile)
+            profile = self.profiles.get(taken.profile)
             if profile is None or taken.slot not in profile.starts:
                 return f"no device here has {taken.profile!r} at slot {taken.slot}"
             after = before.after("parted", profile.mask(taken.slot))

@@ -372,7 +372,7 @@ class ConsolidationInstance(Instance):
         for index, server in enumerate(self.servers):
             for name, devices in (server.devices or {}).items():
                 known = profiles.setdefault(name, set())
-                known.update(devices.partitions.profiles if devices.partitions else ())
+                known.update(devices.profiles)
                 if name in self.resource_names:
                     what = "is a resource in the capacity of a server too; say it in one way for all servers"
                     yield f"servers[{index}].devices.{name}", what
@@ -400,9 +400,8 @@ class ConsolidationInstance(Instance):
             where = f"{path}.current"
             unknown = [name for name in group.current if name not in servers]
             yield from unknown_names(unknown, itertools.islice(servers, 13), where, "server")
-            total = sum(group.current.values())
-            if total > group.tasks:
-                yield where, f"holds {total} tasks, but the group has only {group.tasks}"
+            if group.running_tasks > group.tasks:
+                yield where, f"holds {group.running_tasks} tasks, but the group has only {group.tasks}"
 
     def _each_group(self) -> Iterator[tuple[str, PlacementJob, Group]]:
         """Yield the path, the job and the tasks of each group of identical tasks."""
@@ -499,7 +498,7 @@ class ConsolidationInstance(Instance):
 
     def runs(self, job: PlacementJob) -> bool:
         """Return whether a job runs with all its tasks."""
-        return all(sum(group.current.values()) >= group.tasks for group in job.task_groups)
+        return all(group.running_tasks >= group.tasks for group in job.task_groups)
 
     def stays(self, job: PlacementJob) -> bool:
         """Return whether a job runs with all its tasks and may not be moved."""

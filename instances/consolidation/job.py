@@ -125,6 +125,11 @@ class Group(Checked):
         return device_demands(self.devices, self.share, self.profile)
 
     @property
+    def running_tasks(self) -> int:
+        """Number of tasks that run now."""
+        return sum(self.current.values())
+
+    @property
     def gpu_thousandths(self) -> int:
         """Thousandths of GPUs that one task demands as devices or shares; 0 for a partition."""
         return self.asks.get("gpu", DeviceDemand()).thousandths

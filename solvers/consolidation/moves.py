@@ -285,7 +285,7 @@ class MoveProgram:
             placed[job.name][group.name] = on
             moves = 0
             if self.tasks.starting[s]:
-                moves = group.tasks - sum(group.current.values())
+                moves = group.tasks - group.running_tasks
             for server, count in () if moves else group.current.items():
                 m = self.tasks.position[server]
                 leaves = min(count, int(leaving[m, s]))

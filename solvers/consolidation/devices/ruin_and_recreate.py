@@ -201,7 +201,7 @@ class LocalObjectives:
             if "migrations" in total:
                 total["migrations"] -= self._stay(position)
             lost = formulation.restarts.get(job.name)
-            if lost and self._stay(position) < sum(sum(group.current.values()) for group in job.task_groups):
+            if lost and self._stay(position) < sum(group.running_tasks for group in job.task_groups):
                 total["value"] = total.get("value", 0.0) + lost
             if tasks is None:
                 continue

@@ -25,7 +25,6 @@ which servers differ most, until there are enough groups. Which tasks fit at all
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -94,20 +93,6 @@ def _split_group(members: list[int], features: Floats) -> tuple[list[int], list[
     return (
         [n for n, larger in zip(members, above, strict=True) if not larger],
         [n for n, larger in zip(members, above, strict=True) if larger],
-    )
-
-
-def can_host(shape: TaskShape, other: TaskShape) -> bool:
-    """Return whether capacity for a task of one shape holds a task of another, with no larger demand.
-
-    All servers with a GPU model allowed by the first are allowed by the second.
-    """
-    # Equal shapes would host each other in a circle.
-    if len(shape.demands) != len(other.demands) or shape == other:
-        return False
-    amounts = zip(itertools.chain(*shape.demands), itertools.chain(*other.demands), strict=True)
-    return all(most >= need for most, need in amounts) and _models_are_covered(
-        shape.gpu_model, other.gpu_model
     )
 
 

@@ -14,10 +14,12 @@ from clusterplan.formulations.consolidation.fewest_servers import (
     group_servers,
     pooled_relaxation,
     tasks_on,
+    tasks_on_devices,
 )
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.formulations.consolidation.plan import without_devices
 from clusterplan.instances.common.errors import TooLargeError
+from clusterplan.instances.consolidation.devices import DeviceDemand
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
 
@@ -97,10 +99,11 @@ def test_what_is_free_holds_less() -> None:
     (server,) = _servers(2)
     taken = {"count": 2, "geometry": "a100-40", "taken": [{"device": 0}, {"device": 1, "share": 500}]}
     server = Server.model_validate({**server.model_dump(exclude_none=True), "devices": {"gpu": taken}})
-    assert tasks_on(server, _group(9, share={"gpu": 400}), free=True) == 1
     assert tasks_on(server, _group(9, share={"gpu": 400})) == 4
-    assert tasks_on(server, _group(9, devices={"gpu": 1}), free=True) == 0
-    assert tasks_on(server, _group(9, profile={"gpu": "1g.5gb"}), free=True) == 0
+    (devices,), states = (server.devices or {}).values(), server.device_states["gpu"]
+    assert tasks_on_devices(DeviceDemand(share=400), devices, states) == 1
+    assert tasks_on_devices(DeviceDemand(whole=1), devices, states) == 0
+    assert tasks_on_devices(DeviceDemand(profile="1g.5gb"), devices, states) == 0
 
 
 def test_the_largest_servers_come_first() -> None:
