@@ -302,7 +302,7 @@ def _placement_key(
 
 def _can_stay(job: PlacementJob, now: dict[str, list[int]]) -> bool:
     """Return whether a job runs and all its running tasks are on servers that it may use."""
-    running = sum(group.running_tasks for group in job.task_groups)
+    running = sum(sum(group.current.values()) for group in job.task_groups)
     return 0 < running == sum(map(sum, now.values()))
 
 
@@ -332,7 +332,7 @@ class _Derivation:
             slots,
             jobs,
             self._server_classes(free),
-            sum(group.running_tasks for job in self.instance.jobs for group in job.task_groups),
+            sum(sum(group.current.values()) for job in self.instance.jobs for group in job.task_groups),
             self.exact,
             tuple(self.units),
             len(self.checked.cluster.in_use),
