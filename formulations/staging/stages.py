@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -218,7 +219,7 @@ def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, un
 
 
 @dataclass(frozen=True)
-class TimeTable:
+class TimeTable(ABC):
     """Table of the parts of stage time of stages, by index.
 
     Attributes
@@ -239,9 +240,9 @@ class TimeTable:
     price: Floats
     limit: Floats
 
+    @abstractmethod
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the index of a stage in the arrays of the table; -1 if it is missing."""
-        raise NotImplementedError
 
     def parts(self, first: int, last: int, unit_type: int) -> Parts:
         """Return the parts S, A, S' and A' [s] of the time of one stage; a missing one cannot be."""

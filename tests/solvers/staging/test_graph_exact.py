@@ -312,6 +312,19 @@ def test_a_warm_start_is_never_lost() -> None:
         assert result.objective == pytest.approx({"time": 5.0, "cost": 7.0 / 3600}[objective])
 
 
+@pytest.mark.parametrize("name", ["milp:highs", "cp-sat"])
+def test_a_warm_start_may_divide_layers_that_are_joined(name: str) -> None:
+    """Those without time are one place with a neighbour; a plan that parts them is no hint for a model."""
+    rows = diamond_rows(*[0.0] * 4)
+    rows[2]["compute_s"] = {"gpu": 0.0}
+    instance = diamond(layers=rows, edges=[{"source": a, "target": b} for a, b in ("ab", "bc", "cd")])
+    start = [stage_of(own, "gpu", 1).model_dump() for own in ([0, 1], [2, 3])]
+    formulation = GraphFormulation(instance)
+    assert formulation.positions(formulation.parse_plan(start)) is None
+    result = solved(instance, name, warm_start=start)
+    assert (result.status, result.objective) == ("optimal", 3.0)
+
+
 def test_methods_for_chains_refuse_graphs() -> None:
     """With a line that says what plans them; chains they solve as before."""
     method = find_solver("greedy", "staging")
