@@ -289,7 +289,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @property
     def model_terms(self) -> int:
         """Number of coefficients of the explicit MILP model, with one column for each configuration."""
-        rows = 1 + len(self.configurations.resources) + (self.is_makespan)
+        rows = 1 + len(self.configurations.resources) + self.is_makespan
         return len(self.configurations.time_s) * rows
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from ...instances.common.arrays import Floats, Ints
 from .clock import check_time
 
-MOST_STATES = 2_000_000
+MAX_STATES = 2_000_000
 """States after one job, before pruning; the search gives up beyond."""
-MOST_BOUNDS = 150_000_000
+MAX_BOUNDS = 150_000_000
 """Bounds evaluated in all, which takes a second or two; the search gives up beyond."""
 ALL_VECTORS_EVERY = 4
 """Number of jobs; in between, only the price vectors that pruned a state the last time are tried."""
@@ -109,7 +109,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     for place, job in enumerate(order.tolist()):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
         check_time()
-        if len(spent) * (rows.stop - rows.start) > MOST_STATES:
+        if len(spent) * (rows.stop - rows.start) > MAX_STATES:
             return None
         taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])
         spent = (spent[:, None] + choices.cost[rows]).ravel()
@@ -123,7 +123,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         taken, spent = cheapest_states(taken, spent)
         if not len(spent):
             return True
-        if bounds > MOST_BOUNDS:
+        if bounds > MAX_BOUNDS:
             return None
     return False
 

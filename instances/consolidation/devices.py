@@ -30,7 +30,7 @@ from ..common.fields import (
     frozen,
     validated_in_batches,
 )
-from ..common.hardware import GEOMETRIES, Geometry, Slot
+from ..common.hardware import GEOMETRIES, Geometry, Profile, Slot
 
 WHOLE = 1000
 """Thousandths of a device."""

@@ -60,7 +60,7 @@ def test_a_search_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPat
         np.array([0, 2, 4]), np.array([1.0, 2, 1, 2]), np.array([[2.0], [1], [2], [1]]), np.full(1, 3)
     )
     assert no_choice_below(choices, np.zeros(1), 3.5) is False
-    monkeypatch.setattr(enumeration, "MOST_STATES", 1)
+    monkeypatch.setattr(enumeration, "MAX_STATES", 1)
     assert no_choice_below(choices, np.zeros(1), 3.5) is None
 
 
