@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..formulations.common.clock import check_time
 from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, exact_integer_row
 from ..formulations.registry import KINDS, milp_model
-from .backends.base import Answer, Backend
-from .backends.lexicographic import LexicographicSearch
+from .backends.base import Answer, Backend, LexicographicSearch
 from .common.base import Clock, Outcome, Solver
 from .common.result import SolveOptions
 

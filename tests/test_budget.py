@@ -9,13 +9,13 @@ import pytest
 from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
-    "instances": (143_631, 114, 17),
-    "formulations": (80_937, 63, 10),
-    "solvers": (143_631, 109, 13),
-    "planner": (73_599, 74, 9),
-    "tests": (393_830, 313, 56),
-    "benchmarks": (31_761, 30, 1),
-    "root": (406, 2, 1),
+    "instances": (139_027, 114, 17),
+    "formulations": (80_737, 63, 10),
+    "solvers": (143_002, 109, 13),
+    "planner": (72_959, 74, 9),
+    "tests": (383_804, 313, 56),
+    "benchmarks": (31_757, 30, 1),
+    "root": (410, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
 

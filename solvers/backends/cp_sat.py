@@ -17,8 +17,7 @@ from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import run_with_time_limit
-from .base import Answer, BackendError, call_with_deadline, missing_package_text
-from .lexicographic import LexicographicSearch
+from .base import Answer, BackendError, LexicographicSearch, call_with_deadline, missing_package_text
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
