@@ -42,7 +42,7 @@ TEXTS = {
 USES: dict[str, tuple[str, ...]] = {
     "": ("Usage:", "solve"),
     "slove allocation.yaml": ("slove", "solve"),
-    "solve": ("Missing argument", "solve --help"),
+    "solve": ("Missing argument",),
     "solve allocation.yaml --tim-limit 3": ("--tim-limit", "--time-limit"),
     "solve allocation.yaml --bogus": ("No such option", "--bogus"),
     "solve allocation.yaml --time-limit soon": ("'soon'", "--time-limit", "valid"),
