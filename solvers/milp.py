@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     import pulp
 
 
-LEAST_COST, MOST_COST = 1e3, 1e6
+LEAST_COST, MAX_COST = 1e3, 1e6
 """An objective is scaled until its largest coefficient lies between these, away from absolute tolerances and
 from values that backends take for infinite."""
-MOST_UNLIKE = 1e9
+MAX_UNLIKE = 1e9
 """Largest ratio of coefficients in an objective: backends keep it within some 1e-9 of the largest."""
-MOST_UNLIKE_IN_ROW = 1e7
+MAX_UNLIKE_IN_ROW = 1e7
 """Largest ratio of coefficients in a row: HiGHS 1.13 cuts off plans that just fill a row whose coefficients
 are 5e7 times apart."""
 UNSEEN_COST = 1e-7
@@ -94,7 +94,7 @@ class _MilpSearch(LexicographicSearch):
         """Minimise one objective (negated if to be maximised); the bound is in the plan's unit."""
         sign = 1.0 if target.sense == "min" else -1.0
         # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
-        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= MOST_COST
+        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= MAX_COST
         scale = 1.0 if whole else _scale(target.expression.values())
         self.model.minimise(target, sign * scale)
         # Half leaves room for the plan's figures, which may be the inverse of the model's.
@@ -115,13 +115,13 @@ class _MilpSearch(LexicographicSearch):
         """Constrain an objective to a value of the plan's objective."""
         del values
         row = _fix_objective(self.model, target, value)
-        self.well_scaled &= _suits(row, MOST_UNLIKE_IN_ROW, self.backend.largest_entry)
+        self.well_scaled &= _suits(row, MAX_UNLIKE_IN_ROW, self.backend.largest_entry)
 
 
 def _scale(coefficients: Iterable[float]) -> float:
     """Return the power of two that scales the largest coefficient into the range that backends handle."""
     largest = max(map(abs, coefficients), default=0.0)
-    least, most = LEAST_COST, MOST_COST
+    least, most = LEAST_COST, MAX_COST
     if not largest or least <= largest <= most:
         return 1.0
     return 2.0 ** math.ceil(math.log2((least if largest < least else most) / largest))
@@ -135,8 +135,8 @@ def _is_well_scaled(model: MilpModel[Any], largest: float) -> bool:
     largest
         Largest coefficient of a row.
     """
-    rows = ((row, MOST_UNLIKE_IN_ROW, largest) for row in model.problem.constraints())
-    objectives = ((target.expression, MOST_UNLIKE, math.inf) for target in model.objectives)
+    rows = ((row, MAX_UNLIKE_IN_ROW, largest) for row in model.problem.constraints())
+    objectives = ((target.expression, MAX_UNLIKE, math.inf) for target in model.objectives)
     for expression, ratio, most in (*rows, *objectives):
         check_time()
         if not _suits(expression, ratio, most):

@@ -340,13 +340,13 @@ def _give_tasks(
 
 FIRST_RISE, RISE_GROWTH = 1e-4, 4.0
 """The first relative rise of all prices, and the factor to the next one."""
-MOST_RISES, BISECTIONS = 60, 12
+MAX_RISES, BISECTIONS = 60, 12
 """Rises until the limits are kept, and bisections between the last two."""
 HIGHEST_PRICE = 1e100
 """No price is raised beyond this."""
 UNPRICED_SHARE = 1e-3
 """Price of a limit that has none, as a share of the mean cost per unit of mean demand."""
-MOST_PASSES = 20
+MAX_PASSES = 20
 """Passes of each local search."""
 ITEMS_PAIRED = 300
 """Items that change places in pairs: those of least reduced cost."""
@@ -374,7 +374,7 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
     mean = problem.demand.mean(axis=0)
     small = np.divide(UNPRICED_SHARE * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
     raised, low, high, feasible = np.maximum(prices, small), 0.0, FIRST_RISE, None
-    for _ in range(MOST_RISES):
+    for _ in range(MAX_RISES):
         _, items = problem.choose(prices + high * raised)
         if problem.fits(items):
             feasible = items
@@ -397,10 +397,10 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
 def improve(problem: MultipleChoice, items: Ints, prices: Floats, clock: Clock) -> Ints:
     """Return feasible items of no larger total cost, by local search over moves of one job, then of two."""
     items = items.copy()
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_PASSES):
         if clock.expired or not _move_single(problem, items):
             break
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_PASSES):
         if clock.expired or not _move_pair(problem, items, prices):
             break
     return items

@@ -151,7 +151,7 @@ LEAST_PRICE_SHARE = 1e-3
 """A price counts as at least this share of its scale where the box is laid around it."""
 BOX_GROWTH = 8.0
 """How much a box grows at whose edge the prices lie."""
-MOST_ROUNDS = 400
+MAX_ROUNDS = 400
 """Evaluations of L in one box."""
 TOLERANCE = 1e-10
 """Relative distance to the best bound at which prices count as best."""
@@ -267,7 +267,7 @@ def _kelley(
 ) -> tuple[Dual, NDArray[np.bool_]]:
     """Maximise L(λ) in the box around `best`; return the best prices, and flags of those at its edge."""
     low, high = np.maximum(best.prices - half, 0.0), best.prices + half
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         prices, above = pieces.maximize(best.prices, best.bound, low, high)
         if above <= tolerance * abs(best.bound) or clock.expired:
             break

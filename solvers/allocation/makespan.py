@@ -37,9 +37,9 @@ FIRST_STEP, STEP_GROWTH = 1e-5, 8.0
 """How far above the bound, relatively, a first plan is looked for, and the factor to the next step."""
 TIE_TOLERANCE = 1e-4
 """Relative accuracy of the prices by which ties are broken."""
-MOST_REPAIRS, CONFIGURATIONS_IN_REPAIR = 300, 3000
+MAX_REPAIRS, CONFIGURATIONS_IN_REPAIR = 300, 3000
 """Moves of a repair, and configurations among which it looks for the next one."""
-MOST_ROUNDS = 200
+MAX_ROUNDS = 200
 """Rounds of the matrix game."""
 SHARE_MARGIN = 1e-9
 """Shares of the capacities are compared with this much to spare."""
@@ -219,7 +219,7 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
     limit = np.where(problem.limit > 0, problem.limit, np.inf)
     limit_share = (problem.limit > 0).astype(float)
     best, value, uses = share, -math.inf, []
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         least, chosen = problem.choose(share / limit)
         now = math.fsum(least)
         if now > value:
@@ -249,7 +249,7 @@ def _repair(problem: MultipleChoice, chosen: Ints, reduced: Floats) -> Ints | No
     owner = problem.owner_of(near)
     limit = np.where(problem.limit > 0, problem.limit, 1.0)
     use = problem.take(chosen)
-    for _ in range(MOST_REPAIRS):
+    for _ in range(MAX_REPAIRS):
         over = float((np.maximum(use - problem.limit, 0.0) / limit).sum())
         if problem.fits(chosen):
             return chosen

@@ -390,10 +390,10 @@ def _scan(
     return best, found_a, found_b
 
 
-FEWEST_LISTED, MOST_LISTED = 2**12, 2**25
+FEWEST_LISTED, MAX_LISTED = 2**12, 2**25
 """Partial choices that are enumerated for a list, in the first pass and at most; twice as many after every
 pass that fails."""
-MOST_FAILURES = 24
+MAX_FAILURES = 24
 """Passes in a row without a better choice after which the search ends."""
 KEPT_SHARE = 0.5
 """Share of the incumbent's deviations from the base items that every other pass keeps."""
@@ -416,15 +416,15 @@ def better_choices(
     rng = np.random.default_rng(seed or 0)
     _, base = problem.choose(prices)
     size, failures = FEWEST_LISTED, 0
-    while failures < MOST_FAILURES and not clock.expired:
+    while failures < MAX_FAILURES and not clock.expired:
         # Around the base items alone, and around them and what the incumbent changes of them in turn.
         kept = KEPT_SHARE if failures % 2 else 0.0
         free = (items == base) | (rng.random(problem.jobs) >= kept)
         better, exhaustive = best_of_pairs(problem, prices, items, free, size, rng, clock)
         if exhaustive:
-            failures = MOST_FAILURES
+            failures = MAX_FAILURES
         elif better is None:
-            failures, size = failures + 1, min(2 * size, MOST_LISTED)
+            failures, size = failures + 1, min(2 * size, MAX_LISTED)
         else:
             failures = 0
         if better is not None:

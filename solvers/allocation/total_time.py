@@ -50,7 +50,7 @@ FINE_COEFFICIENT = 2.0**13
 slack that limits have."""
 TIGHTENING = 1e-8
 """Relative to the largest demand: how much tighter limits are in the third attempt."""
-MOST_CHOICES = 10_000
+MAX_CHOICES = 10_000
 """Most choices that are enumerated where the tolerance of HiGHS is too coarse for the limits."""
 
 
@@ -139,7 +139,7 @@ def solve_core(
     if attempt <= 1:  # ask for a choice that keeps the limits by far; the bound stands
         tighter = replace(problem, limit=problem.limit - TIGHTENING * problem.demand.max(axis=0))
         other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
-        if other.chosen is None and math.prod(counts.tolist()) <= MOST_CHOICES:
+        if other.chosen is None and math.prod(counts.tolist()) <= MAX_CHOICES:
             return _enumerate_core(problem)
         return CoreAnswer(other.chosen, lowest, limit)
     return CoreAnswer(None, lowest, limit)
@@ -264,7 +264,7 @@ class IncumbentSearch(ABC):
 
 FIRST_CORE, CORE_GROWTH = 300, 4
 """Configurations of the first core beyond one for each job, and the factor to the next core."""
-MOST_CONFIGURATIONS = 2_000_000
+MAX_CONFIGURATIONS = 2_000_000
 """Of a core, beyond one for each job; a larger one is not tried."""
 NODES_OF_PARTIAL_CORE = 1000
 """Branch-and-bound nodes in a core without every configuration that matters."""
@@ -339,7 +339,7 @@ class TotalTimeSearch(IncumbentSearch):
             complete = of_size >= pruning
             keep = reduced <= min(of_size, pruning) + margin * abs(self.bound)
             core = self.problem.only(self._affordable(keep) if complete else keep)
-            if len(core.cost) > MOST_CONFIGURATIONS + core.jobs:
+            if len(core.cost) > MAX_CONFIGURATIONS + core.jobs:
                 self.limit = "memory"
                 break
             before = self.value

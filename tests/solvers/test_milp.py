@@ -15,15 +15,15 @@ from clusterplan.solvers.backends.base import Answer
 from clusterplan.solvers.backends.highs import Highs
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.milp import LEAST_COST, MOST_COST, Milp, _ignored_cost, _scale
+from clusterplan.solvers.milp import LEAST_COST, MAX_COST, Milp, _ignored_cost, _scale
 
 
-@pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, LEAST_COST, 5e4, MOST_COST, 1e13])
+@pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, LEAST_COST, 5e4, MAX_COST, 1e13])
 def test_objectives_are_scaled_by_powers_of_two_to_where_backends_can_take_them(largest: float) -> None:
     scale = _scale([0.0, -largest])
-    assert LEAST_COST <= largest * scale <= 2 * MOST_COST
+    assert LEAST_COST <= largest * scale <= 2 * MAX_COST
     assert math.frexp(scale)[0] == 0.5
-    assert scale == 1.0 or not LEAST_COST <= largest <= MOST_COST
+    assert scale == 1.0 or not LEAST_COST <= largest <= MAX_COST
 
 
 def test_an_objective_of_nothing_is_not_scaled() -> None:

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from ...common.hardware import GIB
 from ...consolidation.devices import DeviceDemand
 from ..node_restrictions import name_by_models
-from .device_sharing import DeviceInventory, GpuRequest, Sharing
+from .device_inventory import DeviceInventory, Sharing
+from .device_sharing import GpuRequest
 from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, claims_of, constraint_of, describe
 from .kubernetes_devices import asks_for_part, device_inventory, is_device, is_reservation, unknown_partitions
 from .kubernetes_jobs import (

@@ -20,17 +20,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ...consolidation.devices import WHOLE, DeviceDemand
-from .device_sharing import (
-    DeviceInventory,
-    GpuRequest,
-    Gpus,
-    TaskSet,
-    UnclearDemandError,
-    check_count,
-    fewest_devices,
-    geometry_of,
-    gpus_of_nodes,
-)
+from .device_inventory import DeviceInventory, TaskSet, gpus_of_nodes
+from .device_sharing import GpuRequest, Gpus, UnclearDemandError, check_count, fewest_devices, geometry_of
 from .kubernetes_objects import Node, Pod, Requests
 
 GPU = "nvidia.com/gpu"

@@ -21,7 +21,8 @@ from ...files.reading import fail, read_mapping
 from ..importer import Importer
 from ..node_restrictions import counted, gpu_model_note, note
 from ..rejected_entries import RejectedEntries, valid_entries
-from .device_sharing import DeviceInventory, list_with_reasons, unknown_geometry_note
+from .device_inventory import DeviceInventory
+from .device_sharing import list_with_reasons, unknown_geometry_note
 from .slurm_cluster import Cluster, SlurmOptions
 from .slurm_jobs import (
     MAX_ARRAY_TASKS,

@@ -15,7 +15,8 @@ from ...common.hostlist import compress_hostlist
 from ...consolidation.devices import DeviceDemand
 from ..importer import ImportOptions, Option
 from ..node_restrictions import name_by_models
-from .device_sharing import DeviceInventory, Mig, Sharing
+from .device_inventory import DeviceInventory, Sharing
+from .device_sharing import Mig
 from .slurm_jobs import (
     JobRecord,
     SlurmJob,

@@ -21,18 +21,8 @@ from ...common.fields import repeated
 from ...common.hostlist import expand_hostlist
 from ...consolidation.devices import DeviceDemand
 from ...files.reading import fail, read_mapping, read_text
-from .device_sharing import (
-    DeviceInventory,
-    GpuRequest,
-    Gpus,
-    ListedUse,
-    TaskSet,
-    UnclearDemandError,
-    check_count,
-    fewest_devices,
-    geometry_of,
-    gpus_of_nodes,
-)
+from .device_inventory import DeviceInventory, ListedUse, TaskSet, gpus_of_nodes
+from .device_sharing import GpuRequest, Gpus, UnclearDemandError, check_count, fewest_devices, geometry_of
 from .slurm_jobs import (
     JobRecord,
     NodeRecord,

@@ -25,7 +25,8 @@ from ...consolidation.instance import ON_TIES, ConsolidationInstance, emptied_se
 from ...consolidation.job import Workload as Owner
 from ..importer import Option
 from ..node_restrictions import Choice, Restrictions, counted, numbered
-from .device_sharing import DeviceInventory, TaskSet, fields_of
+from .device_inventory import DeviceInventory, TaskSet
+from .device_sharing import fields_of
 
 Amount = float | Fraction
 Amounts = Mapping[str, Amount]

@@ -11,7 +11,7 @@ from kubernetes_cluster import node, pod
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
+from clusterplan.instances.importers.clusters.kubernetes import ObjectLists, import_kubernetes
 from clusterplan.instances.importers.clusters.kubernetes_affinity import (
     GpuModels,
     allowed_nodes,
@@ -20,7 +20,6 @@ from clusterplan.instances.importers.clusters.kubernetes_affinity import (
     describe,
     names_label,
 )
-from clusterplan.instances.importers.clusters.kubernetes_files import ObjectLists
 from clusterplan.instances.importers.clusters.kubernetes_jobs import PodGroup, PodJob
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
 from clusterplan.instances.importers.node_restrictions import name_by_models
