@@ -114,7 +114,7 @@ class Findings:
             self.claimed.append(f"{what}; version {wrote!r} wrote it, and this is {here!r}")
 
     def verification(self, instance: str) -> Verification:
-        """Return the verification; if there are faults, it lists nothing else."""
+        """Return the verification, which has all fields of the findings; if there are faults, only these."""
         ok = not self.faults
         found = vars(self) if ok else {"faults": self.faults}
         return Verification(instance=instance, ok=ok, complete=ok and not self.claimed, **found)

@@ -124,11 +124,11 @@ def _max_units(formulation: StagingFormulation) -> list[int]:
     budget, rate = formulation.instance.hourly_budget_usd, _rate_limit(formulation)
     highest = []
     for hardware, limit in zip(formulation.instance.types, formulation.table.limit.tolist(), strict=True):
-        bounds = [limit] if limit < MAX_UNITS else []
+        bounds = [limit]
         if hardware.price_usd_per_hour > 0:
             spendable = [usd for usd in (budget, rate) if usd is not None]
             bounds += [usd * (1 + TOLERANCE) / hardware.price_usd_per_hour for usd in spendable]
-        if not bounds or min(bounds) > MAX_UNITS_OF_A_TYPE:
+        if min(bounds) > MAX_UNITS_OF_A_TYPE:
             raise TooLargeError(
                 f"type {hardware.name!r} has no limit and nothing else bounds its units; give it a limit"
             )

@@ -41,8 +41,7 @@ def jobs_in(columns: Columns) -> ColumnarRows:
         If the columns would take too much memory.
     """
     jobs = ColumnarRows(columns, Job)
-    for column in jobs.unread:
-        jobs.wrong |= columns.given(column)
+    jobs.wrong |= jobs.given(jobs.unread)
     for path, suspects in _broken(jobs):
         jobs.suspect(path, suspects)
     return jobs

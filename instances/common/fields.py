@@ -309,9 +309,9 @@ Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterV
 CELL_VALIDATORS = frozenset({_as_float, _as_int, _as_bool, as_text, _printable})
 """Validators of single cells, which `files.columnar` applies to whole columns."""
 Amounts = Annotated[dict[Name, NonNegative], *entries(1000)]
+"""Resource name → amount; a resource that is not named counts as 0."""
 NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
 """The default of a mapping."""
-"""Resource name → amount; a resource that is not named counts as 0."""
 
 
 def types_of(annotation: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from ..common.errors import some
 LONGEST = 200
 """Limit of the length of the name of such a resource."""
 NAMED = 3
+"""Number of things that a note names, unless it says another."""
 MAX_MODELS = 100
 """Limit of the GPU models of a job."""
 
@@ -26,11 +27,15 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def numbered(names: Iterable[str], form: str) -> Iterator[str]:
-    """Yield each name; duplicates get a number in a form such as ``{} ({})``."""
-    taken = Counter[str]()
+    """Yield each name; duplicates get a number in a form such as ``{} ({})``, the first that is free."""
+    taken, numbers = set[str](), Counter[str]()
     for name in names:
-        taken[name] += 1
-        yield name if taken[name] == 1 else form.format(name, taken[name])
+        unique = name
+        while unique in taken:
+            numbers[name] += 1
+            unique = form.format(name, numbers[name] + 1)
+        taken.add(unique)
+        yield unique
 
 
 def note(names: Collection[str], one: str, many: str, rest: str = "", most: int = NAMED) -> Iterator[str]:
@@ -169,7 +174,7 @@ class Restrictions:
 
     def __init__(self, servers: frozenset[str], choices: Iterable[Choice]) -> None:
         self._servers = servers
-        self._all: dict[int, bool] = {}
+        self._all: dict[int, tuple[frozenset[str], bool]] = {}
         self._found: dict[tuple[frozenset[str], str], _Resource] = {}
         taken: Counter[str] = Counter()
         for choice in choices:
@@ -194,8 +199,8 @@ class Restrictions:
     def _is_all(self, servers: frozenset[str]) -> bool:
         """Return whether a choice is of all servers, which is no restriction; each set is compared once."""
         if id(servers) not in self._all:
-            self._all[id(servers)] = servers == self._servers
-        return self._all[id(servers)]
+            self._all[id(servers)] = servers, servers == self._servers
+        return self._all[id(servers)][1]
 
     def permits(self, server: str) -> dict[str, float]:
         """Return a server's capacity of each artificial resource; 0 keeps the restricted tasks off it."""

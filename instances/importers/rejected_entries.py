@@ -11,10 +11,8 @@ from pydantic import ValidationError
 from ..common.errors import Fault, Faults, one_line, shortened, some
 from ..common.faults import faults_of
 from ..common.fields import Model
-from .node_restrictions import counted
+from .node_restrictions import NAMED, counted
 
-NAMED = 3
-"""Number of rejected entries that a note names, with the fault of each."""
 MAX_INVALID = 1_000
 """Number of invalid entries at the start of a file after which it is refused as a whole."""
 

@@ -50,11 +50,13 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
         return columns.rows()
     if jobs.given(jobs.unread).any():
         return columns.rows()  # which says what is unknown
-    jobs.wrong |= np.isnan(jobs["duration_s"]) | (not jobs["demand"])
+    demand = {name: amounts for name, amounts in jobs["demand"].items() if not np.isnan(amounts).all()}
+    empty = [np.isnan(amounts) for amounts in demand.values()]
+    jobs.wrong |= np.isnan(jobs["duration_s"]) | np.logical_and.reduce(empty)
     if jobs.wrong.any():
         _refuse(columns, np.flatnonzero(jobs.wrong)[:MAX_SUSPECTS], source)
         return columns.rows()
-    return JobTable.of_columns(jobs.values, tuple(jobs["demand"]))
+    return JobTable.of_columns(jobs.values, tuple(demand))
 
 
 def _refuse(columns: Columns, suspects: Ints, source: str) -> None:

@@ -117,9 +117,9 @@ def _device_notes(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJo
 
 def are_shares(instance: ConsolidationInstance) -> bool:
     """Return whether the Slurm importer divided the jobs with GPUs into shares that are not their tasks."""
-    from ...instances.importers.clusters.slurm_jobs import SHARES  # this loads all importers
+    from ...instances.importers.clusters.slurm_jobs import EQUAL_SHARES  # this loads all importers
 
-    return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
+    return any(sentence.startswith(EQUAL_SHARES) for sentence in instance.assumptions)
 
 
 class _GpuDemand(NamedTuple):

@@ -224,7 +224,14 @@ class LexicographicSearch(ABC):
 
     @abstractmethod
     def fix(self, target: Any, value: float, values: Callable[[Any], Any] | None) -> None:
-        """Constrain an objective to a value of the plan's objective, where variables have these values."""
+        """Constrain an objective to a value of the plan's objective.
+
+        Parameters
+        ----------
+        values
+            Returns the value of a variable, from which a library may read the objective exactly; None for an
+            objective that was settled before.
+        """
 
     def run(self, formulation: Formulation[Any, Any], backend: str, settled: Sequence[float] = ()) -> Outcome:
         """Optimise one objective after another; return the outcome with plan and bounds.

@@ -24,7 +24,7 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 
 import clusterplan
 from clusterplan.instances.common.errors import Fault, OptionError, visible
-from clusterplan.instances.importers.clusters.slurm_jobs import SHARES
+from clusterplan.instances.importers.clusters.slurm_jobs import EQUAL_SHARES
 from clusterplan.planner import api
 from clusterplan.planner.batch import worker_process as guard
 from clusterplan.planner.cli import main as cli
@@ -284,7 +284,7 @@ def test_an_exported_plan_quotes_what_a_shell_would_obey() -> None:
     names = ["a b", "$(reboot)", "`x`", "'; rm -rf / #", '"', "#", "-x", "a\\", "~", "*", "é"]
     document = {
         **CONSOLIDATION,
-        "assumptions": [SHARES],
+        "assumptions": [EQUAL_SHARES],
         "servers": [{"name": "n", "count": 3, "capacity": {"gpu": 8}, "gpu_model": "$(reboot)"}],
         "jobs": [
             {"name": name, "tasks": 1, "task_demand": {"gpu": 1}, "gpu_model": "$(reboot)"} for name in names

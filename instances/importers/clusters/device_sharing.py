@@ -25,6 +25,7 @@ from ...consolidation.devices import (
     states_after,
 )
 from ..importer import Option
+from ..node_restrictions import NAMED
 
 GPU = "gpu"
 """The name of the devices."""
@@ -32,8 +33,6 @@ MAX_STEPS = 200_000
 """Limit of the steps of the knapsack that decides whether thousandths are rounded down."""
 MORE_THAN_DEVICES_HOLD = MAX_DEVICES * MAX_SLOTS + 1
 """A number of tasks beyond what the devices of any node can hold."""
-NAMED = 3
-"""Number of omitted objects that a note names, with the reason."""
 
 
 Mig = Annotated[

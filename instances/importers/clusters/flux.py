@@ -36,11 +36,10 @@ from ...common.hostlist import LONGEST, MAX_HOSTS, expand_hostlist
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_mapping, read_text
 from ..importer import Importer, ImportOptions, Option
-from ..node_restrictions import note, numbered
+from ..node_restrictions import NAMED, note, numbered
 from .snapshot import (
     CROWDED,
     MAX_SEPARATED,
-    NAMED,
     OUTSIDE,
     ClusterSnapshot,
     Drained,
@@ -57,8 +56,8 @@ from .snapshot import (
 MAX_PLACES = 1_000_000
 """Limit of the nodes that jobs hold, each counted once for each job."""
 LONGEST_NAME = 150
-Amounts = Counter[str]
-"""Cores and GPUs, as the resources cpu and gpu."""
+CoresAndGpus = Counter[str]
+"""Amounts of the resources cpu and gpu."""
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -71,8 +70,9 @@ def numbers(text: str) -> tuple[range, ...]:
     ValueError
         If it is none, or too large.
     """
-    ranges = tuple(range(int(low), int(high or low) + 1) for low, high in _RANGE.findall(text[:LONGEST]))
-    if text.strip("[0123456789,-]") or len(text) > LONGEST or sum(map(len, ranges)) > MAX_HOSTS:
+    found = [_RANGE.fullmatch(part.strip("[]")) for part in text[: LONGEST + 1].split(",") if part]
+    ranges = tuple(range(int(m[1]), int(m[2] or m[1]) + 1) for m in found if m is not None)
+    if len(text) > LONGEST or not all(found) or not all(ranges) or sum(map(len, ranges)) > MAX_HOSTS:
         raise ValueError(f"has {shown(text)}, no set of at most 65,536 numbers such as 0-3,7")
     return ranges
 
@@ -82,7 +82,10 @@ def among(number: int, text: str) -> bool:
     return any(number in part for part in numbers(text))
 
 
-hosts_of = lru_cache(maxsize=16)(expand_hostlist)
+@lru_cache(maxsize=16)
+def hosts_of(text: str) -> frozenset[str]:
+    """Return the names of a list of hosts."""
+    return frozenset(expand_hostlist(text))
 
 
 class FluxOptions(ImportOptions):
@@ -125,9 +128,9 @@ class ResourceSet(Part):
     execution: _Execution
 
     @property
-    def amounts(self) -> dict[int, Amounts]:
+    def amounts(self) -> dict[int, CoresAndGpus]:
         """Rank of a node → its cores and GPUs in the set."""
-        found = defaultdict[int, Amounts](Amounts)
+        found = defaultdict[int, CoresAndGpus](CoresAndGpus)
         numbers(",".join(entry.rank for entry in self.execution.R_lite))  # not too many in all
         for entry in self.execution.R_lite:
             has = entry.children
@@ -223,7 +226,7 @@ class JobSpec(Part):
     attributes: _Attributes = _Attributes()
 
     @property
-    def demand(self) -> Amounts:
+    def demand(self) -> CoresAndGpus:
         """The cores and GPUs of a slot, or of all slots of a node.
 
         Raises
@@ -279,7 +282,7 @@ class Cluster:
         self._choice, self._separated = cache(self._allowed), 0
         self.planned: list[Workload] = []
         self.unplanned = defaultdict[str, list[str]](list)
-        self.foreign = defaultdict[int, Amounts](Amounts)
+        self.foreign = defaultdict[int, CoresAndGpus](CoresAndGpus)
         self.others = defaultdict[int, list[str]](list)
 
     def plan(self, record: JobRecord, spec: SpecRecord | None) -> int:
@@ -287,7 +290,7 @@ class Cluster:
 
         If what it holds is not known, it is all that its nodes have.
         """
-        held: Mapping[int, Amounts] = {}
+        held: Mapping[int, CoresAndGpus] = {}
         try:
             held = {rank: self.has[rank] for rank in chain(*numbers(record.ranks)) if rank in self.has}
             if spec and spec.R is not None:
@@ -300,7 +303,9 @@ class Cluster:
                 self.others[rank].append(record.label)
         return len(held)
 
-    def _workload(self, record: JobRecord, spec: SpecRecord | None, held: Mapping[int, Amounts]) -> Workload:
+    def _workload(
+        self, record: JobRecord, spec: SpecRecord | None, held: Mapping[int, CoresAndGpus]
+    ) -> Workload:
         """Return a job as tasks, each a node, or a slot where it asks for no nodes.
 
         Raises
@@ -354,7 +359,7 @@ class Cluster:
             separate=separate,
         )
 
-    def _allowed(self, text: str) -> tuple[frozenset[str], Amounts]:
+    def _allowed(self, text: str) -> tuple[frozenset[str], CoresAndGpus]:
         """Return the nodes that a constraint allows, and the least that any of them has."""
         constraint = validated(Constraint, json.loads(text), "constraints")
         out = self.down if self.options.drained == "stay" else ()
@@ -363,7 +368,7 @@ class Cluster:
             for rank, name in self.names.items()
             if name not in out and constraint.allows((rank, name.partition("/")[0], self._listed.properties))
         }
-        return frozenset(nodes), reduce(and_, nodes.values() or [Amounts()])
+        return frozenset(nodes), reduce(and_, nodes.values() or [CoresAndGpus()])
 
     @property
     def why_not(self) -> Iterator[str]:
@@ -420,7 +425,8 @@ def import_flux(options: FluxOptions) -> ConsolidationInstance:
     specs, places = read_specs(options.specs), 0
     # A job may have started after the others were listed; what it holds is not free.
     later = specs.keys() - {record.id for record in records}
-    for record in (*records, *(JobRecord(id=number, state="LATER") for number in sorted(later))):
+    alive = (record for record in records if record.state != "INACTIVE")
+    for record in (*alive, *(JobRecord(id=number, state="LATER") for number in sorted(later))):
         if (places := places + cluster.plan(record, specs.get(record.id))) > MAX_PLACES:
             raise fail(str(options.specs), f"has jobs on more than {MAX_PLACES:,} nodes")
     if not cluster.snapshot.nodes:

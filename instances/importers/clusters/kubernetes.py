@@ -21,7 +21,7 @@ from ...common.fields import Many, Part, repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..importer import Importer
-from ..node_restrictions import counted, gpu_model_note, note
+from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from ..rejected_entries import Entry, RejectedEntries, valid_entries
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .kubernetes_affinity import HARD, Volumes, is_near_by_preference, is_preferred
@@ -39,9 +39,6 @@ from .kubernetes_objects import (
     PodGang,
 )
 from .snapshot import emptied_note, move_cost_note
-
-NAMED = 3
-"""Number of pods, jobs or nodes that a note names."""
 
 
 def _names(jobs: Iterable[PodJob]) -> list[str]:

@@ -25,8 +25,8 @@ from .device_inventory import DeviceInventory
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .slurm_cluster import Cluster, SlurmOptions
 from .slurm_jobs import (
+    EQUAL_SHARES,
     MAX_ARRAY_TASKS,
-    SHARES,
     JobRecord,
     JobRecords,
     SlurmJob,
@@ -73,7 +73,7 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
     yield from note(stay, "running job stays where it is", "running jobs stay where they are", most=NAMED)
     yield "What jobs hold that are not planned is not free."
     yield (
-        f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
+        f"{EQUAL_SHARES}: one for each task or node where it asks for GPUs by task or node, "
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )

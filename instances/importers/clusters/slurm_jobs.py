@@ -286,7 +286,7 @@ class JobRecords(Part):
     jobs: tuple[Any, ...]
 
 
-SHARES = "A job is placed in equal shares"
+EQUAL_SHARES = "A job is placed in equal shares"
 """First words of the assumption that jobs with GPUs are placed in shares, not in Slurm's tasks."""
 PLACED = "clusterplan"
 """The comment that the script of a plan sets on jobs whose nodes it chooses."""

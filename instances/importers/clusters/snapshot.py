@@ -24,7 +24,7 @@ from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ON_TIES, ConsolidationInstance, emptied_server
 from ...consolidation.job import Workload as Owner
 from ..importer import Option
-from ..node_restrictions import Choice, Restrictions, counted, numbered
+from ..node_restrictions import NAMED, Choice, Restrictions, counted, numbered
 from .device_inventory import DeviceInventory, TaskSet
 from .device_sharing import fields_of
 
@@ -88,8 +88,6 @@ Value = Annotated[
 RULES: tuple[Rule, ...] = get_args(Rule)
 HIGHEST = 1000.0
 """Weight of the highest priority where the lowest has weight 1; priorities are ordinal, on any scale."""
-NAMED = 3
-"""Number of jobs without a priority that a note names."""
 
 
 def priority_weights(priorities: Sequence[float | None]) -> list[float]:
@@ -231,6 +229,11 @@ class Workload:
     def members(self) -> Iterator[TaskSet]:
         """All its tasks as holders of devices."""
         return (member for group in self.groups for member in group.members)
+
+    @property
+    def share_of_node(self) -> float:
+        """What each of its tasks takes of `WHOLE_NODE`."""
+        return SHARES if self.exclusive else 1.0
 
 
 @dataclass(eq=False)
@@ -397,7 +400,9 @@ class ClusterSnapshot:
         server = {
             "name": node.name,
             "capacity": _numbers(node.capacity) | permits | own,
-            "free": _numbers(free) | permits | {name: amount - busy for name, amount in own.items()},
+            "free": _numbers(free)
+            | permits
+            | {name: max(SHARES - busy, min(SHARES, planned[name])) for name in own},
             "rack": node.rack,
             "gpu_model": node.gpu_model,
             "others": node.others[:MAX_OTHERS] or None,
@@ -449,7 +454,7 @@ class ClusterSnapshot:
         }
         demand = _numbers(group.demand) | self.restrictions.demand(choice) | dict(group.limits)
         if self._exclusive:
-            demand[WHOLE_NODE] = SHARES if workload.exclusive else 1.0
+            demand[WHOLE_NODE] = workload.share_of_node
         held: dict[str, list[tuple[int, ...]]] = {}
         if self.devices is not None:
             for each in group.members:
@@ -484,6 +489,7 @@ def _held_by(workloads: Iterable[Workload]) -> dict[str | None, Counter[str]]:
     held: dict[str | None, Counter[str]] = defaultdict(Counter)
     for workload in workloads:
         for group in workload.groups:
+            demand = {**group.demand, WHOLE_NODE: workload.share_of_node}
             for node, count in group.current.items():
-                held[node].update({name: amount * count for name, amount in group.demand.items()})
+                held[node].update({name: amount * count for name, amount in demand.items()})
     return held

@@ -33,7 +33,6 @@ from ..rejected_entries import RejectedEntries, valid_entries
 from .trace import FREE, SHORT, SHORTEST_S, Fields, TraceSource, rows_of, scheduling
 
 MILLI = 1000
-NOWHERE = "pods fit on no server and are"
 MAX_AGAIN = 30_000
 """Limit of the pods that are drawn a second time."""
 AT_ONCE = TraceSource(

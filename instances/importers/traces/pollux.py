@@ -206,7 +206,7 @@ class _App:
 @Importer
 def import_pollux(options: PolluxOptions) -> AllocationInstance:
     """Return an allocation instance with one job for each application."""
-    apps = _read_apps(options.folders, options)
+    apps = _read_apps(options)
     jobs = [_job(app, options) for app in apps]
     names = [app.name for app in apps]
     return AT_ONCE.instance(
@@ -219,20 +219,31 @@ def import_pollux(options: PolluxOptions) -> AllocationInstance:
     )
 
 
-def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
-    names = [folder.resolve().name for folder in folders]
+def _by_application(options: PolluxOptions | PolluxTraceOptions) -> dict[str, Path]:
+    """Return application → its folder, which has its name.
+
+    Raises
+    ------
+    InstanceError
+        If there is none, two have the same name, or an option names another application.
+    """
+    names = [folder.resolve().name for folder in options.folders]
     if not names:
         raise fail("options", "is empty; give at least one folder with placements.csv", "folders")
     what = f"unknown application; allowed: {', '.join(names)}"
     unknown = [
         (f"{key}.{name}", what)
         for key in ("batch", "samples")
-        for name in getattr(options, key)
+        for name in getattr(options, key, ())
         if name not in names
     ]
     refuse_faults("options", [*repeated(names, "folders"), *unknown])
+    return dict(zip(names, options.folders, strict=True))
+
+
+def _read_apps(options: PolluxOptions) -> list[_App]:
     apps, faults = [], Faults()
-    for name, folder in zip(names, folders, strict=True):
+    for name, folder in _by_application(options).items():
         try:
             points = read_points(folder)
         except InstanceError as error:
@@ -321,11 +332,9 @@ def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
 @Importer
 def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of a workload, with rigid jobs as requested, or malleable ones."""
-    measured = {folder.resolve().name: times_of(read_points(folder)) for folder in options.folders}
+    folders = _by_application(options)
+    measured = {name: times_of(read_points(folder)) for name, folder in folders.items()}
     apps = ", ".join(measured)
-    unknown = [name for name in options.samples if name not in measured]
-    if unknown:
-        raise fail("options", f"unknown application; allowed: {apps or 'none'}", f"samples.{unknown[0]}")
     rows = rows_of(options.workload, _WorkloadRow)
     timed = {place: (row, _step_s(row, measured.get(row.application, {}))) for place, row in rows.items()}
     jobs = {
@@ -334,7 +343,7 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
         if row.num_replicas in step_s
     }
     if not jobs:
-        what = f"has no job of {apps or 'an application'} with measured numbers of GPUs; "
+        what = f"has no job of {apps} with measured numbers of GPUs; "
         applications = named(row.application for row in rows.values())
         raise fail(str(options.workload), f"{what}its applications: {applications}")
     work = [f"{samples:,.10g} samples of {name}" for name, samples in options.samples.items()]

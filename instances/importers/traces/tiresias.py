@@ -80,7 +80,7 @@ MURI = TraceSource(
     sentences=(
         f"A job takes iterations × iteration_time × {SLOWER}, as in the simulator; its column duration "
         "is not used.",
-        "Overheads of the simulator count only with semantics=muri.",
+        "Overheads of the simulator do not count.",
         *GANG,
     ),
     cluster="cluster",

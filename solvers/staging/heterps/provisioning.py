@@ -70,7 +70,7 @@ class Provisioner:
         self._slowest_s = formulation.latest_s
         self._budget = _loosened_limit(instance.hourly_budget_usd)
         self._cost_limit = _loosened_limit(instance.cost_limit_usd)
-        self.parts = cache(self._parts_of)
+        self.parts = cache(lambda segment: formulation.table.parts(*segment))
 
     def provision(self, segments: Sequence[Segment], way: Way) -> Provision | None:
         """Return units for these stages by load balance or exactly, None if no units are feasible."""
@@ -80,10 +80,6 @@ class Provisioner:
         """Return the plan of these stages with their units."""
         stage, counts = self.formulation.stage, provision.counts
         return tuple(stage(*segment, units) for segment, units in zip(segments, counts, strict=True))
-
-    def _parts_of(self, segment: Segment) -> Parts:
-        """Return the time parameters of a stage; the first is infinite where it is impossible."""
-        return self.formulation.table.parts(*segment)
 
     def balanced(self, segments: Sequence[Segment]) -> Provision | None:
         """Return the best units with all stages balanced to the first, None if none are feasible.

@@ -46,6 +46,10 @@ def test_rows_in_columns_are_what_they_are_one_by_one(tmp_path: Path) -> None:
     by_rows = SchedulingInstance(name="t", resources={"gpu": 4}, jobs=columns(path).rows())
     assert tuple(table) == by_rows.jobs
     assert table.tasks.tolist() == [1, 3]
+    path.write_text("name,duration_s,demand.gpu,demand.tpu\na,5,1,\n")
+    table = read_jobs(columns(path), "t")
+    assert isinstance(table, JobTable)
+    assert table.resources == ("gpu",)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,7 @@ def test_rows_in_columns_are_what_they_are_one_by_one(tmp_path: Path) -> None:
             "jobs[1].duration_s: is 1e+12 s, but must be at most 1e+11; are these milliseconds?",
         ),
         ("a,0,5,1,1.5,x", "jobs[1].tasks: is '1.5', which is not a whole number; write a whole number"),
+        ("a,0,5,,1,x", "jobs[1].demand: is missing; it must be given"),
         (",0,5,1,1,x", "jobs[1].name: is missing; it must be given"),
     ],
 )

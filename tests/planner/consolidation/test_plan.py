@@ -13,7 +13,7 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import DeviceDemand, DeviceSlot
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
-from clusterplan.instances.importers.clusters.slurm_jobs import SHARES
+from clusterplan.instances.importers.clusters.slurm_jobs import EQUAL_SHARES
 from clusterplan.planner.changes import leading_resource
 from clusterplan.planner.consolidation.kind import CONSOLIDATION
 from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
@@ -216,7 +216,7 @@ def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
     """What is placed of them are equal shares, whatever they ask for of GPUs."""
     jobs = [{**job, "gpu_model": "a100"} for job in DOCUMENT["jobs"]]
     servers = [{**server, "gpu_model": "a100"} for server in DOCUMENT["servers"]]
-    own = {**DOCUMENT, "assumptions": [f"{SHARES}: such."], "jobs": jobs, "servers": servers}
+    own = {**DOCUMENT, "assumptions": [f"{EQUAL_SHARES}: such."], "jobs": jobs, "servers": servers}
     lines = list(slurm_lines(clusterplan.parse_instance(own), [*DEVICES_PLAN, SHARED]))
     assert lines == [
         "w --nodelist=n --nodes=1 --gres=gpu:a100:2",

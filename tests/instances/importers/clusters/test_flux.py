@@ -80,6 +80,8 @@ def test_what_a_job_holds_that_started_after_the_others_were_listed_is_not_free(
     made = imported(tmp_path, job(1), job(2, '{"name": "late", "on": ["0", "n1", "0-5", "0-1"]}'))
     assert made.servers[0].free == {"cpu": 2.0, "gpu": 0.0}
     assert "state LATER 1 (2)" in said(made)
+    ended = imported(tmp_path, job(1), job(2, '{"on": ["0", "n1", "0-5", "0-1"], "state": "INACTIVE"}'))
+    assert ended.servers[0].free == {"cpu": 8.0, "gpu": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,10 @@ def test_constraints_of_rfc_31(tmp_path: Path, constraint: str, allowed: str) ->
         ('{"state": "RUN", "ranks": "[1]", "R": {"version": 2}}', "R: version: is 2; allowed: 1"),
         ('{"on": ["9", "", "0", "0"]}', "could not start again where it runs"),
         ('{"on": ["3", "", "0", "0"]}', "could not start again where it runs"),
+        *(
+            (f'{{"ranks": "{text}"}}', f"has '{text}', no set of at most 65,536 numbers")
+            for text in ("1234567890", "1-2-3", "3-1", "-")
+        ),
         ('{"ranks": "x"}', "has 'x', no set of at most 65,536 numbers such as 0-3,7"),
         ('{"slots": "2-4"}', "jobspec: resources[0].count: is '2-4', which is not a whole number"),
         ('{"jobspec": null}', "jobspec: is None, which is not a mapping of fields"),

@@ -66,6 +66,12 @@ def test_a_choice_of_nodes_and_nodes_of_a_jobs_own_are_resources() -> None:
     assert alone["task_demand"] == {"gpu": 1.0, WHOLE_NODE: 1000.0}
 
 
+def test_a_running_job_keeps_its_whole_node_where_the_node_lists_more_use_than_its_own() -> None:
+    made = snapshot(workload("alone", "a", exclusive=True), used={"gpu": 2.5}, others=[])
+    made.nodes[0].foreign = {}
+    assert made.servers()[0]["free"] == {"gpu": 3.5, WHOLE_NODE: 1000.0}
+
+
 def test_a_node_to_be_empty_has_what_stays_there() -> None:
     """And nothing where nothing stays."""
     stays = workload("stays", "a", stays="interactive")

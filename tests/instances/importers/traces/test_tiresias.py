@@ -125,7 +125,7 @@ def test_applications_are_known(tmp_path: Path) -> None:
     """Those of `samples`, and one at least of the workload."""
     work, app = files(tmp_path)
     with pytest.raises(InstanceError, match=r"samples\.c: unknown application; allowed: a"):
-        import_pollux_trace(work, (app,), 8, samples={"c": 1})
+        import_pollux_trace(work, (app, app), 8, samples={"c": 1})
     work.write_text("name,time,application,num_replicas,batch_size\nb,0,b,1,8\n")
     with pytest.raises(InstanceError, match="has no job of a with measured numbers of GPUs"):
         import_pollux_trace(work, (app,), 8)
