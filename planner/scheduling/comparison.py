@@ -9,7 +9,7 @@ from ...formulations.scheduling.plan import Segment
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.registry import solvers_for
 from ...solvers.scheduling.policy_solvers import PolicySolver
-from ...solvers.scheduling.seen import Knowledge
+from ...solvers.scheduling.view import Knowledge
 from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures
 from ..reports.text import in_unit, unit_of_time
 from .plan import distribution_of, rounded_down

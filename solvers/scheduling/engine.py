@@ -1,13 +1,15 @@
-"""Discrete-event simulation of policies for jobs in their requested configuration.
+"""Discrete-event simulation of a scheduling policy.
 
-Events are arrivals, completions, changes of the cluster, ends of leases and timers of the policy. Only the
-engine knows how long jobs run. A running job keeps its resources until its lease ends, and where preemption
-is not allowed until it completes.
+Events are arrivals, completions, changes of the cluster, ends of leases, and the times at which the policy
+asks to be asked. Jobs and their configurations are rows of one table; a rigid job has one row. Only the
+engine knows the remaining work. A running job keeps its configuration until its lease ends, and where
+preemption is not allowed until it completes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,19 +19,17 @@ from ...formulations.scheduling.evaluation import checkpoint_interval_s, checkpo
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
-from .kernels import add_to, changes, choice_fault, earliest, total
-from .placement import ServerPlacement
-from .policy import Policy
-from .seen import Knowledge, PolicyViewWriter
+from .placement import ServerPlacement, placeable_rows, task_demands
+from .policies.contract import SLACK, Policy
+from .view import OF_CONFIGURATIONS, Knowledge, ViewWriter
 
-FAULTS = ("", "a job that has not arrived", "a job that has ended", "a job twice")
-"""Texts for the codes of `choice_fault`."""
 MAX_STOPS = 100_000
 """Preemptions, or events at which no time passes, after which the remaining work must have decreased."""
 LEAST_WORK = 1e-9
 """Least relative decrease of the remaining work by then."""
-EVENTS_PER_CLOCK_CHECK = 1_000
+EVENTS_PER_CLOCK_CHECK = 100
 """Events between two checks of the time limit."""
+NO_JOBS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class EvictionError(ClusterplanError):
@@ -69,96 +69,65 @@ class Schedule:
     servers: Mapping[tuple[int, float], Mapping[str, int]] = field(default_factory=dict)
 
 
-class StallWatch:
-    """Detects simulations whose total remaining work no longer decreases, so that they would never end."""
-
-    def __init__(self) -> None:
-        self._happened: tuple[int, ...] = ()
-        self._count = 0
-        self._left = np.inf
-
-    def stalls(self, happened: tuple[int, ...], in_vain: bool, left: Callable[[], float]) -> bool:
-        """Record one event of the simulation; return whether it no longer makes progress.
-
-        Parameters
-        ----------
-        happened
-            Numbers of arrivals, completions and changes of the cluster so far, all of which are bounded.
-        in_vain
-            Whether a job was stopped, or no time has passed since the previous event.
-        left
-            Returns the remaining work of the jobs that have arrived.
-        """
-        if happened != self._happened:
-            self._happened, self._count, self._left = happened, 0, np.inf
-        self._count += in_vain
-        if self._count < MAX_STOPS:
-            return False
-        before, self._left, self._count = self._left, left(), 0
-        return self._left >= before * (1 - LEAST_WORK)
-
-
-def stall_text(now_s: float) -> str:
-    """Return the error message for a policy that never completes the trace, at a time in seconds."""
-    return (
-        f"goes on without end at {now_s:g} s: it stops jobs before they do any work, "
-        "or asks for the same moment again"
-    )
-
-
 class Engine:
-    """Discrete-event simulation of one event-based policy on one trace.
+    """Discrete-event simulation of one policy on one trace.
 
     Parameters
     ----------
     policy
         A new policy object for this run.
     placement
-        Placement rule for instances with servers, see `Places`; None treats the servers as one pool.
-    skewed_only
-        Whether only skewed jobs are consolidated, see `Places`.
+        Placement rule for instances with servers, see `ServerPlacement`; None treats the servers as one pool.
+
+    Raises
+    ------
+    PolicyError
+        If the policy declares knowledge that policies cannot have which choose among configurations.
     """
 
-    def __init__(
-        self,
-        instance: SchedulingInstance,
-        policy: Policy,
-        placement: str | None = None,
-        skewed_only: bool = False,
-    ) -> None:
-        table = instance.table()
+    def __init__(self, instance: SchedulingInstance, policy: Policy, placement: str | None = None) -> None:
+        table, jobs = instance.table(), len(instance.table())
         self._instance, self._policy = instance, policy
+        self._malleable = policy.malleable or policy.knows in OF_CONFIGURATIONS
+        if self._malleable and policy.knows not in (Knowledge.NOTHING, *OF_CONFIGURATIONS):
+            raise PolicyError(f"of configurations no policy knows {policy.knows.value}")
         # Jobs are numbered by arrival, so that ties go to the one that came first.
         self._order: Ints = np.argsort(table.arrival_s, kind="stable")
-        self._sight = PolicyViewWriter(instance, self._order, policy.knows)
-        self._seen = self._sight.seen
-        self._arrival_s = table.arrival_s[self._order]
-        self._remaining_s = self._sight.duration_s.copy()
-        self._restart_s = restarts_s(instance)[self._order]
-        self._lost_s = np.zeros(len(table))
-        self._end_s = np.full(len(table), np.inf)
-        self._leased_s = np.zeros(len(table))
-        # The engine reads nothing from the policy's view, since a policy could write to it.
-        self._now_s = 0.0
-        self._since_s = np.zeros(len(table))
-        self._capacity: Floats = instance.capacity_over_time[1][0]
-        self._started = np.zeros(len(table), dtype=bool)
-        self._done = np.zeros(len(table), dtype=bool)
-        self._mark = np.zeros(len(table), dtype=bool)
-        self._running: Ints = np.zeros(0, dtype=np.int64)
-        self._next = 0
-        self._changes, self._amounts = instance.capacity_over_time
-        self._change = 0
-        self._segments: list[tuple[int, float, float]] = []
+        places = bool(placement and instance.servers)
+        gangs = task_demands(instance) if places and self._malleable else None
+        shown = None if gangs is None else placeable_rows(instance, gangs)
+        self._rows = ViewWriter(instance, self._order, policy.knows, self._malleable, shown)
+        self._view = self._rows.view
+        self._view._open = self._open_jobs
         self._places: ServerPlacement | None = None
-        if placement is not None and instance.servers:
-            self._places = ServerPlacement(instance, self._order, placement, skewed_only)
-        self._speed = np.ones(len(table))
-        self._interval_s = checkpoint_interval_s(instance)
-        self._asks_again = False
-        self._ended = 0
-        self._stops = False
-        self._watch = StallWatch()
+        if placement and places:
+            self._places = ServerPlacement(instance, self._order, self._rows, placement, policy, gangs)
+        # The engine reads nothing from the policy's view, since a policy could write to it.
+        self._arrival_s = table.arrival_s[self._order]
+        self._restart_s = restarts_s(instance)[self._order]
+        self._left = self._rows.work.copy()
+        """Remaining work of each job when its current run began."""
+        self._row: Ints = np.full(jobs, -1)
+        self._spread = np.ones(jobs)
+        """Speed of each job on its servers, relative to its full speed."""
+        self._since_s, self._lost_s = np.zeros((2, jobs))
+        self._end_s = np.full(jobs, np.inf)
+        self._started, self._done = np.zeros((2, jobs), dtype=bool)
+        self._position, self._chosen = np.full((2, jobs), -1)
+        self._running = self._refused = self._present = NO_JOBS
+        self._listed = 0
+        self._held: Flags = np.zeros(0, dtype=bool)
+        self._changes, self._amounts = instance.capacity_over_time
+        self._capacity = self._free = self._amounts[0]
+        self._now_s, self._next, self._ended, self._change = 0.0, 0, 0, 0
+        interval_s = checkpoint_interval_s(instance)
+        self._loses = interval_s > 0
+        self._interval: Floats = np.full(jobs, interval_s) * (self._rows.work / self._rows.duration_s)
+        """Work between two checkpoints of each job."""
+        self._segments: tuple[list[float], ...] = ([], [], [], [])
+        self._asks_again = self._stops = False
+        self._happened: tuple[int, ...] = ()
+        self._in_vain, self._share_before = 0, np.inf
 
     def run(self) -> Schedule:
         """Simulate the trace until all jobs have completed; return the schedule.
@@ -170,200 +139,274 @@ class Engine:
         PolicyError
             If waiting jobs can never start, or the policy chooses jobs that cannot run.
         """
-        self._policy.begin(self._seen)
-        step = 0
-        while self._next < len(self._order) or len(self._running) or self._policy.waits():
+        self._policy.begin(self._view)
+        for step in itertools.count():
+            if self._ended == len(self._order):
+                break
             if step % EVENTS_PER_CLOCK_CHECK == 0:
                 check_time()
-            step += 1
             before_s = self._now_s
-            self._move_to(self._next_event_s())
+            self._move_to(*self._next_event())
             self._check_progress(before_s)
-        job, start, end = np.array(self._segments, dtype=float).reshape(-1, 3).T
-        return Schedule(self._order[job.astype(np.int64)], start, end, servers=self._servers())
+        job, start, end, row = self._segments
+        servers = {} if self._places is None else self._places.servers()
+        jobs, rows = np.array(job, dtype=np.int64), self._rows.menu_row[np.array(row, dtype=np.int64)]
+        return Schedule(self._order[jobs], np.array(start), np.array(end), rows, servers)
 
     def _check_progress(self, before_s: float) -> None:
-        """Raise an error if the total remaining work no longer decreases from event to event."""
+        """Raise an error if the remaining work no longer decreases, so that the simulation would never end.
+
+        Arrivals, completions and changes of the cluster are bounded. Between them the share of the work that
+        is left is compared once in `MAX_STOPS` events at which a job was stopped or no time has passed.
+        """
         happened = (self._next, self._ended, self._change)
-        if self._watch.stalls(happened, self._stops or self._now_s == before_s, self._share_left):
-            raise PolicyError(stall_text(self._now_s))
+        if happened != self._happened:
+            self._happened, self._in_vain, self._share_before = happened, 0, np.inf
+        self._in_vain += self._stops or self._now_s == before_s
+        if self._in_vain < MAX_STOPS:
+            return
+        left = self._left.copy()
+        left[self._running] = self._progress(self._running)
+        share = float((left / self._rows.work)[self._present_jobs()].sum())
+        if share >= self._share_before * (1 - LEAST_WORK):
+            raise PolicyError(
+                f"goes on without end at {self._now_s:g} s: it stops jobs before they do any work, "
+                "or asks for the same moment again"
+            )
+        self._share_before, self._in_vain = share, 0
 
-    def _share_left(self) -> float:
-        """Return the sum over arrived jobs of their remaining work as a share of their total work."""
-        present: Ints = np.flatnonzero(~self._done[: self._next])
-        left_s = self._remaining_s[present]
-        runs = np.isin(present, self._running)
-        left_s[runs] = self._left_s(present[runs])
-        return float((left_s / self._sight.duration_s[present]).sum())
-
-    def _servers(self) -> dict[tuple[int, float], dict[str, int]]:
-        if self._places is None:
-            return {}
-        history = self._places.history.items()
-        return {(int(self._order[j]), at_s): self._places.named(place) for (j, at_s), place in history}
-
-    def _next_event_s(self) -> float:
-        times = [earliest(self._running, self._end_s), self._policy.again_s()]
+    def _next_event(self) -> tuple[float, bool]:
+        """Return the time of the next event in seconds, and whether the policy asked for it."""
+        now_s, policy = self._now_s, self._policy
+        times = [float(self._end_s[self._running].min(initial=np.inf))]
         if self._next < len(self._order):
             times.append(float(self._arrival_s[self._next]))
         if self._change + 1 < len(self._changes):
             times.append(float(self._changes[self._change + 1]))
-        if self._instance.lease_s and self._policy.preempts and self._policy.waits():
-            leased = self._leased_s[self._running]
-            times.append(float(leased[leased > self._now_s].min(initial=np.inf)))
+        if self._instance.lease_s and policy.preempts and not policy.round_s and self._view.waits:
+            leased = self._since_s[self._running] + self._instance.lease_s
+            times.append(float(leased[leased > now_s].min(initial=np.inf)))
         if self._asks_again:
-            times.append(self._now_s)
-        next_s = min(times)
-        if next_s == np.inf or np.isnan(times).any():
-            raise StuckError(f"{self._policy.waits()} jobs wait, and nothing will ever happen")
-        return max(next_s, self._now_s)
+            times.append(now_s)
+        again_s = policy.again_s() if self._next > self._ended else np.inf
+        next_s = min(*times, again_s)
+        if not next_s < np.inf or np.isnan(again_s):
+            raise StuckError(f"{self._next - self._ended} jobs wait, and nothing will ever happen")
+        return max(next_s, now_s), again_s <= min(times)
 
-    def _move_to(self, now_s: float) -> None:
-        """Advance to an event at a time in seconds, notify the policy, and apply its choice of jobs."""
-        seen, policy = self._seen, self._policy
-        add_to(self._running, now_s - self._now_s, seen.executed_s)
-        self._now_s = seen.now_s = now_s
+    def _move_to(self, now_s: float, asked: bool) -> None:
+        """Advance to an event at a time in seconds, notify the policy, and let it decide if it is due."""
+        view, policy = self._view, self._policy
+        view.executed_s[self._running] += now_s - self._now_s
+        self._now_s = view.now_s = now_s
+        self._stops = False
         self._finish()
-        fallen = self._change_cluster(now_s)
-        if self._sight.knows is Knowledge.REMAINING and len(self._running):
-            seen.remaining_s[self._running] = self._left_s(self._running)
+        before = self._change
+        fallen = self._change_cluster()
         last = int(np.searchsorted(self._arrival_s, now_s, side="right"))
         if last > self._next:
-            self._sight.uncover(slice(self._next, last))
-            policy.arrived(range(self._next, last))
+            self._rows.uncover(slice(self._next, last))
+            arrived: Ints = np.arange(self._next, last)
             self._next = last
-        protected = self._protected()
-        # Evicted jobs wait from now on, and may start elsewhere at once.
-        self._asks_again = not protected.all() and not policy.preempts
-        if self._places is None:
-            chosen = self._choice(protected)
-        else:
-            chosen = self._places.settle(lambda: self._choice(protected), self._running, protected, seen)
-        self._switch(chosen, fallen)
+            policy.arrived(arrived)
+        view.waits = self._next - self._ended - len(self._running)
+        # A round may end at the very time of an arrival.
+        due = asked or policy.reacts or not policy.round_s or now_s % policy.round_s == 0
+        if self._next > self._ended and (due or self._change > before):
+            self._decide(fallen)
 
-    def _choice(self, protected: Flags) -> Ints:
-        """Return the jobs that run from now on by the policy's choice, with the protected running jobs."""
-        chosen = self._policy.choose(protected)
-        if not self._policy.preempts:
-            chosen = np.concatenate([self._running[protected], chosen])
-        return np.asarray(chosen, dtype=np.int64)
-
-    def _change_cluster(self, now_s: float) -> set[int]:
+    def _change_cluster(self) -> set[int]:
         """Update the capacity to the present; return the jobs that lose work if they stop now."""
-        before = self._change
-        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
+        before, fallen = self._change, set[int]()
+        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= self._now_s:
             self._change += 1
         self._capacity = self._amounts[self._change]
-        self._seen.capacity = self._capacity.copy()
-        fallen = set()
+        self._view.capacity = self._capacity.copy()
         if self._places is not None:
-            fallen = self._places.move_to(now_s)
+            fallen = set(self._rows.owner[list(self._places.move_to(self._now_s))].tolist())
         elif self._change > before and (self._amounts[self._change] < self._amounts[before]).any():
             fallen = set(self._running.tolist())
-        return fallen if self._interval_s else set()
+        return fallen if self._loses else set()
 
-    def _left_s(self, jobs: Ints) -> Floats:
-        """Return the remaining run times of running jobs in seconds, without the rest of a restart."""
-        progress = self._now_s - self._since_s[jobs] - self._lost_s[jobs]
-        return self._remaining_s[jobs] - np.maximum(progress, 0.0) * self._speed[jobs]
+    def _progress(self, jobs: Ints) -> Floats:
+        """Return the remaining work of running jobs at the present time, shape (jobs,)."""
+        worked_s = np.maximum(self._now_s - self._since_s[jobs] - self._lost_s[jobs], 0.0)
+        speed = self._rows.speed[self._row[jobs]] * self._spread[jobs]
+        return np.maximum(self._left[jobs] - worked_s * speed, 0.0)
 
     def _finish(self) -> None:
         over = self._end_s[self._running] <= self._now_s
         if not over.any():
             return
         ended = self._running[over]
+        self._record_segments(ended, self._end_s[ended])
+        self._end_s[ended] = np.inf
+        self._done[ended] = True
+        if self._places is not None:
+            for row in self._row[ended].tolist():
+                self._places.leave(row)
         for j in ended.tolist():
-            # The rest of a job may be shorter than the precision of times.
-            if self._end_s[j] > self._since_s[j]:
-                self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
-            self._end_s[j] = np.inf
-            self._done[j] = True
-            if self._places is not None:
-                self._places.leave(j)
-            self._sight.ended(j)
+            self._rows.ended(j)
+        self._row[ended] = self._view.row[ended] = -1
         self._ended += len(ended)
         self._set_running(self._running[~over])
-        self._policy.ended(ended.tolist())
+        self._policy.ended(ended)
 
-    def _protected(self) -> Flags:
-        """Return flags of the running jobs that continue whatever the policy chooses, as leases demand.
+    def _record_segments(self, jobs: Ints, end_s: Floats) -> None:
+        """Record the segments (runs of jobs) that end at the given times in seconds."""
+        # The rest of a job may be shorter than the precision of times.
+        some = end_s > self._since_s[jobs]
+        jobs = jobs[some]
+        columns: tuple[Ints | Floats, ...] = (jobs, self._since_s[jobs], end_s[some], self._row[jobs])
+        for recorded, column in zip(self._segments, columns, strict=True):
+            recorded.extend(column.tolist())
 
-        Evicted jobs do not.
-        """
-        running = self._running
-        if self._instance.preemption == "none" or not self._policy.preempts:
-            protected = np.ones(len(running), dtype=bool)
-        else:
-            protected = self._leased_s[running] > self._now_s
-        lost = np.zeros(len(running), dtype=bool)
-        if self._places is not None:
-            lost = self._places.lost(running, self._since_s[running])
-        if lost.any():
-            self._refuse_evictions()
-            protected &= ~lost
-        used = total(running[protected], self._sight.demand)
-        if (used <= self._capacity + 1e-9 * self._capacity).all():
-            return protected
-        self._refuse_evictions()
-        # The jobs that started last are evicted first.
-        for k in np.lexsort((-running, -self._since_s[running])).tolist():
-            if protected[k] and not (used <= self._capacity + 1e-9 * self._capacity).all():
-                protected[k] = False
-                # Added up anew: a small demand is lost in a sum from which a large one is taken away.
-                used = total(running[protected], self._sight.demand)
-        return protected
+    def _set_running(self, jobs: Ints) -> None:
+        self._running = jobs
+        self._view.running = jobs.copy()
 
-    def _refuse_evictions(self) -> None:
-        if self._instance.preemption == "none" and self._instance.evict != "restart":
-            raise EvictionError(eviction_text(self._now_s))
+    def _present_jobs(self) -> Ints:
+        """Return the jobs that have arrived and have not completed, in the order of arrival."""
+        self._present = np.append(self._present, np.arange(self._listed, self._next))
+        self._listed = self._next
+        self._present = self._present[~self._done[self._present]]
+        return self._present
 
-    def _switch(self, chosen: Ints, fallen: set[int]) -> None:
-        """Stop and start jobs so that exactly the chosen jobs run.
+    def _open_jobs(self) -> Ints:
+        """Return the jobs that may be given a configuration now, in the order of arrival."""
+        closed = np.append(self._running[self._held], self._refused)
+        return np.setdiff1d(self._present_jobs(), closed, assume_unique=True)
+
+    def _decide(self, fallen: set[int]) -> None:
+        """Query the policy, and switch jobs to the configurations that it chooses.
 
         Parameters
         ----------
         fallen
             Jobs that lose the work since their last checkpoint if they stop.
         """
-        fault = choice_fault(chosen, self._next, self._done, self._mark)
+        view, policy = self._view, self._policy
+        if view.knows in (Knowledge.REMAINING, Knowledge.PROGRESS):
+            view._left[self._running] = self._progress(self._running)
+        self._held = self._held_jobs()
+        if policy.round_s and self._held.all() and not view.waits:
+            return
+        # Evicted jobs wait from now on, and may start elsewhere at once.
+        self._asks_again = not self._held.all() and not policy.preempts
+        over = self._next == len(self._order) and self._change + 1 == len(self._changes)
+        rows_held = self._row[self._running[self._held]]
+        self._free = self._capacity - self._usage(rows_held)
+        view.held, view.free = self._held.copy(), np.maximum(self._free, 0.0)
+        if self._places is None:
+            rows = self._query()
+        else:
+            rows = self._places.settle(self._query, rows_held, view, may_wait=not over)
+        self._switch(np.sort(rows) if self._malleable else rows, fallen)
+        if over and not len(self._running) and not self._asks_again:
+            raise StuckError(f"{view.waits} jobs wait, and nothing will ever happen")
+
+    def _usage(self, rows: Ints) -> Floats:
+        usage: Floats = self._rows.usage[rows].sum(axis=0)
+        return usage
+
+    def _held_jobs(self) -> Flags:
+        """Return flags of the running jobs that continue whatever the policy chooses, as leases demand.
+
+        Evicted jobs do not.
+        """
+        running, since_s = self._running, self._since_s[self._running]
+        held = np.ones(len(running), dtype=bool)
+        if self._instance.preemption != "none" and self._policy.preempts:
+            held = since_s + self._instance.lease_s > self._now_s
+        rows, limit = self._row[running], self._capacity * (1 + SLACK)
+        if self._places is not None:
+            lost = self._places.lost(rows, since_s)
+            if lost.any():
+                self._refuse_evictions()
+                held &= ~lost
+        if (self._usage(rows[held]) <= limit).all():
+            return held
+        self._refuse_evictions()
+        # The jobs that started last are evicted first.
+        for k in np.lexsort((running if self._malleable else -running, -since_s)).tolist():
+            # Added up anew: a small demand is lost in a sum from which a large one is taken away.
+            if held[k] and not (self._usage(rows[held]) <= limit).all():
+                held[k] = False
+        return held
+
+    def _refuse_evictions(self) -> None:
+        if self._instance.preemption == "none" and self._instance.evict != "restart":
+            raise EvictionError(eviction_text(self._now_s))
+
+    def _query(self, refused: Ints = NO_JOBS) -> Ints:
+        """Return the rows that the policy chooses.
+
+        Parameters
+        ----------
+        refused
+            Jobs that cannot be placed, which the policy is not asked for.
+        """
+        self._refused = refused
+        rows = np.asarray(self._policy.choose(self._view), dtype=np.int64)
+        self._refused = NO_JOBS
+        self._check_choice(rows)
+        return rows
+
+    def _check_choice(self, rows: Ints) -> None:
+        """Raise an error if jobs cannot run in the rows that the policy chose."""
+        fault = ""
+        if ((rows < 0) | (rows >= len(self._rows.owner))).any():
+            fault = "a configuration that no job has"
+        else:
+            jobs, count = self._rows.owner[rows], np.arange(len(rows))
+            # Of a job that is chosen twice only the last position remains, and of one that is held none.
+            self._position[jobs] = count
+            self._position[self._running[self._held]] = -1
+            if (jobs >= self._next).any():
+                fault = "a job that has not arrived"
+            elif self._done[jobs].any():
+                fault = "a job that has ended"
+            elif (self._position[jobs] != count).any():
+                fault = "a job twice"
+            elif not (self._usage(rows) <= self._free + SLACK * self._capacity).all():
+                fault = "jobs that do not fit"
         if fault:
-            raise PolicyError(f"chose {FAULTS[fault]} at {self._now_s:g} s")
-        used = total(chosen, self._sight.demand)
-        if not (used <= self._capacity + 1e-9 * self._capacity).all():
-            raise PolicyError(f"chose jobs that do not fit at {self._now_s:g} s")
-        stop, start = changes(self._running, chosen, self._mark)
-        moved = stop[:0]
+            raise PolicyError(f"chose {fault} at {self._now_s:g} s")
+
+    def _switch(self, rows: Ints, fallen: set[int]) -> None:
+        """Stop and start jobs so that those that are held, and exactly the chosen rows, run."""
+        now_s, view, running, jobs = self._now_s, self._view, self._running, self._rows.owner[rows]
+        free = running[~self._held]
+        self._chosen[jobs] = rows
+        stop = free[self._chosen[free] != self._row[free]]
+        self._chosen[jobs] = -1
+        begins = self._row[jobs] != rows
+        start, start_rows = jobs[begins], rows[begins]
+        moved = NO_JOBS
         if self._places is not None:
-            moved = self._places.switch(stop, start, self._now_s)
-        self._stops = len(stop) + len(moved) > 0
-        if len(stop) or len(start) or len(moved):
-            self._stop(np.concatenate([stop, moved]), fallen)
-            self._start(np.concatenate([start, moved]))
-            self._set_running(chosen)
-            self._policy.switched(stop.tolist(), start.tolist())
-
-    def _stop(self, jobs: Ints, fallen: set[int]) -> None:
-        now_s, since_s = self._now_s, self._since_s
-        for j, remaining in zip(jobs.tolist(), self._left_s(jobs).tolist(), strict=True):
-            left = remaining
-            if j in fallen:
-                work = float(self._sight.duration_s[j])
-                left = work - checkpointed_progress_s(work - remaining, self._interval_s)
-            self._remaining_s[j] = left
-            self._end_s[j] = np.inf
-            if now_s > since_s[j]:
-                self._segments.append((j, float(since_s[j]), now_s))
-
-    def _start(self, jobs: Ints) -> None:
-        now_s = self._now_s
+            moved = self._rows.owner[self._places.switch(self._row[stop], start_rows, now_s)]
+        halted, begun = np.append(stop, moved), np.append(start, moved)
+        self._stops = len(halted) > 0
+        if not len(halted) and not len(begun):
+            return
+        self._left[halted] = self._progress(halted)
+        for j in fallen.intersection(halted.tolist()):
+            work, interval = float(self._rows.work[j]), float(self._interval[j])
+            self._left[j] = work - checkpointed_progress_s(work - float(self._left[j]), interval)
+        self._record_segments(halted, np.full(len(halted), now_s))
+        self._end_s[halted] = np.inf
+        self._row[stop] = -1
+        self._row[start] = start_rows
         if self._places is not None:
-            self._speed[jobs] = self._places.speeds(jobs)
-        self._lost_s[jobs] = np.where(self._started[jobs], self._restart_s[jobs], 0.0)
-        self._started[jobs] = True
-        self._since_s[jobs] = self._seen.since_s[jobs] = now_s
-        self._leased_s[jobs] = now_s + self._instance.lease_s
-        self._end_s[jobs] = now_s + self._lost_s[jobs] + self._remaining_s[jobs] / self._speed[jobs]
-
-    def _set_running(self, jobs: Ints) -> None:
-        self._running = jobs
-        self._seen.running = jobs.copy()
+            self._spread[begun] = self._places.speeds(self._row[begun])
+        self._lost_s[begun] = np.where(self._started[begun], self._restart_s[begun], 0.0)
+        self._started[begun] = True
+        self._since_s[begun] = view.since_s[begun] = now_s
+        speed = self._rows.speed[self._row[begun]] * self._spread[begun]
+        self._end_s[begun] = now_s + self._lost_s[begun] + self._left[begun] / speed
+        view.row[stop] = -1
+        view.row[start] = start_rows
+        running = np.append(running[self._held], jobs)
+        self._set_running(np.sort(running) if self._malleable else running)
+        view.waits = self._next - self._ended - len(running)
+        self._policy.switched(stop, start)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +28,11 @@ from ..common.brute_force import Enumeration
 from ..common.result import Limit, SolveOptions
 from .engine import Engine, EvictionError, StuckError
 from .lagrangian_dual import best_prices
-from .policy import ByKey
+from .policies.contract import KeyPolicy
 from .policy_solvers import POLICIES, event_loop_supports, loses_work, plan_of, spreading_slows_jobs
 from .search.event_loop import advance
 from .search.local_search import Price
+from .view import View
 
 TIME_ROUNDING = 4e-15
 """Relative rounding error of a time in double precision."""
@@ -57,7 +58,7 @@ def schedule_count(instance: SchedulingInstance) -> int:
     return math.factorial(min(count, 20)) * math.prod(sizes)
 
 
-class FixedRank(ByKey):
+class FixedRank(KeyPolicy):
     """Priority policy with preemption that serves jobs by a fixed rank.
 
     Parameters
@@ -66,13 +67,14 @@ class FixedRank(ByKey):
         Rank of each job, in the order of their arrival.
     """
 
-    preempts: ClassVar[bool] = True
+    preempts: bool = True
 
     def __init__(self, rank: Floats) -> None:
         self._rank = rank
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return the fixed rank of each job as its key, shape (jobs,)."""
+        del view
         return self._rank[jobs]
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops of engine, policies and placement: choice by keys, sorted queues, backfilling, best fit."""
+"""Compiled loops of policies and placement: sorted queues, choice by keys, backfilling, best fit."""
 
 from __future__ import annotations
 
@@ -6,32 +6,6 @@ import numpy as np
 
 from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Flags, Floats, Ints
-
-
-@compiled
-def earliest(jobs: Ints, times: Floats) -> float:
-    """Return the minimum of the given jobs' times in seconds, infinite for no jobs."""
-    least = np.inf
-    for j in jobs:
-        least = min(least, times[j])
-    return least
-
-
-@compiled
-def add_to(jobs: Ints, seconds: float, totals: Floats) -> None:
-    """Add seconds to the accumulated times of the given jobs, in place."""
-    for j in jobs:
-        totals[j] += seconds
-
-
-@compiled
-def total(jobs: Ints, demand: Floats) -> Floats:
-    """Return the total resource demand of the given jobs, shape (R,)."""
-    amounts = np.zeros(demand.shape[1])
-    for j in jobs:
-        for r in range(len(amounts)):
-            amounts[r] += demand[j, r]
-    return amounts
 
 
 @compiled
@@ -43,12 +17,12 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 
 @compiled
-def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
+def place(queue: Ints, count: int, keys: Floats, j: int) -> int:
     """Return the position at which a job belongs in a queue sorted by key, then job number."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        other = waiting[middle]
+        other = queue[middle]
         if keys[other] < keys[j] or (keys[other] == keys[j] and other < j):
             low = middle + 1
         else:
@@ -57,155 +31,75 @@ def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
 
 
 @compiled
-def insert(waiting: Ints, count: int, keys: Floats, j: int) -> None:
-    """Insert a job into a queue of `count` jobs sorted by key, whose array must have space for it."""
-    at = place(waiting, count, keys, j)
-    for k in range(count, at, -1):
-        waiting[k] = waiting[k - 1]
-    waiting[at] = j
+def insert(queue: Ints, count: int, keys: Floats, jobs: Ints) -> None:
+    """Insert jobs into a queue of `count` jobs sorted by key, whose array must have space for them."""
+    for j in jobs:
+        at = place(queue, count, keys, j)
+        for k in range(count, at, -1):
+            queue[k] = queue[k - 1]
+        queue[at] = j
+        count += 1
 
 
 @compiled
-def remove(waiting: Ints, count: int, keys: Floats, j: int) -> None:
-    """Remove a job from a queue of `count` jobs sorted by key; its key must be that of its insertion."""
-    for k in range(place(waiting, count, keys, j), count - 1):
-        waiting[k] = waiting[k + 1]
+def remove(queue: Ints, count: int, keys: Floats, jobs: Ints) -> None:
+    """Remove jobs from a queue of `count` jobs sorted by key; their keys must be those of their insertion."""
+    for j in jobs:
+        count -= 1
+        for k in range(place(queue, count + 1, keys, j), count):
+            queue[k] = queue[k + 1]
 
 
 @compiled
 def fill(
-    waiting: Ints,
-    count: int,
+    queue: Ints,
     keys: Floats,
     running: Ints,
-    protected: Flags,
+    held: Flags,
     running_keys: Floats,
     demand: Floats,
-    capacity: Floats,
+    free: Floats,
+    slack: Floats,
+    blocks: bool,
 ) -> Ints:
-    """Return the jobs that run: protected ones, then all in ascending order of keys while they fit.
-
-    A job that does not fit blocks no other.
+    """Return the jobs that run besides those that are held, in ascending order of keys while they fit.
 
     Parameters
     ----------
-    waiting, count, keys
-        The waiting jobs, sorted by key, then job.
-    running, protected, running_keys
-        The running jobs, flags of those that must continue, and the keys of all.
-    demand, capacity
-        Shapes (J, R), (R,).
+    queue, keys
+        The waiting jobs, sorted by key, then job; and the keys of all jobs that wait.
+    running, held, running_keys
+        The running jobs, flags of those that continue in any case, and the keys of all.
+    demand, free, slack
+        Demand of each job, shape (J, R), and what is free beside the held jobs and its tolerance, shape (R,).
+    blocks
+        Whether a job that does not fit blocks those after it.
     """
-    free, slack = capacity.copy(), 1e-9 * capacity
-    chosen = np.empty(len(running) + count, dtype=np.int64)
-    n = 0
-    for k in range(len(running)):
-        if protected[k]:
-            free -= demand[running[k]]
-            chosen[n] = running[k]
-            n += 1
+    free = free.copy()
+    chosen = np.empty(len(running) + len(queue), dtype=np.int64)
     by_job = np.argsort(running, kind="mergesort")
     order = by_job[np.argsort(running_keys[by_job], kind="mergesort")]
-    a = b = 0
-    while a < count or b < len(order):
-        while b < len(order) and protected[order[b]]:
+    n = a = b = 0
+    while a < len(queue) or b < len(order):
+        if b < len(order) and held[order[b]]:
             b += 1
-        if b < len(order):
-            k = order[b]
-            first = a >= count or (running_keys[k], running[k]) <= (keys[waiting[a]], waiting[a])
-        else:
-            if a >= count:
-                break
-            first = False
-        if first:
+            continue
+        k = order[b] if b < len(order) else -1
+        if k >= 0 and (a >= len(queue) or (running_keys[k], running[k]) <= (keys[queue[a]], queue[a])):
             j = running[k]
             b += 1
         else:
-            j = waiting[a]
+            j = queue[a]
             a += 1
         if _fits(demand, free, slack, j):
             free -= demand[j]
             chosen[n] = j
             n += 1
+        elif blocks:
+            break
         if len(free) == 1 and free[0] <= slack[0]:
             break
     return chosen[:n]
-
-
-@compiled
-def raise_levels(
-    jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats, near: float, moment_s: float
-) -> None:
-    """Raise each job's level while its attained service (GPU-seconds) has reached that level's limit.
-
-    Parameters
-    ----------
-    level, limits
-        Level of each job, and limit of each level in GPU-seconds; infinite for the last.
-    near, moment_s
-        Tolerances of a limit: relative to it, and in seconds.
-    """
-    for j in jobs:
-        while limits[level[j]] < np.inf:
-            limit = limits[level[j]]
-            if executed_s[j] * width[j] < limit - max(near * limit, moment_s * width[j]):
-                break
-            level[j] += 1
-
-
-@compiled
-def until_limit(jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats) -> float:
-    """Return the seconds of run time until a job first reaches the limit of its level of attained service."""
-    least_s = np.inf
-    for j in jobs:
-        least_s = min(least_s, limits[level[j]] / width[j] - executed_s[j])
-    return least_s
-
-
-@compiled
-def choice_fault(chosen: Ints, arrived: int, done: Flags, mark: Flags) -> int:
-    """Return the fault code of a choice of jobs: 1 not arrived, 2 completed, 3 chosen twice, 0 for none.
-
-    Parameters
-    ----------
-    arrived
-        Number of jobs that have arrived; they are the first ones.
-    mark
-        Work array for all jobs, which holds False.
-    """
-    fault = 0
-    for j in chosen:
-        if j < 0 or j >= arrived:
-            return 1
-        if done[j]:
-            fault = 2
-    for j in chosen:
-        if mark[j]:
-            fault = 3
-        mark[j] = True
-    for j in chosen:
-        mark[j] = False
-    return fault
-
-
-@compiled
-def changes(running: Ints, chosen: Ints, mark: Flags) -> tuple[Ints, Ints]:
-    """Return the running jobs that stop and the chosen jobs that start; `mark` is a work array of False."""
-    stop, start = np.empty(len(running), dtype=np.int64), np.empty(len(chosen), dtype=np.int64)
-    stops = starts = 0
-    for j in chosen:
-        mark[j] = True
-    for j in running:
-        if not mark[j]:
-            stop[stops] = j
-            stops += 1
-        mark[j] = False
-    for j in chosen:
-        if mark[j]:
-            start[starts] = j
-            starts += 1
-        mark[j] = False
-    return stop[:stops], start[:starts]
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Solvers from scheduling policies that other packages define.
 
-Such a policy never gets the instance. It is made from its settings alone, and reads the trace through `Seen`,
-which shows of the jobs that have arrived what the policy declares in `knows`.
+Such a policy never gets the instance. It is made from its settings alone, and reads the trace through a
+`View`, which shows of the jobs that have arrived what the policy declares in `knows`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..common.base import MethodOption
-from .policy import Policy
+from .policies.contract import Policy
+from .policy import Policy as PolicyOfBefore
 from .policy_solvers import PolicySolver
 
 
 def policy_solver(
     name: str,
     what: str,
-    make: Callable[[Mapping[str, Any]], Policy],
+    make: Callable[[Mapping[str, Any]], Policy | PolicyOfBefore],
     options: Mapping[str, MethodOption] | None = None,
 ) -> PolicySolver:
     """Return the solver that simulates a policy of another package, with its options.

@@ -26,10 +26,13 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import solve_document
 from ..common.result import SolveOptions
 from .kernels import best_fit, most_tasks
-from .seen import Seen
+from .policies.contract import Policy
+from .view import View, ViewWriter
 
 TaskPlacement = tuple[Ints, Ints]
 """Servers, and the number of tasks of a job on each."""
+PolicyQuery = Callable[..., Ints]
+"""Query of a policy: jobs that it is not asked for → the rows that it chooses."""
 
 
 def place_jointly(
@@ -102,6 +105,8 @@ SKEW_THRESHOLD = 0.3
 """Default skew threshold: jobs are skewed whose largest tensor has more than this share of the model."""
 MAX_REFUSALS = 2
 """Refusals of a job after which the policy's choice of it is ignored."""
+MAX_QUERIES = 3
+"""Most queries of a policy at one event, where it chooses among configurations."""
 JOINT_TIME_LIMIT_S = 5.0
 """Time limit in seconds for placing the jobs that start at one moment."""
 
@@ -109,52 +114,56 @@ JOINT_TIME_LIMIT_S = 5.0
 class ServerPlacement:
     """Placement of the tasks of running jobs on the servers of an instance during a simulation.
 
+    Every configuration of every job has a row, of which at most one of a job runs.
+
     Parameters
     ----------
     order
-        The jobs in the order of their arrival, as indices into the table; jobs are numbered by it here.
+        The jobs in the order of their arrival, as indices into the table.
+    rows
+        The table of configurations.
     rule
         `best-fit`: each job where it fills servers best. `consolidate`: the same, but a job waits if it could
         do with fewer servers on an idle cluster. `exact`: the jobs that start at a moment are placed together
         on provably the fewest servers; by best-fit where that is not possible.
-    skewed_only
-        Whether only skewed jobs are consolidated, as Tiresias does.
+    policy
+        Whether it migrates running jobs to make room for one that cannot be placed otherwise (Gandiva), and
+        consolidates skewed jobs alone (Tiresias).
     gangs
-        Demand of a task and number of tasks of each job, where jobs do not run as requested; shapes (J, R)
-        and (J,).
-    migrates
-        Whether running jobs move to other servers to make room for one that cannot be placed otherwise
-        (Gandiva).
+        Demand of a task, (K, R), and number of tasks, (K,), of each configuration of the instance, where the
+        policy chooses among them; None where jobs run as requested.
     """
 
     def __init__(
         self,
         instance: SchedulingInstance,
         order: Ints,
+        rows: ViewWriter,
         rule: str,
-        skewed_only: bool,
-        gangs: tuple[Floats, Ints] | None = None,
-        migrates: bool = False,
+        policy: Policy,
+        gangs: tuple[Floats, Ints] | None,
     ) -> None:
         table, states = instance.table(), instance.server_states
         self.names = states.names
-        self._migrates = migrates
-        self._demand, self._tasks = gangs or (table.demand[order], table.tasks[order])
-        self._spreading, self._order = table.spreading, order
+        self._rows, self._migrates, self._malleable = rows, policy.migrates, gangs is not None
+        self._demand, self._tasks = table.demand[order], table.tasks[order]
+        if gangs is not None:
+            self._demand, self._tasks = gangs[0][rows.menu_row], gangs[1][rows.menu_row]
+        self._spreading, self._order = table.spreading, order[rows.owner]
         self._changes, self._change = states.changes, 0
         self._capacity = states.amounts.copy()
         self._free = states.amounts.copy()
         self._jointly = rule == "exact"
-        self._together = np.full(len(order), rule == "consolidate")
-        if skewed_only and rule == "best-fit" and table.spreading is not None:
+        self._together = np.full(len(rows.owner), rule == "consolidate")
+        if policy.skewed_only and rule == "best-fit" and table.spreading is not None:
             limit = SKEW_THRESHOLD if instance.skew_threshold is None else instance.skew_threshold
-            self._together = table.spreading.skew[order] > limit
+            self._together = table.spreading.skew[self._order] > limit
         keys = np.column_stack([self._demand, self._tasks, self._together])
         self._shape: Ints = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         self._fewest: dict[int, int] = {}
         self._on: dict[int, TaskPlacement] = {}
         self._next: dict[int, TaskPlacement] = {}
-        self.history: dict[tuple[int, float], TaskPlacement] = {}
+        self._history: dict[tuple[int, float], TaskPlacement] = {}
 
     def move_to(self, now_s: float) -> set[int]:
         """Apply capacity changes of servers up to a time; return the jobs on servers that lost capacity."""
@@ -189,26 +198,34 @@ class ServerPlacement:
                 over[servers] = (free[servers] < -SLACK * self._capacity[servers]).any(axis=1)
         return evicted
 
-    def settle(self, choose: Callable[[], Ints], running: Ints, protected: Flags, seen: Seen) -> Ints:
-        """Query the policy until all chosen jobs can be placed on servers; return the chosen jobs.
+    def settle(self, query: PolicyQuery, held: Ints, view: View, may_wait: bool) -> Ints:
+        """Query the policy until all chosen rows can be placed on servers; return the chosen rows.
 
         Parameters
         ----------
-        choose
-            Returns the policy's choice, and may be called several times.
-        running, protected
-            The running jobs, and flags of those that continue in any case.
+        query
+            Returns the rows that the policy chooses without some refused jobs.
+        held
+            Rows that continue in any case.
+        may_wait
+            Whether later events follow if no job runs now.
         """
+        if self._malleable:
+            return self._settle_configurations(query, held, view, may_wait)
+        return self._settle_requested(query, held, view)
+
+    def _settle_requested(self, query: PolicyQuery, held: Ints, view: View) -> Ints:
+        """As `settle`, where each job has one row: refused jobs appear with a larger demand."""
         refusals = np.zeros(len(self._tasks), dtype=np.int64)
         placed = np.fromiter(self._on, dtype=np.int64, count=len(self._on))
-        own = seen.demand
+        own = view.demand
         try:
             while True:
                 check_time()
-                chosen = choose()
+                chosen = query()
                 # Jobs that the policy chooses against their demand are dropped.
                 chosen = chosen[refusals[chosen] <= MAX_REFUSALS]
-                unplaced = self.find(chosen.tolist(), set(running[protected].tolist()))
+                unplaced = self.find([*held.tolist(), *chosen.tolist()], set(held.tolist()))
                 if not unplaced:
                     return chosen
                 refused = unplaced[0]
@@ -216,14 +233,32 @@ class ServerPlacement:
                 alike[placed] = False
                 alike[list(self._next)] = False
                 alike[refused] = True
-                if own is seen.demand:
-                    seen.demand = own.copy()
+                if own is view.demand:
+                    view.demand = own.copy()
                 # A demand above the capacity does not fit even if nothing else runs.
                 again = bool(refusals[refused])
                 refusals[refused if again else alike] += 1
-                seen.demand[alike] = 2.0 * seen.capacity + 1.0 if again else seen.capacity
+                view.demand[alike] = 2.0 * view.capacity + 1.0 if again else view.capacity
         finally:
-            seen.demand = own
+            view.demand = own
+
+    def _settle_configurations(self, query: PolicyQuery, held: Ints, view: View, may_wait: bool) -> Ints:
+        """As `settle`, where a row may be replaced by a smaller one of its job."""
+        jobs, owner = view.jobs, self._rows.owner
+        left, refused = jobs, jobs[:0]
+        for _ in range(MAX_QUERIES):
+            wanted = [*held.tolist(), *query(refused).tolist()]
+            unplaced = self.find(wanted, set(held.tolist()), self._smaller)
+            if not unplaced:
+                break
+            refused = np.append(refused, owner[unplaced])
+            left = left[~np.isin(left, refused)]
+            if not len(left):
+                break
+        if not self._next and not may_wait:
+            self.find([int(self._rows.first[jobs[0]])], set(), lambda _: self._any(jobs))
+        placed = np.array(list(self._next), dtype=np.int64)
+        return placed[np.isin(owner[placed], jobs)]
 
     def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
         """Release servers of stopped and moving jobs, occupy the new ones; return the jobs that move."""
@@ -235,7 +270,7 @@ class ServerPlacement:
         for j in (*started.tolist(), *moved):
             servers, counts = self._on[j] = self._next[j]
             self._free[servers] -= counts[:, None] * self._demand[j]
-            self.history[j, now_s] = self._on[j]
+            self._history[j, now_s] = self._on[j]
         return np.array(sorted(moved), dtype=np.int64)
 
     def leave(self, j: int) -> None:
@@ -245,14 +280,14 @@ class ServerPlacement:
         if not self._on:
             self._free[:] = self._capacity
 
-    def on(self, j: int) -> Mapping[str, int]:
-        """Return the number of tasks of a running job on each of its servers, by server name."""
-        return self.named(self._on[j])
-
-    def named(self, place: TaskPlacement) -> dict[str, int]:
-        """Return the number of tasks on each server of a placement, by server name."""
-        servers, counts = place
-        return {self.names[n]: k for n, k in zip(servers.tolist(), counts.tolist(), strict=True)}
+    def servers(self) -> dict[tuple[int, float], dict[str, int]]:
+        """Return the tasks on each server, by name, of each segment: job (index into the table) and start."""
+        return {
+            (int(self._order[j]), start_s): {
+                self.names[n]: k for n, k in zip(servers.tolist(), counts.tolist(), strict=True)
+            }
+            for (j, start_s), (servers, counts) in self._history.items()
+        }
 
     def speeds(self, jobs: Ints) -> Floats:
         """Return the speeds of running jobs on their servers, relative to full speed, shape (jobs,)."""
@@ -260,11 +295,6 @@ class ServerPlacement:
             return np.ones(len(jobs))
         servers = np.array([len(self._on[j][0]) for j in jobs.tolist()], dtype=np.int64)
         return self._spreading.speed(self._order[jobs], servers)
-
-    @property
-    def placed_jobs(self) -> list[int]:
-        """Jobs that the last call of `find` placed on servers."""
-        return list(self._next)
 
     def find(
         self,
@@ -431,16 +461,25 @@ class ServerPlacement:
         self._next |= dict(zip(jobs, places, strict=True))
         return True
 
+    def _smaller(self, row: int) -> Iterator[int]:
+        """Yield a job's configurations with no more usage of any resource than the given one.
+
+        The fastest comes first.
+        """
+        j = self._rows.owner[row]
+        own = np.arange(self._rows.first[j], self._rows.first[j + 1])
+        own = own[(self._rows.usage[own] <= self._rows.usage[row]).all(axis=1) & (own != row)]
+        yield from own[np.argsort(-self._rows.speed[own], kind="stable")].tolist()
+
+    def _any(self, jobs: Ints) -> Iterator[int]:
+        """Yield all configurations of the given jobs, job by job, the fastest first."""
+        for j in jobs.tolist():
+            own = np.arange(self._rows.first[j], self._rows.first[j + 1])
+            yield from own[np.argsort(-self._rows.speed[own], kind="stable")].tolist()
+
 
 def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:
     return a is b or (np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]))
-
-
-MAX_QUERIES = 3
-"""Most queries of a policy at one event."""
-PolicyQuery = Callable[[Ints], tuple[Ints, Ints | None]]
-"""Query of a policy: jobs → row of each, −1 for none, and the order of placement, None for that of the
-jobs."""
 
 
 def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
@@ -467,92 +506,3 @@ def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> 
         room = [most_tasks(one, SLACK * one, kind[:-1], tasks) for one in servers]
         fits[k] = float(np.array(room) @ count) >= tasks
     return fits[of.ravel()]
-
-
-class ConfigurationPlacement:
-    """Placement of jobs' configurations on the servers of an instance, for round-based policies.
-
-    Parameters
-    ----------
-    menu_row, first
-        The row of the instance's configuration table for each row, and the first row of each job; shapes (K,)
-        and (J + 1,).
-    usage, speed
-        Resource usage and speed of each row, shapes (K, R) and (K,).
-    rule, migrates
-        As of `Places`.
-    """
-
-    def __init__(
-        self,
-        instance: SchedulingInstance,
-        gangs: tuple[Floats, Ints],
-        menu_row: Ints,
-        first: Ints,
-        usage: Floats,
-        speed: Floats,
-        rule: str,
-        migrates: bool,
-    ) -> None:
-        self._owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
-        self._first, self._usage, self._speed = first, usage, speed
-        of = instance.menus().owner[menu_row]
-        own = (gangs[0][menu_row], gangs[1][menu_row])
-        self.places = ServerPlacement(instance, of, rule, False, own, migrates)
-        self._of = of
-
-    def settle(self, ask: PolicyQuery, jobs: Ints, protected: Sequence[int], may_wait: bool) -> Ints:
-        """Return the configuration in which each job runs and can be placed on servers, −1 for none.
-
-        Parameters
-        ----------
-        protected
-            Rows of other jobs that continue in any case.
-        may_wait
-            Whether later events follow if no job runs now.
-        """
-        remaining, refused = jobs, [-1]
-        for _ in range(MAX_QUERIES):
-            rows, order = ask(remaining)
-            if order is not None:
-                rows = rows[order]
-            wanted = [*protected, *rows[rows >= 0].tolist()]
-            refused = self.places.find(wanted, set(protected), self._smaller)
-            if not refused:
-                break
-            left = remaining[~np.isin(remaining, self._owner[refused])]
-            if not len(left):
-                break
-            remaining = left
-        if not self.places.placed_jobs and not may_wait:
-            self.places.find([int(self._first[jobs[0]])], set(), lambda _: self._any(jobs))
-        row_of_job = np.full(len(self._first) - 1, -1)
-        chosen = np.array(self.places.placed_jobs, dtype=np.int64)
-        row_of_job[self._owner[chosen]] = chosen
-        return row_of_job[jobs]
-
-    def owners(self, rows: Iterable[int] | Ints) -> Ints:
-        """Return the job of each given row of the configuration table."""
-        owners: Ints = self._owner[np.array(list(rows), dtype=np.int64)]
-        return owners
-
-    def servers(self) -> dict[tuple[int, float], dict[str, int]]:
-        """Return the tasks per server of each segment, by job (index into the table) and start."""
-        history = self.places.history.items()
-        return {(int(self._of[row]), at_s): self.places.named(place) for (row, at_s), place in history}
-
-    def _smaller(self, row: int) -> Iterator[int]:
-        """Yield a job's configurations with no more usage of any resource than the given one.
-
-        The fastest comes first.
-        """
-        j = self._owner[row]
-        own = np.arange(self._first[j], self._first[j + 1])
-        own = own[(self._usage[own] <= self._usage[row]).all(axis=1) & (own != row)]
-        yield from own[np.argsort(-self._speed[own], kind="stable")].tolist()
-
-    def _any(self, jobs: Ints) -> Iterator[int]:
-        """Yield all configurations of the given jobs, job by job, the fastest first."""
-        for j in jobs.tolist():
-            own = np.arange(self._first[j], self._first[j + 1])
-            yield from own[np.argsort(-self._speed[own], kind="stable")].tolist()

@@ -11,6 +11,7 @@ from ...formulations.common.compiled import garbage_collector_disabled
 from ...formulations.scheduling.evaluation import checkpoint_interval_s, restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import OptionError, OutOfTimeError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
@@ -19,6 +20,7 @@ from ..common.result import SolveOptions
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .placement import RULES
 from .policies.attained_service import Gittins, LeastAttained, MultilevelQueues
+from .policies.contract import Policy, RemainingTimePolicy
 from .policies.dl2_policy import DL2, INCUMBENTS
 from .policies.fairness import MaxMin, TenantQueues, Themis
 from .policies.optimus import AllocationFunction, Optimus, OptimusExact
@@ -32,11 +34,11 @@ from .policies.service_disciplines import (
     TimeSlice,
     turn_s,
 )
-from .policy import Policy, RoundPolicy
-from .round_engine import RoundEngine
+from .policy import FormerPolicy
+from .policy import Policy as PolicyOfBefore
 from .search.event_loop import Rule
 from .search.simulator import PriorityScheduler
-from .seen import Knowledge
+from .view import Knowledge, ViewWriter
 
 POOLED = "the servers are taken as one pool"
 
@@ -96,9 +98,8 @@ class PolicySolver(Solver[SchedulingFormulation]):
     make
         Returns the policy for an instance and settings.
     rule
-        Returns the rule of the compiled event loop that makes the same schedules; None without one.
-    skewed_only
-        Whether placement `best-fit` consolidates skewed jobs, as Tiresias does.
+        Returns the rule of the compiled event loop that makes the same schedules: the former way of a
+        `RemainingTimePolicy`.
     """
 
     kinds = ("scheduling",)
@@ -108,15 +109,13 @@ class PolicySolver(Solver[SchedulingFormulation]):
         name: str,
         what: str,
         knows: Knowledge,
-        make: Callable[[SchedulingInstance, dict[str, Any]], Policy | RoundPolicy],
+        make: Callable[[SchedulingInstance, dict[str, Any]], Policy | PolicyOfBefore],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[PriorityScheduler], Rule] | None = None,
-        skewed_only: bool = False,
     ) -> None:
         self.name, self.what, self.knows = name, f"{what}; knows {knows.value}", knows
         self._make, self._rule = make, rule
         self._options = {**(options or {}), "placement": PLACEMENT}
-        self._skewed_only = skewed_only
 
     @property
     def method_options(self) -> Mapping[str, MethodOption]:  # type: ignore[override]
@@ -136,18 +135,9 @@ class PolicySolver(Solver[SchedulingFormulation]):
         messages: list[str] = []
         with clock.enforced():
             try:
-                if (
-                    self._rule is not None
-                    and settings.get("by") != "estimate"
-                    and event_loop_supports(instance)
-                ):
-                    scheduler = PriorityScheduler(instance)
-                    schedule = scheduler.schedule(self._rule(scheduler))
-                else:
-                    policy = self.policy(instance, settings, options, clock)
-                    engine = policy_engine(instance, policy, settings.get("placement", ""), self._skewed_only)
-                    schedule = engine.run()
-                    messages += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
+                policy = self.policy(instance, settings, options, clock)
+                schedule = simulate(instance, policy, settings.get("placement"), self._rule)
+                messages.append(policy.summary() or "")
             except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
             except OutOfTimeError:
@@ -162,19 +152,42 @@ class PolicySolver(Solver[SchedulingFormulation]):
 
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
-    ) -> Policy | RoundPolicy:
+    ) -> Policy:
         """Return a new policy object for one solve, made from the instance and the options."""
         del options, clock
-        return self._make(instance, settings)
+        policy = self._make(instance, settings)
+        return policy if isinstance(policy, Policy) else FormerPolicy(policy)
 
 
-def policy_engine(
-    instance: SchedulingInstance, policy: Policy | RoundPolicy, placement: str, skewed_only: bool
-) -> Engine | RoundEngine:
-    """Return the simulation engine of a policy: by rounds for a round-based policy, else by events."""
-    if isinstance(policy, RoundPolicy):
-        return RoundEngine(instance, policy, placement)
-    return Engine(instance, policy, placement, skewed_only)
+def simulate(
+    instance: SchedulingInstance,
+    policy: Policy,
+    placement: str | None = None,
+    rule: Callable[[PriorityScheduler], Rule] | None = None,
+) -> Schedule:
+    """Return the schedule of a policy, by the compiled event loop where that gives the same segments.
+
+    Parameters
+    ----------
+    rule
+        Returns the rule of the loop; None for that of the policy, if it is a `RemainingTimePolicy`.
+    """
+    if event_loop_supports(instance):
+        if rule is not None:
+            scheduler = PriorityScheduler(instance)
+            return scheduler.schedule(rule(scheduler))
+        if isinstance(policy, RemainingTimePolicy) and policy.knows is not Knowledge.ESTIMATE:
+            return PriorityScheduler(instance).schedule(rule_of(instance, policy))
+    return Engine(instance, policy, placement).run()
+
+
+def rule_of(instance: SchedulingInstance, policy: RemainingTimePolicy) -> Rule:
+    """Return the rule of the compiled event loop that orders jobs as a policy does."""
+    writer = ViewWriter(instance, np.argsort(instance.table().arrival_s, kind="stable"), policy.knows)
+    jobs: Ints = np.arange(len(writer.work))
+    writer.uncover(slice(0, len(jobs)))
+    multiplier = policy.multiplier(writer.view, jobs)
+    return Rule(multiplier, policy.power, policy.keep, preempts=policy.preempts, blocks=policy.blocks)
 
 
 def spreading_slows_jobs(instance: SchedulingInstance) -> bool:
@@ -207,7 +220,7 @@ def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     return MultilevelQueues(limits) if limits else LeastAttained(twice_the_restart_s(instance))
 
 
-def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
+def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     arrival_s = instance.table().arrival_s
     return TimeSlice(round_of(instance, settings["round_s"] or turn_s(float(np.ptp(arrival_s)))))
 
@@ -278,7 +291,7 @@ class LearnedPolicy(PolicySolver):
 
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
-    ) -> RoundPolicy:
+    ) -> Policy:
         """Return the policy DL² with a network trained on generated traces; the instance is not used."""
         del instance
         left_s = clock.remaining_s
@@ -316,24 +329,19 @@ def optimus_exact(allocate: AllocationFunction) -> PolicySolver:
     )
 
 
-def _by_remaining(
-    name: str, what: str, policy: type[Shortest], more: Mapping[str, MethodOption] = {}
-) -> PolicySolver:
+def _by_remaining(name: str, what: str, policy: type[Shortest]) -> PolicySolver:
     """Return the solver for a policy that orders jobs by their remaining times, true or estimated."""
     return PolicySolver(
         name,
         what,
         Knowledge.REMAINING,
         lambda _, settings: policy(settings["by"] == "estimate"),
-        {"by": BY, **more},
-        rule=policy.rule,
+        {"by": BY},
     )
 
 
 POLICIES: tuple[PolicySolver, ...] = (
-    PolicySolver(
-        "fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome(), rule=FirstCome.rule
-    ),
+    PolicySolver("fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome()),
     PolicySolver("fifo-backfill", "EASY backfilling", Backfill.knows, lambda *_: Backfill()),
     PolicySolver(
         "yarn-cs",
@@ -374,14 +382,12 @@ POLICIES: tuple[PolicySolver, ...] = (
                 form=QUEUES_FORM,
             ),
         },
-        skewed_only=True,
     ),
     PolicySolver(
         "gittins",
         "highest Gittins index first (Tiresias)",
         Gittins.knows,
         lambda *_: Gittins(),
-        skewed_only=True,
     ),
     PolicySolver(
         "gandiva-timeslice",

@@ -10,15 +10,13 @@ the service in GPU-seconds of jobs that have ended, and a is what a job has atta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..kernels import raise_levels, until_limit
-from ..policy import ByKey, rounds_over
-from ..seen import Knowledge, Seen
+from ..view import Knowledge, View
+from .contract import KeyPolicy, rounds_over
 
 QUANTUM_S = 60.0
 """Seconds between comparisons of jobs where there are neither queues nor a lease."""
@@ -34,7 +32,7 @@ def limit_reached(service: Floats, limit: Floats, width: Floats, now_s: float) -
     return np.asarray(service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width))
 
 
-class LeastAttained(ByKey):
+class LeastAttained(KeyPolicy):
     """Serves jobs with the least attained GPU-seconds first, compared once a lease; ties by arrival.
 
     Parameters
@@ -44,31 +42,33 @@ class LeastAttained(ByKey):
         no time to work.
     """
 
-    preempts: ClassVar[bool] = True
+    preempts = True
+    skewed_only = True
 
     def __init__(self, least_s: float = 0.0) -> None:
         self._least_s = least_s
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return the attained service of each job in GPU-seconds as its key, shape (jobs,)."""
-        seen, executed_s = self.seen, self.seen.executed_s[jobs]
-        run_s = np.minimum(seen.now_s - seen.since_s[jobs], executed_s)
-        counts = limit_reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
+        executed_s = view.executed_s[jobs]
+        run_s = np.minimum(view.now_s - view.since_s[jobs], executed_s)
+        counts = limit_reached(run_s, np.array(self._least_s), np.array(1.0), view.now_s)
         # Rounding must not put a job that runs behind one that was its equal.
-        before_s = executed_s - run_s - np.maximum(LIMIT_TOLERANCE * executed_s, TIME_ROUNDING * seen.now_s)
-        return np.where(counts, executed_s, before_s) * seen.width[jobs]
+        before_s = executed_s - run_s - np.maximum(LIMIT_TOLERANCE * executed_s, TIME_ROUNDING * view.now_s)
+        return np.where(counts, executed_s, before_s) * view.width[jobs]
 
     def again_s(self) -> float:
         """Return the earliest end of a running job's (renewed) lease in seconds, infinite if no job waits."""
-        if not self.waits() or not len(self.seen.running):
+        view = self.view
+        if not view.waits or not len(view.running):
             return np.inf
-        quantum = max(self.seen.lease_s or QUANTUM_S, self._least_s)
-        since = self.seen.since_s[self.seen.running]
-        over = rounds_over(self.seen.now_s, quantum, since)
+        quantum = max(view.lease_s or QUANTUM_S, self._least_s)
+        since = view.since_s[view.running]
+        over = rounds_over(view.now_s, quantum, since)
         return float((since + (over + 1) * quantum).min())
 
 
-class MultilevelQueues(ByKey):
+class MultilevelQueues(KeyPolicy):
     """Multilevel feedback queues by attained service (discretised LAS), each in the order of entry.
 
     A job moves to the next queue when its attained service reaches the limit of its own.
@@ -79,54 +79,51 @@ class MultilevelQueues(ByKey):
         In GPU-seconds, ascending; there is one more queue than limits.
     """
 
-    preempts: ClassVar[bool] = True
+    preempts = True
+    skewed_only = True
 
     def __init__(self, limits: Sequence[float]) -> None:
         self._limits: Floats = np.array([*limits, np.inf])
 
-    def begin(self, seen: Seen) -> None:
+    def begin(self, view: View) -> None:
         """Initialise the policy with all queues empty."""
-        super().begin(seen)
-        self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
-        self._turn: Floats = np.zeros(len(seen.width))
+        super().begin(view)
+        self._level: Ints = np.zeros(len(view.width), dtype=np.int64)
+        self._turn: Floats = np.zeros(len(view.width))
         self._turns = 0
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return each job's queue (major) and rank of entry in it (minor) as one number, (jobs,)."""
+        del view
         return self._level[jobs] * 2.0**40 + self._turn[jobs]
 
-    def arrived(self, jobs: Iterable[int]) -> None:
+    def arrived(self, jobs: Ints) -> None:
         """Add arriving jobs to the end of the first queue."""
-        listed = list(jobs)
-        self._to_the_end(listed)
-        super().arrived(listed)
+        self._to_the_end(jobs)
+        super().arrived(jobs)
 
-    def choose(self, held: Flags) -> Ints:
+    def choose(self, view: View) -> Ints:
         """Demote jobs as is due; return the jobs that run."""
-        self._demote()
-        return super().choose(held)
+        jobs = view.running
+        limit = self._limits[self._level[jobs]]
+        full = jobs[limit_reached(self._service(jobs), limit, view.width[jobs], view.now_s)]
+        self._level[full] += 1
+        self._to_the_end(np.sort(full))
+        return super().choose(view)
 
     def again_s(self) -> float:
         """Return the earliest time in seconds at which a job is demoted, infinite without any."""
-        jobs = self.seen.running
-        left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
-        full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs])
+        jobs, view = self.view.running, self.view
+        left = (self._limits[self._level[jobs]] - self._service(jobs)) / view.width[jobs]
+        full_s = np.maximum(view.now_s + left, view.since_s[jobs])
         return float(full_s.min(initial=np.inf))
 
     def _service(self, jobs: Ints) -> Floats:
-        return self.seen.executed_s[jobs] * self.seen.width[jobs]
+        return self.view.executed_s[jobs] * self.view.width[jobs]
 
-    def _to_the_end(self, jobs: Iterable[int]) -> None:
-        for j in jobs:
-            self._turn[j] = self._turns
-            self._turns += 1
-
-    def _demote(self) -> None:
-        jobs, seen = self.seen.running, self.seen
-        limit = self._limits[self._level[jobs]]
-        full = jobs[limit_reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
-        self._level[full] += 1
-        self._to_the_end(np.sort(full).tolist())
+    def _to_the_end(self, jobs: Ints) -> None:
+        self._turn[jobs] = self._turns + np.arange(len(jobs))
+        self._turns += len(jobs)
 
 
 LEVELS = 16
@@ -157,46 +154,51 @@ def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) 
     return float(max(chances[beyond >= least].max(initial=0.0), chances[-1]))
 
 
-class Gittins(ByKey):
+class Gittins(KeyPolicy):
     """Priority policy: serves jobs with the highest Gittins index first; ties by arrival."""
 
     knows = Knowledge.PAST
-    preempts: ClassVar[bool] = True
+    preempts = True
+    skewed_only = True
 
-    def begin(self, seen: Seen) -> None:
+    def begin(self, view: View) -> None:
         """Initialise the policy without completed jobs, so that all jobs have the same index."""
-        super().begin(seen)
+        super().begin(view)
         self._limits: Floats = np.array([np.inf])
         self._index: Floats = np.zeros(1)
-        self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
+        self._level: Ints = np.zeros(len(view.width), dtype=np.int64)
         self._built = 0
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return the negative Gittins index at the level of attained service of each job, shape (jobs,)."""
+        del view
         return -self._index[self._level[jobs]]
 
-    def ended(self, jobs: Sequence[int]) -> None:
+    def ended(self, jobs: Ints) -> None:
         """Recompute the index from the services of completed jobs, if their number has grown by a tenth."""
-        super().ended(jobs)
-        past = self.seen.past
+        del jobs
+        past = self.view.past
         if len(past) >= max(LEAST_COMPLETED_JOBS, RECOMPUTE_GROWTH * self._built):
             self._built = len(past)
             self._learn(np.sort([duration * width for duration, width in past]))
 
-    def choose(self, held: Flags) -> Ints:
+    def choose(self, view: View) -> Ints:
         """Update running jobs' levels of attained service; return the jobs of highest index that fit."""
-        seen = self.seen
-        jobs, tolerances = seen.running, (LIMIT_TOLERANCE, TIME_ROUNDING * seen.now_s)
-        raise_levels(jobs, seen.executed_s, seen.width, self._level, self._limits, *tolerances)
-        return super().choose(held)
+        jobs = view.running
+        while len(jobs):
+            service, limit = view.executed_s[jobs] * view.width[jobs], self._limits[self._level[jobs]]
+            jobs = jobs[limit_reached(service, limit, view.width[jobs], view.now_s) & (limit < np.inf)]
+            self._level[jobs] += 1
+        return super().choose(view)
 
     def again_s(self) -> float:
         """Return when a running job next reaches a level of attained service, infinite if none waits."""
-        seen = self.seen
-        if not self.waits():
+        view = self.view
+        if not view.waits:
             return np.inf
-        jobs = seen.running
-        return seen.now_s + until_limit(jobs, seen.executed_s, seen.width, self._level, self._limits)
+        jobs = view.running
+        left_s = self._limits[self._level[jobs]] / view.width[jobs] - view.executed_s[jobs]
+        return view.now_s + float(left_s.min(initial=np.inf))
 
     def _learn(self, services: Floats) -> None:
         steps = np.unique(np.geomspace(services[0], services[-1], LEVELS))
@@ -204,6 +206,6 @@ class Gittins(ByKey):
         pairs = zip(edges, [*edges[1:], edges[-1]], strict=True)
         self._limits = np.append(steps, np.inf)
         self._index = np.array([gittins_index(services, a, b - a) for a, b in pairs])
-        service = self.seen.executed_s * self.seen.width
+        service = self.view.executed_s * self.view.width
         self._level = np.searchsorted(steps, service, side="right")
         self._sort_again()

@@ -14,15 +14,15 @@ are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..policy import SLACK, ConfigurationView, admit
-from ..seen import Knowledge
+from ..view import Knowledge, View
+from .contract import SLACK
 from .optimus import Optimus
 
 SLOTS = 32
@@ -50,40 +50,39 @@ class IntervalState:
         Resources available to them together, shape (R,).
     least
         The least configuration of each job, a row, which is its first step.
-    larger, shares
-        Return the next larger rows of a job's row, and the dominant shares of usages.
+    larger
+        Returns the next larger rows of a job's row.
     interval_s
         The unit of times in features.
     """
 
     def __init__(
         self,
-        seen: ConfigurationView,
+        view: View,
         jobs: Ints,
         free: Floats,
         least: Ints,
         larger: Callable[[int, int], Ints],
-        shares: Callable[[Floats], Floats],
         interval_s: float,
     ) -> None:
-        self._seen, self.jobs, self._free = seen, jobs, free.copy()
-        self._least, self._larger, self._shares = least, larger, shares
-        self._slack = SLACK * seen.capacity
+        self._view, self.jobs, self._free = view, jobs, free.copy()
+        self._least, self._larger, self._shares = least, larger, view.shares
+        self._slack = SLACK * view.capacity
         self.rows: Ints = np.full(len(jobs), -1)
         self.targets: Ints = np.full((SLOTS, STEPS), -1)
         self.figures: Floats = np.zeros((SLOTS, FIGURES))
-        self._least_share: Floats = np.maximum(shares(seen.usage[least]), TINY)
+        self._least_share: Floats = np.maximum(view.shares(view.usage[least]), TINY)
         self._added: Floats = np.zeros((SLOTS, STEPS, len(free)))
-        left_s = seen.left[jobs] / seen.speed[least]
+        left_s = view.left[jobs] / view.speed[least]
         service = np.log(np.maximum(left_s * self._least_share, TINY))
-        own, now = self.figures[: len(jobs)], seen.row[jobs]
+        own, now = self.figures[: len(jobs)], view.row[jobs]
         own[:, 0] = np.log(np.maximum(left_s / interval_s, TINY)) / 5
         own[:, 1] = (service - service.min(initial=np.inf)) / 5 if len(jobs) else 0.0
         own[np.argsort(service, kind="stable"), 2] = np.arange(len(jobs)) / SLOTS
-        own[:, 3] = 1 - seen.left[jobs] / seen.work[jobs]
-        own[:, 4] = np.log1p((seen.now_s - seen.arrival_s[jobs]) / interval_s) / 5
+        own[:, 3] = 1 - view.left[jobs] / view.work[jobs]
+        own[:, 4] = np.log1p((view.now_s - view.arrival_s[jobs]) / interval_s) / 5
         own[:, 5] = now >= 0
-        own[:, 6] = np.where(now >= 0, shares(seen.usage[now]), 0.0)
+        own[:, 6] = np.where(now >= 0, view.shares(view.usage[now]), 0.0)
         for slot in range(len(jobs)):
             self._update_steps(slot)
 
@@ -96,8 +95,8 @@ class IntervalState:
     @property
     def common(self) -> Floats:
         """Features of the cluster: free share of the scarcest resource, jobs, and jobs not yet served."""
-        available = self._seen.capacity > 0
-        left = float((self._free[available] / self._seen.capacity[available]).min(initial=1.0))
+        available = self._view.capacity > 0
+        left = float((self._free[available] / self._view.capacity[available]).min(initial=1.0))
         return np.array([left, len(self.jobs) / SLOTS, int((self.rows < 0).sum()) / SLOTS])
 
     def state(self) -> Floats:
@@ -121,7 +120,7 @@ class IntervalState:
 
         A target of −1 is none; the flag of `STOP` is set if no other is.
         """
-        usage, leads = self._seen.usage, np.zeros(ACTIONS, dtype=bool)
+        usage, leads = self._view.usage, np.zeros(ACTIONS, dtype=bool)
         allowed = self.allowed
         for slot in np.flatnonzero((goal >= 0) & (goal != self.rows)).tolist():
             for step in range(STEPS):
@@ -138,19 +137,19 @@ class IntervalState:
 
     def _update_steps(self, slot: int) -> None:
         """Recompute the possible enlargements of the job in a slot, and its features."""
-        seen, row, least = self._seen, int(self.rows[slot]), int(self._least[slot])
+        view, row, least = self._view, int(self.rows[slot]), int(self._least[slot])
         larger = np.array([least]) if row < 0 else self._larger(int(self.jobs[slot]), row)[:STEPS]
         self.targets[slot] = -1
         self._added[slot] = 0.0
         figures = self.figures[slot]
         figures[OWN:] = 0.0
         figures[7] = row >= 0
-        here = seen.usage[row] if row >= 0 else np.zeros(len(self._free))
-        figures[8], speed = (float(self._shares(here[None])[0]), seen.speed[row]) if row >= 0 else (0.0, 0.0)
+        here = view.usage[row] if row >= 0 else np.zeros(len(self._free))
+        figures[8], speed = (float(self._shares(here[None])[0]), view.speed[row]) if row >= 0 else (0.0, 0.0)
         for step, then in enumerate(larger.tolist()):
-            added = seen.usage[then] - here
+            added = view.usage[then] - here
             share = max(float(self._shares(added[None])[0]), TINY)
-            gain = max(float(seen.speed[then] - speed) / float(seen.speed[least]), TINY)
+            gain = max(float(view.speed[then] - speed) / float(view.speed[least]), TINY)
             self.targets[slot, step], self._added[slot, step] = then, added
             # Gain in speed over the share that it takes, relative to the first step.
             gain *= float(self._least_share[slot]) / share
@@ -209,7 +208,7 @@ class DL2(Optimus):
         Message about its training.
     """
 
-    knows: ClassVar[Knowledge] = Knowledge.PROGRESS
+    knows = Knowledge.PROGRESS
 
     def __init__(
         self,
@@ -219,44 +218,44 @@ class DL2(Optimus):
         incumbent: Optimus | None = None,
         learned: str | None = None,
     ) -> None:
-        super().__init__(round_s)
+        super().__init__(round_s, admission="shortest")
         self._chooser, self._journal, self._incumbent = chooser, journal, incumbent
         self._learned = learned
 
-    def begin(self, seen: ConfigurationView) -> None:
+    def begin(self, view: View) -> None:
         """Initialise the policy, and the imitated one if any, before the first interval."""
-        super().begin(seen)
+        super().begin(view)
         self._before: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
         self._over: set[int] = set()
         if self._incumbent is not None:
-            self._incumbent.begin(seen)
+            self._incumbent.begin(view)
 
-    def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the configuration of each job after all actions of the interval, −1 for a job that waits."""
+    def assign(self, jobs: Ints, free: Floats) -> tuple[Ints, Ints]:
+        """Return the configuration of each job after all actions of the interval, −1 for a job that waits.
+
+        The second array is the order of the jobs, least remaining time × share first.
+        """
         self.reward()
-        seen, rows = self.seen, np.full(len(jobs), -1)
-        goal = None if self._incumbent is None else self._incumbent.choose(jobs, free)
+        view, rows = self.view, np.full(len(jobs), -1)
+        goal = None if self._incumbent is None else self._incumbent.assign(jobs, free)[0]
         least = self.least(jobs)
-        service = seen.left[jobs] / seen.speed[least] * self.shares(seen.usage[least])
-        self.order = order = np.argsort(service, kind="stable")
+        order = self.order(jobs, least)
         if self._journal is not None:
             self._journal.begins.append(len(self._journal.states))
-            self._before = (jobs.copy(), seen.left[jobs] / seen.work[jobs])
+            self._before = (jobs.copy(), view.left[jobs] / view.work[jobs])
         for first in range(0, len(jobs), SLOTS):
             own = order[first : first + SLOTS]
-            interval = IntervalState(
-                seen, jobs[own], free, least[own], self._larger_than, self.shares, self.round_s
-            )
+            interval = IntervalState(view, jobs[own], free, least[own], self._larger_than, self.round_s)
             self._take_steps(interval, None if goal is None else goal[own], not (rows >= 0).any())
             rows[own] = interval.rows
             free = interval.left
             if not (free > 0).any():
                 break
-        return rows
+        return rows, order
 
-    def ended(self, jobs: Sequence[int]) -> None:
+    def ended(self, jobs: Ints) -> None:
         """Record completed jobs, which count as progress in the reward of the interval."""
-        self._over.update(jobs)
+        self._over.update(jobs.tolist())
 
     def summary(self) -> str | None:
         """Return the message about the training of the network, None without one."""
@@ -267,7 +266,7 @@ class DL2(Optimus):
         if self._journal is None or not len(self._before[0]):
             return
         jobs, before = self._before
-        now = self.seen.left[jobs] / self.seen.work[jobs]
+        now = self.view.left[jobs] / self.view.work[jobs]
         now[[j in self._over for j in jobs.tolist()]] = 0.0
         self._journal.rewards.append(float((before - now).sum()))
         self._before = (jobs[:0], before[:0])
@@ -298,17 +297,17 @@ class DL2(Optimus):
 class ServiceInRounds(Optimus):
     """SRSF in rounds: requested configurations, least remaining time × dominant share first."""
 
-    def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the requested configuration of each admitted job, −1 for a job that waits.
+    def __init__(self, round_s: float) -> None:
+        super().__init__(round_s, admission="shortest")
 
-        Jobs are admitted while they fit, least remaining time × dominant share first.
-        """
-        seen, rows = self.seen, self.seen.requested[jobs]
-        usage = seen.usage[rows]
-        order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
-        served = np.zeros(len(jobs), dtype=bool)
-        served[order] = admit(usage[order], free, seen.capacity)
-        return np.where(served, rows, -1)
+    def least(self, jobs: Ints) -> Ints:
+        """Return the requested configuration of each job."""
+        return self.view.requested[jobs]
+
+    def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
+        """Return the configurations as they are."""
+        del jobs, free
+        return rows
 
 
 INCUMBENTS: Mapping[str, Callable[[float], Optimus]] = {

@@ -24,7 +24,7 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
-from ..round_engine import RoundEngine
+from ..engine import Engine
 from .dl2_policy import ACTIONS, COMMON, DL2, FIGURES, SLOTS, STEPS, ActionSelector, Trajectory
 from .optimus import Optimus
 
@@ -242,7 +242,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
 
 def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
     """Return the unweighted mean completion time in seconds of a simulated policy on a trace."""
-    schedule, table = RoundEngine(instance, policy).run(), instance.table()
+    schedule, table = Engine(instance, policy).run(), instance.table()
     ends = np.zeros(len(table))
     np.maximum.at(ends, schedule.job, schedule.end_s)
     return float((ends - table.arrival_s).mean())
@@ -296,7 +296,7 @@ class Trainer:
         """Simulate the policy on a newly generated trace; return its states, actions and rewards."""
         journal = Trajectory()
         policy = DL2(self._interval_s, chooser, journal, incumbent)
-        RoundEngine(self._trace(), policy).run()
+        Engine(self._trace(), policy).run()
         policy.reward()
         return journal
 

@@ -27,16 +27,16 @@ ran, so that it is not idle. This is a simplification: there is no auction, and 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import ClusterplanError
-from ..policy import SLACK, TIME_TOLERANCE, ConfigurationView, Policy, RoundPolicy, admit
-from ..seen import Knowledge, Seen
+from ..view import Knowledge, View
+from .contract import SLACK, TIME_TOLERANCE, Policy, admit, in_order
 
 KEPT_SHARE = 1 - 1e-7
 """Share of the largest minimum that the second linear program keeps."""
@@ -44,40 +44,45 @@ LEAST_WEIGHT = 1e-3
 """Least weight that counts, relative to the largest, since throughputs are divided by weights."""
 
 
-class MaxMin(RoundPolicy):
-    """Max-min fairness of Gavel: serves in each round the jobs furthest behind their fair shares of time."""
+class MaxMin(Policy):
+    """Max-min fairness of Gavel: serves in each round the jobs furthest behind their fair shares of time.
 
-    knows: ClassVar[Knowledge] = Knowledge.SPEEDS
+    Parameters
+    ----------
+    round_s
+        Length of a round in seconds.
+    """
 
-    def begin(self, seen: ConfigurationView) -> None:
+    knows = Knowledge.SPEEDS
+    preempts = True
+
+    def __init__(self, round_s: float) -> None:
+        self.round_s = round_s
+
+    def begin(self, view: View) -> None:
         """Initialise the policy: all shares of time, due and received times are 0."""
-        super().begin(seen)
-        self._share: Floats = np.zeros(len(seen.usage))
-        self._due_s: Floats = np.zeros(len(seen.usage))
-        self._received_s: Floats = np.zeros(len(seen.usage))
+        super().begin(view)
+        self._share, self._due_s, self._received_s = np.zeros((3, len(view.usage)))
         self._known: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
         self._before_s = 0.0
         self._asked_s = -1.0
 
-    def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the configuration of each job, −1 for a job that waits.
-
-        Configurations are served in descending order of due over received time.
-        """
-        seen = self.seen
-        running = seen.row[seen.row >= 0]
-        passed_s = seen.now_s - self._before_s
+    def choose(self, view: View) -> Ints:
+        """Return the configurations of jobs in descending order of due over received time, while they fit."""
+        jobs, free = view.jobs, view.free
+        running = view.row[view.row >= 0]
+        passed_s = view.now_s - self._before_s
         self._received_s[running] += passed_s
         self._due_s += self._share * passed_s
-        self._before_s = seen.now_s
-        again, self._asked_s = seen.now_s == self._asked_s, seen.now_s
+        self._before_s = view.now_s
+        again, self._asked_s = view.now_s == self._asked_s, view.now_s
         # A second query at one moment means that jobs cannot be placed; their share stays due.
         if not again and not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
             self._known = (jobs, free)
             self._divide(jobs, free)
-        sizes = seen.first[jobs + 1] - seen.first[jobs]
+        sizes = view.first[jobs + 1] - view.first[jobs]
         starts = np.cumsum(sizes) - sizes
-        rows = np.repeat(seen.first[jobs] - starts, sizes) + np.arange(sizes.sum())
+        rows = np.repeat(view.first[jobs] - starts, sizes) + np.arange(sizes.sum())
         owner = np.repeat(np.arange(len(jobs)), sizes)
         due_s = self._due_s[rows] + self._share[rows] * self.round_s
         # Rows without received time come first, by their share. Rows without a share fill the rest.
@@ -85,28 +90,28 @@ class MaxMin(RoundPolicy):
             ratio = np.where(self._share[rows] > 0, due_s / self._received_s[rows], -1.0)
         order = np.lexsort((-self._share[rows], -ratio))
         first = np.unique(owner[order], return_index=True)[1]
-        self.order = np.argsort(first, kind="stable")
-        return self._placed(rows[order], owner[order], len(jobs), free)
+        chosen = self._placed(rows[order], owner[order], len(jobs), free)
+        return in_order(chosen, np.argsort(first, kind="stable"))
 
     def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:
         """Return for each job its first configuration in the given order that fits, −1 for none."""
-        seen, chosen = self.seen, np.full(jobs, -1)
+        view, chosen = self.view, np.full(jobs, -1)
         while True:
-            fits = (seen.usage[rows] <= free * (1 + SLACK)).all(axis=1)
+            fits = (view.usage[rows] <= free * (1 + SLACK)).all(axis=1)
             rows, owner = rows[fits], owner[fits]
             if not len(rows):
                 return chosen
             # The first of each job that is left.
             _, first = np.unique(owner, return_index=True)
             first.sort()
-            served = admit(seen.usage[rows[first]], free, seen.capacity)
+            served = admit(view.usage[rows[first]], free, view.capacity)
             if served.all() or len(first) == len(rows):
                 chosen[owner[first[served]]] = rows[first[served]]
                 return chosen
             # Up to the first that does not fit all is decided; it tries its next configuration.
             count = int(np.argmin(served))
             chosen[owner[first[:count]]] = rows[first[:count]]
-            free = free - seen.usage[rows[first[:count]]].sum(axis=0)
+            free = free - view.usage[rows[first[:count]]].sum(axis=0)
             left = np.isin(owner, owner[first[:count]], invert=True)
             left[first[count]] = False
             rows, owner = rows[left], owner[left]
@@ -114,24 +119,24 @@ class MaxMin(RoundPolicy):
 
     def _divide(self, jobs: Ints, free: Floats) -> None:
         """Recompute the max-min fair share of time of each configuration of the given jobs."""
-        seen = self.seen
+        view = self.view
         self._share[:] = 0
         if not len(jobs):
             return
-        requested = seen.requested[jobs]
-        wide = self.shares(seen.usage[requested])
-        weight = seen.weight[jobs]
+        requested = view.requested[jobs]
+        wide = self.view.shares(view.usage[requested])
+        weight = view.weight[jobs]
         most = float(weight.max())
         weight = np.maximum(weight, LEAST_WEIGHT * most) if most > 0 else np.ones(len(jobs))
-        sizes = seen.first[jobs + 1] - seen.first[jobs]
-        if (sizes == 1).all() and seen.usage.shape[1] == 1:
-            room = float(free[0] / seen.capacity[0]) if seen.capacity[0] > 0 else 0.0
+        sizes = view.first[jobs + 1] - view.first[jobs]
+        if (sizes == 1).all() and view.usage.shape[1] == 1:
+            room = float(free[0] / view.capacity[0]) if view.capacity[0] > 0 else 0.0
             self._share[requested] = water_filling(wide, weight, room) / wide
             return
-        menus = [seen.rows_of(j) for j in jobs.tolist()]
-        scale = wide / (seen.speed[requested] * weight)
-        gains = [seen.speed[own] * factor for own, factor in zip(menus, scale.tolist(), strict=True)]
-        shares = max_min_shares(gains, [seen.usage[own] for own in menus], free)
+        menus = [view.rows_of(j) for j in jobs.tolist()]
+        scale = wide / (view.speed[requested] * weight)
+        gains = [view.speed[own] * factor for own, factor in zip(menus, scale.tolist(), strict=True)]
+        shares = max_min_shares(gains, [view.usage[own] for own in menus], free)
         for own, share in zip(menus, shares, strict=True):
             self._share[own] = share
 
@@ -211,7 +216,7 @@ def _solve_lp(
     return np.asarray(answer.x)
 
 
-class Themis(RoundPolicy):
+class Themis(Policy):
     """Finish-time fairness of Themis: gives leases in requested configurations to the worst-treated jobs.
 
     Parameters
@@ -222,51 +227,51 @@ class Themis(RoundPolicy):
         f, from 0 to 1: at 0 free resources are offered to all jobs, at 1 to the worst one alone.
     """
 
-    knows: ClassVar[Knowledge] = Knowledge.PROGRESS
+    knows = Knowledge.PROGRESS
+    preempts = True
     reacts = True
 
     def __init__(self, round_s: float, fairness: float = 0.8) -> None:
-        super().__init__(round_s)
-        self._fairness = fairness
+        self.round_s, self._fairness = round_s, fairness
 
-    def begin(self, seen: ConfigurationView) -> None:
+    def begin(self, view: View) -> None:
         """Initialise the policy: no job has a lease."""
-        super().begin(seen)
-        self._leased_s: Floats = np.zeros(len(seen.row))
+        super().begin(view)
+        self._leased_s: Floats = np.zeros(len(view.row))
 
-    def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the requested configuration of each job that runs, −1 for a job that waits.
+    def choose(self, view: View) -> Ints:
+        """Return the requested configuration of each job that runs.
 
         Leased jobs come first, then those with the worst finish-time fairness, then the others.
         """
-        seen, rows = self.seen, self.seen.requested[jobs]
-        runs = seen.row[jobs] >= 0
-        leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + TIME_TOLERANCE))
+        jobs = view.jobs
+        rows = view.requested[jobs]
+        runs = view.row[jobs] >= 0
+        leased = runs & (self._leased_s[jobs] > view.now_s * (1 + TIME_TOLERANCE))
         worst = self.worst(jobs, self.ratios(jobs))
         rank = np.where(leased, 0.0, np.where(worst >= 0, 1.0, np.where(runs, 2.0, 3.0)))
-        self.order = order = np.lexsort((worst, rank))
-        served = np.zeros(len(jobs), dtype=bool)
-        served[order] = admit(seen.usage[rows[order]], free, seen.capacity)
-        renewed = served & ~leased
-        self._leased_s[jobs[renewed]] = seen.now_s + self.round_s
-        return np.where(served, rows, -1)
+        order = np.lexsort((worst, rank))
+        served = order[admit(view.usage[rows[order]], view.free, view.capacity)]
+        renewed = served[~leased[served]]
+        self._leased_s[jobs[renewed]] = view.now_s + self.round_s
+        return rows[served]
 
     def again_s(self) -> float:
         """Return the earliest end of a running job's lease in seconds, infinite without one."""
-        seen = self.seen
-        leased = self._leased_s[seen.running]
-        return float(leased[leased > seen.now_s * (1 + TIME_TOLERANCE)].min(initial=np.inf))
+        view = self.view
+        leased = self._leased_s[view.running]
+        return float(leased[leased > view.now_s * (1 + TIME_TOLERANCE)].min(initial=np.inf))
 
     def ratios(self, jobs: Ints) -> Floats:
         """Return the finish-time fairness ρ of jobs: shared over isolated finish time, shape (jobs,)."""
-        seen = self.seen
-        speed = seen.speed[seen.requested[jobs]]
+        view = self.view
+        speed = view.speed[view.requested[jobs]]
         alone = (
-            seen.work[jobs]
+            view.work[jobs]
             / speed
-            * np.maximum(self.shares(seen.usage[seen.requested[jobs]]) * len(jobs), 1.0)
+            * np.maximum(self.view.shares(view.usage[view.requested[jobs]]) * len(jobs), 1.0)
         )
-        shared = seen.now_s - seen.arrival_s[jobs] + seen.left[jobs] / speed
+        shared = view.now_s - view.arrival_s[jobs] + view.left[jobs] / speed
         return np.asarray(shared / alone)
 
     def worst(self, jobs: Ints, ratio: Floats) -> Ints:
@@ -295,25 +300,22 @@ class TenantQueues(Policy):
     def __init__(self, guaranteed: bool) -> None:
         self._guaranteed = guaranteed
 
-    def begin(self, seen: Seen) -> None:
+    def begin(self, view: View) -> None:
         """Initialise the policy with an empty queue for each tenant, and one for jobs without a tenant."""
-        super().begin(seen)
-        tenants = len(seen.tenant_shares)
-        self._share: Floats = np.append(seen.tenant_shares if self._guaranteed else np.ones(tenants), 1.0)
+        super().begin(view)
+        tenants = len(view.tenant_shares)
+        self._share: Floats = np.append(view.tenant_shares if self._guaranteed else np.ones(tenants), 1.0)
         self._queues: list[list[int]] = [[] for _ in self._share]
-        self._count = 0
 
-    def arrived(self, jobs: Iterable[int]) -> None:
+    def arrived(self, jobs: Ints) -> None:
         """Append arriving jobs to the queues of their tenants."""
-        for j in jobs:
-            self._queues[self.seen.tenant[j]].append(j)
-            self._count += 1
+        for j in jobs.tolist():
+            self._queues[self.view.tenant[j]].append(j)
 
-    def choose(self, held: Flags) -> Ints:
+    def choose(self, view: View) -> Ints:
         """Return the queued jobs that start now, in order."""
-        seen = self.seen
-        free, slack = self.free(held), 1e-9 * seen.capacity
-        used = self._used(seen.running[held])
+        free, slack = view.free.copy(), SLACK * view.capacity
+        used = self._used(view.running[view.held])
         next_of = [0] * len(self._queues)
         open_ = {t for t, queue in enumerate(self._queues) if queue}
         chosen: list[int] = []
@@ -321,29 +323,24 @@ class TenantQueues(Policy):
             has = self._has(used)
             t = min(open_, key=lambda t: (has[t], self._queues[t][next_of[t]]))
             j = self._queues[t][next_of[t]]
-            if not (seen.demand[j] <= free + slack).all():
+            if not (view.demand[j] <= free + slack).all():
                 open_.remove(t)
                 continue
-            free -= seen.demand[j]
-            used[t] += seen.demand[j]
+            free -= view.demand[j]
+            used[t] += view.demand[j]
             chosen.append(j)
             next_of[t] += 1
             if next_of[t] == len(self._queues[t]):
                 open_.remove(t)
         return np.array(chosen, dtype=np.int64)
 
-    def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
+    def switched(self, stopped: Ints, started: Ints) -> None:
         """Remove started jobs from the queues of their tenants; insert evicted ones again by arrival."""
-        for j in started:
-            queue = self._queues[self.seen.tenant[j]]
+        for j in started.tolist():
+            queue = self._queues[self.view.tenant[j]]
             del queue[bisect.bisect_left(queue, j)]
-        for j in stopped:
-            bisect.insort(self._queues[self.seen.tenant[j]], j)
-        self._count += len(stopped) - len(started)
-
-    def waits(self) -> int:
-        """Return the number of queued jobs of all tenants."""
-        return self._count
+        for j in stopped.tolist():
+            bisect.insort(self._queues[self.view.tenant[j]], j)
 
     def _used(self, running: Ints) -> Floats:
         """Return the resource usage of each tenant's running jobs, shape (T + 1, R).
@@ -351,12 +348,12 @@ class TenantQueues(Policy):
         The last row is that of jobs without a tenant.
         """
         tenants = len(self._queues)
-        of = self.seen.tenant[running] % tenants  # −1 is the last queue
-        demand = self.seen.demand[running]
+        of = self.view.tenant[running] % tenants  # −1 is the last queue
+        demand = self.view.demand[running]
         used = [np.bincount(of, column, tenants) for column in demand.T]
         return np.stack(used, axis=1).astype(float)  # without any job they are counted in integers
 
     def _has(self, used: Floats) -> Floats:
-        capacity = self.seen.capacity
+        capacity = self.view.capacity
         shares = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
         return np.asarray(shares.max(axis=1) / self._share)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,8 +31,8 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.registry import KINDS
 from ...common.base import Clock, Solver
 from ...common.result import SolveOptions
-from ..policy import SLACK, ConfigurationView, RoundPolicy, admit
-from ..seen import Knowledge
+from ..view import Knowledge, View
+from .contract import SLACK, Policy, admit, in_order
 
 Admission = Literal["arrival", "shortest"]
 Aim = Literal["times", "speeds"]
@@ -40,7 +40,7 @@ LEAST_TIME_S = 1e-9
 """Least remaining time that counts."""
 
 
-class Optimus(RoundPolicy):
+class Optimus(Policy):
     """Optimus: admits jobs in their smallest configurations, then enlarges them by marginal gain.
 
     Parameters
@@ -56,7 +56,8 @@ class Optimus(RoundPolicy):
         Whether the sum of remaining times is minimised, or that of speeds over a power of them maximised.
     """
 
-    knows: ClassVar[Knowledge] = Knowledge.PROGRESS
+    knows = Knowledge.PROGRESS
+    preempts = True
 
     def __init__(
         self,
@@ -66,63 +67,65 @@ class Optimus(RoundPolicy):
         aim: Aim = "times",
         power: float = 0.25,
     ) -> None:
-        super().__init__(round_s)
-        self._admission, self.reacts = admission, reacts
+        self.round_s, self._admission, self.reacts = round_s, admission, reacts
         self._aim, self._power = aim, power
 
-    def begin(self, seen: ConfigurationView) -> None:
+    def begin(self, view: View) -> None:
         """Initialise the policy without cached smallest and larger configurations."""
-        super().begin(seen)
+        super().begin(view)
         self._larger: dict[int, Ints] = {}
-        self._least: Ints = np.full(len(seen.row), -1)
-        self._least_of: Floats = seen.capacity.copy()
+        self._least: Ints = np.full(len(view.row), -1)
+        self._least_of: Floats = view.capacity.copy()
 
-    def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return each job's configuration after the enlargements by marginal gain, −1 for no service."""
+    def choose(self, view: View) -> Ints:
+        """Return the configurations of the jobs that are served, in the order of admission."""
+        return in_order(*self.assign(view.jobs, view.free))
+
+    def assign(self, jobs: Ints, free: Floats) -> tuple[Ints, Ints]:
+        """Return each job's configuration after the enlargements by marginal gain, −1 for no service.
+
+        The second array is the order of admission.
+        """
         rows = self.least(jobs)
-        served = self.served(jobs, rows, free)
-        rows[~served] = -1
-        left = free - self.seen.usage[rows[served]].sum(axis=0)
-        places = np.flatnonzero(served)
-        rows[places] = self.enlarged(jobs[places], rows[places], left)
-        return rows
+        order = self.order(jobs, rows)
+        served = np.sort(order[admit(self.view.usage[rows[order]], free, self.view.capacity)])
+        chosen = np.full(len(jobs), -1)
+        left = free - self.view.usage[rows[served]].sum(axis=0)
+        chosen[served] = self.enlarged(jobs[served], rows[served], left)
+        return chosen, order
 
     def least(self, jobs: Ints) -> Ints:
         """Return the configuration of each job with the least dominant share; of several, the fastest."""
-        seen = self.seen
-        if not np.array_equal(seen.capacity, self._least_of):
+        view = self.view
+        if not np.array_equal(view.capacity, self._least_of):
             # Shares are relative to the current capacity.
-            self._least_of = seen.capacity.copy()
+            self._least_of = view.capacity.copy()
             self._least[:] = -1
         for j in jobs[self._least[jobs] < 0].tolist():
-            own = seen.rows_of(j)
-            self._least[j] = own[np.lexsort((-seen.speed[own], self.shares(seen.usage[own])))[0]]
+            own = view.rows_of(j)
+            self._least[j] = own[np.lexsort((-view.speed[own], view.shares(view.usage[own])))[0]]
         return self._least[jobs]
 
-    def served(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
-        """Return flags of the jobs that are admitted in their smallest configuration."""
-        usage = self.seen.usage[rows]
-        order = np.arange(len(jobs))
-        if self._admission == "shortest":
-            seen = self.seen
-            order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
-            self.order = order
-        served = np.zeros(len(jobs), dtype=bool)
-        served[order] = admit(usage[order], free, self.seen.capacity)
-        return served
+    def order(self, jobs: Ints, rows: Ints) -> Ints:
+        """Return the order in which jobs are admitted in their smallest configuration, as indices."""
+        if self._admission == "arrival":
+            return np.arange(len(jobs))
+        view = self.view
+        service = view.left[jobs] / view.speed[rows] * view.shares(view.usage[rows])
+        return np.argsort(service, kind="stable")
 
     def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
         """Return the configurations after enlarging them greedily, largest marginal gain per share first."""
-        seen, chosen = self.seen, rows.copy()
-        limit = SLACK * seen.capacity
-        choosers = np.flatnonzero(seen.first[jobs + 1] - seen.first[jobs] > 1)
+        view, chosen = self.view, rows.copy()
+        limit = SLACK * view.capacity
+        choosers = np.flatnonzero(view.first[jobs + 1] - view.first[jobs] > 1)
         heap = [step for k in choosers.tolist() for step in self._steps(k, int(jobs[k]), int(rows[k]))]
         heapq.heapify(heap)
         while heap:
             _, k, now, then = heapq.heappop(heap)
             if chosen[k] != now:
                 continue
-            added = seen.usage[then] - seen.usage[now]
+            added = view.usage[then] - view.usage[now]
             if (added > free + limit).any():
                 continue
             free = free - added
@@ -133,11 +136,11 @@ class Optimus(RoundPolicy):
 
     def _steps(self, k: int, j: int, row: int) -> list[tuple[float, int, int, int]]:
         """Return a job's enlargements of positive marginal gain: −gain, job, configuration, larger one."""
-        seen = self.seen
+        view = self.view
         larger = self._larger_than(j, row)
         both = np.append(larger, row)
-        cost, share = self.costs(j, both), self.shares(seen.usage[both])
-        saved = seen.weight[j] * (cost[-1] - cost[:-1])
+        cost, share = self.costs(j, both), view.shares(view.usage[both])
+        saved = view.weight[j] * (cost[-1] - cost[:-1])
         added = share[:-1] - share[-1]
         gains = saved / np.maximum(added, SLACK)
         return [
@@ -151,19 +154,19 @@ class Optimus(RoundPolicy):
 
         Costs are at least 0, and without the weight of the job.
         """
-        seen = self.seen
-        speed = seen.speed[rows]
+        view = self.view
+        speed = view.speed[rows]
         if self._aim == "times":
-            return np.asarray(seen.left[j] / speed)
-        least = seen.speed[self.least(np.array([j]))[0]]
-        left_s = max(float(seen.left[j] / least), LEAST_TIME_S)
-        best = seen.speed[seen.rows_of(j)].max()
+            return np.asarray(view.left[j] / speed)
+        least = view.speed[self.least(np.array([j]))[0]]
+        left_s = max(float(view.left[j] / least), LEAST_TIME_S)
+        best = view.speed[view.rows_of(j)].max()
         return np.asarray((best - speed) / least / left_s**self._power)
 
     def _larger_than(self, j: int, row: int) -> Ints:
         """Return the successors of a configuration of a job in the partial order of resource usage."""
         if row not in self._larger:
-            own, usage = self.seen.rows_of(j), self.seen.usage
+            own, usage = self.view.rows_of(j), self.view.usage
             above = (usage[own] >= usage[row]).all(axis=1) & (usage[own] > usage[row]).any(axis=1)
             candidates = own[above]
             candidates = candidates[np.argsort(usage[candidates].sum(axis=1), kind="stable")]
@@ -205,16 +208,16 @@ class OptimusExact(Optimus):
 
     def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
         """Return each admitted job's configuration in an optimal allocation of the free resources."""
-        seen = self.seen
+        view = self.view
         if not len(jobs):
             return rows
         # The least configurations may take more than is free, by the tolerance.
-        available = np.maximum(free, 0.0) + seen.usage[rows].sum(axis=0)
+        available = np.maximum(free, 0.0) + view.usage[rows].sum(axis=0)
         own = [self._useful(j, available) for j in jobs.tolist()]
         if all(len(menu) == 1 for menu in own):
             return np.array([menu[0] for menu in own])
         menus = [
-            (float(seen.weight[j]), self.costs(j, menu), seen.usage[menu])
+            (float(view.weight[j]), self.costs(j, menu), view.usage[menu])
             for j, menu in zip(jobs.tolist(), own, strict=True)
         ]
         chosen, proven = self._allocate(menus, available)
@@ -230,13 +233,13 @@ class OptimusExact(Optimus):
 
     def _useful(self, j: int, available: Floats) -> Ints:
         """Return the configurations of a job that fit and are not dominated in usage and speed."""
-        seen = self.seen
-        own = seen.rows_of(j)
-        own = own[(seen.usage[own] <= available * (1 + PROVEN_GAP)).all(axis=1)]
-        own = own[np.lexsort((self.shares(seen.usage[own]), -seen.speed[own]))]
+        view = self.view
+        own = view.rows_of(j)
+        own = own[(view.usage[own] <= available * (1 + PROVEN_GAP)).all(axis=1)]
+        own = own[np.lexsort((view.shares(view.usage[own]), -view.speed[own]))]
         kept: list[int] = []
         for row in own.tolist():
-            if not any((seen.usage[other] <= seen.usage[row]).all() for other in kept):
+            if not any((view.usage[other] <= view.usage[row]).all() for other in kept):
                 kept.append(row)
         return np.array(kept)
 

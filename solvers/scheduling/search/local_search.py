@@ -23,11 +23,10 @@ from ....instances.scheduling.instance import SchedulingInstance
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.result import Limit, SolveOptions
 from ..engine import Engine, EvictionError, Schedule
-from ..kernels import fill
+from ..policies.contract import RemainingTimePolicy
 from ..policies.service_disciplines import Backfill
-from ..policy import ByKey
 from ..policy_solvers import loses_work, plan_of, spreading_slows_jobs
-from ..seen import Knowledge
+from ..view import View
 from .event_loop import Rule, State, Trace
 from .simulator import PriorityScheduler, Simulator, classes_of, copy_of_state
 
@@ -210,8 +209,8 @@ SMALL_QUANTILE = 0.25
 PLACEMENT = "best-fit"
 
 
-class RulePolicy(ByKey):
-    """Priority policy whose keys are those of a rule of the compiled event loop, without preemption.
+class RulePolicy(RemainingTimePolicy):
+    """Priority policy whose keys are those of a rule of the compiled event loop.
 
     Parameters
     ----------
@@ -219,29 +218,19 @@ class RulePolicy(ByKey):
         The rule, with multipliers in the order of arrival, as the engine numbers jobs.
     """
 
-    knows = Knowledge.REMAINING
-
     def __init__(self, rule: Rule) -> None:
-        self._rule = rule
+        self.power, self.keep, self.preempts, self.blocks = rule.power, rule.keep, rule.preempts, rule.blocks
+        self._multiplier = rule.multiplier
+        super().__init__()
 
-    def keys_of(self, jobs: Ints) -> Floats:
-        """Return the key of each job: multiplier × remaining time in seconds to the power of the rule."""
-        keys: Floats = self._rule.multiplier[jobs] * self.seen.remaining_s[jobs] ** self._rule.power
-        return keys
+    def multiplier(self, view: View, jobs: Ints) -> Floats:
+        """Return the multipliers of the rule, shape (jobs,)."""
+        del view
+        return self._multiplier[jobs]
 
 
-class PreemptiveRulePolicy(RulePolicy):
-    """Priority policy by a rule with preemption; keys of running jobs are multiplied by `keep`."""
-
-    preempts = True
-
-    def choose(self, held: Flags) -> Ints:
-        """Return the jobs that run, in ascending order of keys while they fit."""
-        seen = self.seen
-        keys = self._rule.keep * self.keys_of(seen.running)
-        return fill(
-            self._waiting, self._count, self._keys, seen.running, held, keys, seen.demand, seen.capacity
-        )
+PreemptiveRulePolicy = RulePolicy
+"""Its former name where the rule preempts."""
 
 
 def schedule_on_servers(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
@@ -256,8 +245,7 @@ def schedule_on_servers(instance: SchedulingInstance, rule: Rule | None) -> Sche
     """
     if rule is None:
         return Engine(instance, Backfill(), PLACEMENT).run()
-    policy = PreemptiveRulePolicy(rule) if rule.preempts else RulePolicy(rule)
-    return Engine(instance, policy, PLACEMENT).run()
+    return Engine(instance, RulePolicy(rule), PLACEMENT).run()
 
 
 SHAPES = (

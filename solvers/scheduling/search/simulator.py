@@ -9,7 +9,7 @@ from ....formulations.scheduling.evaluation import restarts_s
 from ....instances.common.arrays import Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
 from ..engine import EvictionError, PolicyError, Schedule, eviction_text
-from ..seen import widths
+from ..view import widths
 from .event_loop import (
     COUNTS,
     EVICTED,
