@@ -19,6 +19,7 @@ from ...formulations.scheduling.evaluation import checkpoint_interval_s, checkpo
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
+from .kernels import transition
 from .placement import ServerPlacement, placeable_rows, task_demands
 from .policies.contract import SLACK, Policy
 from .view import OF_CONFIGURATIONS, Knowledge, ViewWriter
@@ -113,13 +114,15 @@ class Engine:
         self._since_s, self._lost_s = np.zeros((2, jobs))
         self._end_s = np.full(jobs, np.inf)
         self._started, self._done = np.zeros((2, jobs), dtype=bool)
-        self._position, self._chosen = np.full((2, jobs), -1)
+        self._work: Ints = np.full(jobs, -1)
         self._running = self._refused = self._present = NO_JOBS
         self._listed = 0
         self._held: Flags = np.zeros(0, dtype=bool)
         self._changes, self._amounts = instance.capacity_over_time
-        self._capacity = self._free = self._amounts[0]
-        self._now_s, self._next, self._ended, self._change = 0.0, 0, 0, 0
+        self._capacity: Floats = self._amounts[0]
+        self._view.capacity, self._slack = self._capacity.copy(), SLACK * self._capacity
+        self._now_s, self._next_end_s = 0.0, np.inf
+        self._next, self._ended, self._change = 0, 0, 0
         interval_s = checkpoint_interval_s(instance)
         self._loses = interval_s > 0
         self._interval: Floats = np.full(jobs, interval_s) * (self._rows.work / self._rows.duration_s)
@@ -178,7 +181,8 @@ class Engine:
     def _next_event(self) -> tuple[float, bool]:
         """Return the time of the next event in seconds, and whether the policy asked for it."""
         now_s, policy = self._now_s, self._policy
-        times = [float(self._end_s[self._running].min(initial=np.inf))]
+        self._next_end_s = float(self._end_s[self._running].min(initial=np.inf))
+        times = [self._next_end_s]
         if self._next < len(self._order):
             times.append(float(self._arrival_s[self._next]))
         if self._change + 1 < len(self._changes):
@@ -220,8 +224,9 @@ class Engine:
         before, fallen = self._change, set[int]()
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= self._now_s:
             self._change += 1
-        self._capacity = self._amounts[self._change]
-        self._view.capacity = self._capacity.copy()
+        if self._change > before:
+            self._capacity = self._amounts[self._change]
+            self._view.capacity, self._slack = self._capacity.copy(), SLACK * self._capacity
         if self._places is not None:
             fallen = set(self._rows.owner[list(self._places.move_to(self._now_s))].tolist())
         elif self._change > before and (self._amounts[self._change] < self._amounts[before]).any():
@@ -235,9 +240,9 @@ class Engine:
         return np.maximum(self._left[jobs] - worked_s * speed, 0.0)
 
     def _finish(self) -> None:
-        over = self._end_s[self._running] <= self._now_s
-        if not over.any():
+        if self._next_end_s > self._now_s:
             return
+        over = self._end_s[self._running] <= self._now_s
         ended = self._running[over]
         self._record_segments(ended, self._end_s[ended])
         self._end_s[ended] = np.inf
@@ -267,14 +272,14 @@ class Engine:
 
     def _present_jobs(self) -> Ints:
         """Return the jobs that have arrived and have not completed, in the order of arrival."""
-        self._present = np.append(self._present, np.arange(self._listed, self._next))
+        self._present = np.concatenate([self._present, np.arange(self._listed, self._next)])
         self._listed = self._next
         self._present = self._present[~self._done[self._present]]
         return self._present
 
     def _open_jobs(self) -> Ints:
         """Return the jobs that may be given a configuration now, in the order of arrival."""
-        closed = np.append(self._running[self._held], self._refused)
+        closed = np.concatenate([self._running[self._held], self._refused])
         return np.setdiff1d(self._present_jobs(), closed, assume_unique=True)
 
     def _decide(self, fallen: set[int]) -> None:
@@ -288,15 +293,14 @@ class Engine:
         view, policy = self._view, self._policy
         if view.knows in (Knowledge.REMAINING, Knowledge.PROGRESS):
             view._left[self._running] = self._progress(self._running)
-        self._held = self._held_jobs()
+        self._held, rows_held, free = self._held_jobs()
         if policy.round_s and self._held.all() and not view.waits:
             return
         # Evicted jobs wait from now on, and may start elsewhere at once.
         self._asks_again = not self._held.all() and not policy.preempts
         over = self._next == len(self._order) and self._change + 1 == len(self._changes)
-        rows_held = self._row[self._running[self._held]]
-        self._free = self._capacity - self._usage(rows_held)
-        view.held, view.free = self._held.copy(), np.maximum(self._free, 0.0)
+        self._limit = free + self._slack
+        view.held, view.free = self._held.copy(), np.maximum(free, 0.0)
         if self._places is None:
             rows = self._query()
         else:
@@ -305,34 +309,38 @@ class Engine:
         if over and not len(self._running) and not self._asks_again:
             raise StuckError(f"{view.waits} jobs wait, and nothing will ever happen")
 
-    def _usage(self, rows: Ints) -> Floats:
-        usage: Floats = self._rows.usage[rows].sum(axis=0)
-        return usage
-
-    def _held_jobs(self) -> Flags:
+    def _held_jobs(self) -> tuple[Flags, Ints, Floats]:
         """Return flags of the running jobs that continue whatever the policy chooses, as leases demand.
 
-        Evicted jobs do not.
+        Evicted jobs do not. Beside the flags it returns the rows of these jobs, and what they leave free.
         """
-        running, since_s = self._running, self._since_s[self._running]
-        held = np.ones(len(running), dtype=bool)
-        if self._instance.preemption != "none" and self._policy.preempts:
-            held = since_s + self._instance.lease_s > self._now_s
-        rows, limit = self._row[running], self._capacity * (1 + SLACK)
+        running, rows = self._running, self._row[self._running]
+        preempts = self._instance.preemption != "none" and self._policy.preempts
+        held = np.full(len(running), not preempts)
+        if preempts and self._instance.lease_s:
+            held = self._since_s[running] + self._instance.lease_s > self._now_s
         if self._places is not None:
-            lost = self._places.lost(rows, since_s)
+            lost = self._places.lost(rows, self._since_s[running])
             if lost.any():
                 self._refuse_evictions()
                 held &= ~lost
-        if (self._usage(rows[held]) <= limit).all():
-            return held
-        self._refuse_evictions()
-        # The jobs that started last are evicted first.
-        for k in np.lexsort((running if self._malleable else -running, -since_s)).tolist():
-            # Added up anew: a small demand is lost in a sum from which a large one is taken away.
-            if held[k] and not (self._usage(rows[held]) <= limit).all():
-                held[k] = False
-        return held
+        free = self._free_beside(rows[held])
+        if (free < -self._slack).any():
+            self._refuse_evictions()
+            # The jobs that started last are evicted first.
+            for k in np.lexsort((running if self._malleable else -running, -self._since_s[running])).tolist():
+                if held[k] and (free < -self._slack).any():
+                    held[k] = False
+                    # Added up anew: a small demand is lost in a sum from which a large one is taken away.
+                    free = self._free_beside(rows[held])
+        return held, rows[held], free
+
+    def _free_beside(self, rows: Ints) -> Floats:
+        """Return the amounts of resources that jobs in the given rows leave free, shape (R,)."""
+        if not len(rows):
+            return self._capacity
+        used: Floats = np.add.reduce(self._rows.usage[rows])
+        return self._capacity - used
 
     def _refuse_evictions(self) -> None:
         if self._instance.preemption == "none" and self._instance.evict != "restart":
@@ -349,43 +357,40 @@ class Engine:
         self._refused = refused
         rows = np.asarray(self._policy.choose(self._view), dtype=np.int64)
         self._refused = NO_JOBS
-        self._check_choice(rows)
+        self._transition(rows)
         return rows
 
-    def _check_choice(self, rows: Ints) -> None:
-        """Raise an error if jobs cannot run in the rows that the policy chose."""
-        fault = ""
+    def _transition(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return the jobs that stop and the rows that start; raise an error if jobs cannot run so."""
+        possible, stop, start = transition(
+            *(rows, self._rows.owner, self._running, self._held, self._row, self._done, self._next),
+            *(self._rows.usage, self._limit, self._work),
+        )
+        if not possible:
+            raise PolicyError(f"chose {self._fault(rows)} at {self._now_s:g} s")
+        return stop, start
+
+    def _fault(self, rows: Ints) -> str:
+        """Return what is wrong with a choice of rows."""
         if ((rows < 0) | (rows >= len(self._rows.owner))).any():
-            fault = "a configuration that no job has"
-        else:
-            jobs, count = self._rows.owner[rows], np.arange(len(rows))
-            # Of a job that is chosen twice only the last position remains, and of one that is held none.
-            self._position[jobs] = count
-            self._position[self._running[self._held]] = -1
-            if (jobs >= self._next).any():
-                fault = "a job that has not arrived"
-            elif self._done[jobs].any():
-                fault = "a job that has ended"
-            elif (self._position[jobs] != count).any():
-                fault = "a job twice"
-            elif not (self._usage(rows) <= self._free + SLACK * self._capacity).all():
-                fault = "jobs that do not fit"
-        if fault:
-            raise PolicyError(f"chose {fault} at {self._now_s:g} s")
+            return "a configuration that no job has"
+        jobs = self._rows.owner[rows]
+        if (jobs >= self._next).any():
+            return "a job that has not arrived"
+        if self._done[jobs].any():
+            return "a job that has ended"
+        twice = len(np.unique(jobs)) < len(jobs) or np.isin(jobs, self._running[self._held]).any()
+        return "a job twice" if twice else "jobs that do not fit"
 
     def _switch(self, rows: Ints, fallen: set[int]) -> None:
         """Stop and start jobs so that those that are held, and exactly the chosen rows, run."""
-        now_s, view, running, jobs = self._now_s, self._view, self._running, self._rows.owner[rows]
-        free = running[~self._held]
-        self._chosen[jobs] = rows
-        stop = free[self._chosen[free] != self._row[free]]
-        self._chosen[jobs] = -1
-        begins = self._row[jobs] != rows
-        start, start_rows = jobs[begins], rows[begins]
+        now_s, view = self._now_s, self._view
+        stop, start_rows = self._transition(rows)
+        start = self._rows.owner[start_rows]
         moved = NO_JOBS
         if self._places is not None:
             moved = self._rows.owner[self._places.switch(self._row[stop], start_rows, now_s)]
-        halted, begun = np.append(stop, moved), np.append(start, moved)
+        halted, begun = np.concatenate([stop, moved]), np.concatenate([start, moved])
         self._stops = len(halted) > 0
         if not len(halted) and not len(begun):
             return
@@ -406,7 +411,7 @@ class Engine:
         self._end_s[begun] = now_s + self._lost_s[begun] + self._left[begun] / speed
         view.row[stop] = -1
         view.row[start] = start_rows
-        running = np.append(running[self._held], jobs)
+        running = np.concatenate([self._running[self._held], self._rows.owner[rows]])
         self._set_running(np.sort(running) if self._malleable else running)
         view.waits = self._next - self._ended - len(running)
         self._policy.switched(stop, start)

@@ -17,37 +17,88 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 
 @compiled
-def place(queue: Ints, count: int, keys: Floats, j: int) -> int:
-    """Return the position at which a job belongs in a queue sorted by key, then job number."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        other = queue[middle]
-        if keys[other] < keys[j] or (keys[other] == keys[j] and other < j):
-            low = middle + 1
+def requeue(queue: Ints, count: int, keys: Floats, leave: Ints, enter: Ints) -> None:
+    """Remove jobs from a queue of `count` jobs sorted by key, then job; then insert others.
+
+    The keys of jobs that leave must be those of their insertion, and the array must have space.
+    """
+    for k in range(len(leave) + len(enter)):
+        inserts = k >= len(leave)
+        j = enter[k - len(leave)] if inserts else leave[k]
+        low, high = 0, count
+        while low < high:
+            middle = (low + high) // 2
+            other = queue[middle]
+            if keys[other] < keys[j] or (keys[other] == keys[j] and other < j):
+                low = middle + 1
+            else:
+                high = middle
+        if inserts:
+            for at in range(count, low, -1):
+                queue[at] = queue[at - 1]
+            queue[low] = j
+            count += 1
         else:
-            high = middle
-    return low
+            count -= 1
+            for at in range(low, count):
+                queue[at] = queue[at + 1]
 
 
 @compiled
-def insert(queue: Ints, count: int, keys: Floats, jobs: Ints) -> None:
-    """Insert jobs into a queue of `count` jobs sorted by key, whose array must have space for them."""
-    for j in jobs:
-        at = place(queue, count, keys, j)
-        for k in range(count, at, -1):
-            queue[k] = queue[k - 1]
-        queue[at] = j
-        count += 1
+def transition(
+    rows: Ints,
+    owner: Ints,
+    running: Ints,
+    held: Flags,
+    row: Ints,
+    done: Flags,
+    arrived: int,
+    usage: Floats,
+    limit: Floats,
+    chosen: Ints,
+) -> tuple[bool, Ints, Ints]:
+    """Return whether a choice of configurations is possible, the jobs that stop, and the rows that start.
 
-
-@compiled
-def remove(queue: Ints, count: int, keys: Floats, jobs: Ints) -> None:
-    """Remove jobs from a queue of `count` jobs sorted by key; their keys must be those of their insertion."""
-    for j in jobs:
-        count -= 1
-        for k in range(place(queue, count + 1, keys, j), count):
-            queue[k] = queue[k + 1]
+    Parameters
+    ----------
+    rows, owner
+        The chosen rows, and the job of each row of the table.
+    running, held, row
+        The running jobs, flags of those that continue, and the row in which each job runs, shape (J,).
+    done, arrived
+        Flags of completed jobs, shape (J,), and the number of jobs that have arrived, which are the first.
+    usage, limit
+        Resource usage of each row of the table, (K, R), and the most that chosen rows may use, (R,).
+    chosen
+        Work array for all jobs, which holds −1.
+    """
+    possible, used = True, np.zeros(len(limit))
+    for k in range(len(running)):
+        if held[k]:
+            chosen[running[k]] = row[running[k]]
+    start = np.empty(len(rows), dtype=np.int64)
+    starts = 0
+    for k in rows:
+        if k < 0 or k >= len(owner) or owner[k] >= arrived or done[owner[k]] or chosen[owner[k]] >= 0:
+            return False, start[:0], start[:0]
+        chosen[owner[k]] = k
+        if row[owner[k]] != k:
+            start[starts] = k
+            starts += 1
+        for r in range(len(limit)):
+            used[r] += usage[k, r]
+    for r in range(len(limit)):
+        possible = possible and used[r] <= limit[r]
+    stop = np.empty(len(running), dtype=np.int64)
+    stops = 0
+    for j in running:
+        if chosen[j] != row[j]:
+            stop[stops] = j
+            stops += 1
+        chosen[j] = -1
+    for k in rows:
+        chosen[owner[k]] = -1
+    return possible, stop[:stops], start[:starts]
 
 
 @compiled
@@ -100,6 +151,27 @@ def fill(
         if len(free) == 1 and free[0] <= slack[0]:
             break
     return chosen[:n]
+
+
+@compiled
+def raise_levels(
+    jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats, near: float, moment_s: float
+) -> None:
+    """Raise each job's level while its attained service (GPU-seconds) has reached that level's limit.
+
+    Parameters
+    ----------
+    level, limits
+        Level of each job, and limit of each level in GPU-seconds; infinite for the last.
+    near, moment_s
+        Tolerances of a limit: relative to it, and in seconds.
+    """
+    for j in jobs:
+        while limits[level[j]] < np.inf:
+            limit = limits[level[j]]
+            if executed_s[j] * width[j] < limit - max(near * limit, moment_s * width[j]):
+                break
+            level[j] += 1
 
 
 @compiled

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
+from ..kernels import raise_levels
 from ..view import Knowledge, View
 from .contract import KeyPolicy, rounds_over
 
@@ -184,19 +185,15 @@ class Gittins(KeyPolicy):
 
     def choose(self, view: View) -> Ints:
         """Update running jobs' levels of attained service; return the jobs of highest index that fit."""
-        jobs = view.running
-        while len(jobs):
-            service, limit = view.executed_s[jobs] * view.width[jobs], self._limits[self._level[jobs]]
-            jobs = jobs[limit_reached(service, limit, view.width[jobs], view.now_s) & (limit < np.inf)]
-            self._level[jobs] += 1
+        tolerances = LIMIT_TOLERANCE, TIME_ROUNDING * view.now_s
+        raise_levels(view.running, view.executed_s, view.width, self._level, self._limits, *tolerances)
         return super().choose(view)
 
     def again_s(self) -> float:
         """Return when a running job next reaches a level of attained service, infinite if none waits."""
-        view = self.view
+        view, jobs = self.view, self.view.running
         if not view.waits:
             return np.inf
-        jobs = view.running
         left_s = self._limits[self._level[jobs]] / view.width[jobs] - view.executed_s[jobs]
         return view.now_s + float(left_s.min(initial=np.inf))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....formulations.common.compiled import compiled
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..kernels import fill, insert, remove
+from ..kernels import fill, requeue
 from ..view import Knowledge, View
 
 SLACK = 1e-9
@@ -133,7 +133,7 @@ class KeyPolicy(Policy):
 
     def arrived(self, jobs: Ints) -> None:
         """Insert arriving jobs into the queue by their keys."""
-        self._enqueue(jobs)
+        self.switched(jobs, jobs[:0])
 
     def choose(self, view: View) -> Ints:
         """Return the jobs that run besides those that are held, in ascending order of keys."""
@@ -145,15 +145,10 @@ class KeyPolicy(Policy):
 
     def switched(self, stopped: Ints, started: Ints) -> None:
         """Remove started jobs from the queue, and insert stopped ones by their keys."""
-        remove(self._queue, self._count, self._keys, started)
-        self._count -= len(started)
-        self._enqueue(stopped)
-
-    def _enqueue(self, jobs: Ints) -> None:
-        if len(jobs):
-            self._keys[jobs] = self.key(self.view, jobs)
-            insert(self._queue, self._count, self._keys, jobs)
-            self._count += len(jobs)
+        if len(stopped):
+            self._keys[stopped] = self.key(self.view, stopped)
+        requeue(self._queue, self._count, self._keys, started, stopped)
+        self._count += len(stopped) - len(started)
 
     def _sort_again(self) -> None:
         """Recompute the keys of all queued jobs, and sort the queue by them."""
