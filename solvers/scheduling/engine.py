@@ -99,7 +99,6 @@ class Engine:
         shown = None if gangs is None else placeable_rows(instance, gangs)
         self._rows = ViewWriter(instance, self._order, policy.knows, self._malleable, shown)
         self._view = self._rows.view
-        self._view._open = self._open_jobs
         self._places: ServerPlacement | None = None
         if placement and places:
             self._places = ServerPlacement(instance, self._order, self._rows, placement, policy, gangs)
@@ -115,8 +114,7 @@ class Engine:
         self._end_s = np.full(jobs, np.inf)
         self._started, self._done = np.zeros((2, jobs), dtype=bool)
         self._work: Ints = np.full(jobs, -1)
-        self._running = self._refused = self._present = NO_JOBS
-        self._listed = 0
+        self._running = NO_JOBS
         self._held: Flags = np.zeros(0, dtype=bool)
         self._changes, self._amounts = instance.capacity_over_time
         self._capacity: Floats = self._amounts[0]
@@ -170,7 +168,8 @@ class Engine:
             return
         left = self._left.copy()
         left[self._running] = self._progress(self._running)
-        share = float((left / self._rows.work)[self._present_jobs()].sum())
+        present: Ints = np.flatnonzero(~self._done[: self._next])
+        share = float((left / self._rows.work)[present].sum())
         if share >= self._share_before * (1 - LEAST_WORK):
             raise PolicyError(
                 f"goes on without end at {self._now_s:g} s: it stops jobs before they do any work, "
@@ -250,9 +249,8 @@ class Engine:
         if self._places is not None:
             for row in self._row[ended].tolist():
                 self._places.leave(row)
-        for j in ended.tolist():
-            self._rows.ended(j)
-        self._row[ended] = self._view.row[ended] = -1
+        self._rows.ended(ended)
+        self._row[ended] = -1
         self._ended += len(ended)
         self._set_running(self._running[~over])
         self._policy.ended(ended)
@@ -270,18 +268,6 @@ class Engine:
         self._running = jobs
         self._view.running = jobs.copy()
 
-    def _present_jobs(self) -> Ints:
-        """Return the jobs that have arrived and have not completed, in the order of arrival."""
-        self._present = np.concatenate([self._present, np.arange(self._listed, self._next)])
-        self._listed = self._next
-        self._present = self._present[~self._done[self._present]]
-        return self._present
-
-    def _open_jobs(self) -> Ints:
-        """Return the jobs that may be given a configuration now, in the order of arrival."""
-        closed = np.concatenate([self._running[self._held], self._refused])
-        return np.setdiff1d(self._present_jobs(), closed, assume_unique=True)
-
     def _decide(self, fallen: set[int]) -> None:
         """Query the policy, and switch jobs to the configurations that it chooses.
 
@@ -291,7 +277,7 @@ class Engine:
             Jobs that lose the work since their last checkpoint if they stop.
         """
         view, policy = self._view, self._policy
-        if view.knows in (Knowledge.REMAINING, Knowledge.PROGRESS):
+        if self._rows.knows in (Knowledge.REMAINING, Knowledge.PROGRESS):
             view._left[self._running] = self._progress(self._running)
         self._held, rows_held, free = self._held_jobs()
         if policy.round_s and self._held.all() and not view.waits:
@@ -354,9 +340,9 @@ class Engine:
         refused
             Jobs that cannot be placed, which the policy is not asked for.
         """
-        self._refused = refused
+        self._view._refused = refused
         rows = np.asarray(self._policy.choose(self._view), dtype=np.int64)
-        self._refused = NO_JOBS
+        self._view._refused = NO_JOBS
         self._transition(rows)
         return rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
@@ -89,8 +88,9 @@ class View:
         self.waits = 0
         self.capacity: Floats = np.zeros(resources)
         self.free: Floats = np.zeros(resources)
-        self.arrival_s, self.weight, self.width, self.executed_s, self.since_s = np.zeros((5, jobs))
-        self._work, self._left, self._estimate_s = np.zeros((3, jobs))
+        times: list[Floats] = [np.zeros(jobs) for _ in range(8)]
+        self.arrival_s, self.weight, self.width, self.executed_s, self.since_s = times[:5]
+        self._work, self._left, self._estimate_s = times[5:]
         self.tenant: Ints = np.full(jobs, -1)
         self.row: Ints = np.full(jobs, -1)
         self.requested: Ints = np.zeros(jobs, dtype=np.int64)
@@ -102,7 +102,9 @@ class View:
         self.held: Flags = np.zeros(0, dtype=bool)
         self.tenant_shares: Floats = np.zeros(0)
         self._past: list[tuple[float, float]] = []
-        self._open: Callable[[], Ints] = lambda: self.running
+        self._done: Flags = np.zeros(jobs, dtype=bool)
+        self._arrived = 0
+        self._refused = self.running
 
     @property
     def knows(self) -> Knowledge:
@@ -112,7 +114,9 @@ class View:
     @property
     def jobs(self) -> Ints:
         """The jobs that may be given a configuration now: those that are not held, in order of arrival."""
-        return self._open()
+        present: Ints = np.flatnonzero(~self._done[: self._arrived])
+        closed = np.concatenate([self.running[self.held], self._refused])
+        return np.setdiff1d(present, closed, assume_unique=True)
 
     @property
     def estimate_s(self) -> Floats:
@@ -185,6 +189,8 @@ class ViewWriter:
 
     Attributes
     ----------
+    knows
+        What the policy said that it knows.
     menu_row
         The row of the instance's configuration table for each row here, shape (K,).
     owner
@@ -223,14 +229,16 @@ class ViewWriter:
             self.work = menus.work[order]
         self.owner: Ints = np.repeat(np.arange(jobs), np.diff(self.first))
         given = table.estimate_s[order]
+        # Kept here too, since a policy could change what its view says.
+        self.knows = knows
         self.view = view = View(jobs, len(instance.pool), len(self.menu_row), knows)
-        width = widths(demand, instance.capacity_over_time[1][0])
+        self.width = widths(demand, instance.capacity_over_time[1][0])
         self._columns = [
             (view.arrival_s, table.arrival_s[order]),
             (view.weight, table.weight[order]),
             (view.tenant, table.tenant[order]),
             (view.demand, demand),
-            (view.width, width),
+            (view.width, self.width),
             (view.requested, self.requested),
             (view.first[1:], self.first[1:]),
         ]
@@ -254,11 +262,15 @@ class ViewWriter:
         rows = slice(int(self.first[jobs.start]), int(self.first[jobs.stop]))
         for shown, own in self._rows:
             shown[rows] = own[rows]
+        self.view._arrived = jobs.stop
 
-    def ended(self, job: int) -> None:
-        """Write duration and width of a completed job into the view of a policy that knows past durations."""
-        if self.view.knows is Knowledge.PAST:
-            self.view.past.append((float(self.duration_s[job]), float(self.view.width[job])))
+    def ended(self, jobs: Ints) -> None:
+        """Write that jobs have completed; a policy that knows past durations sees those of these jobs."""
+        self.view.row[jobs] = -1
+        self.view._done[jobs] = True
+        if self.knows is Knowledge.PAST:
+            past = zip(self.duration_s[jobs].tolist(), self.width[jobs].tolist(), strict=True)
+            self.view._past.extend(past)
 
 
 def widths(demand: Floats, capacity: Floats) -> Floats:

@@ -20,8 +20,8 @@ from clusterplan.solvers.allocation.heuristics import MarginalGain
 from clusterplan.solvers.common.base import Clock, MethodOption, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.own_policy import policy_solver
-from clusterplan.solvers.scheduling.policy import ByKey
-from clusterplan.solvers.scheduling.seen import Knowledge
+from clusterplan.solvers.scheduling.policies.contract import KeyPolicy
+from clusterplan.solvers.scheduling.view import Knowledge, View
 
 print("a plug-in that talks while it is loaded")
 
@@ -46,18 +46,17 @@ class FewWorkers(Solver):
         return MarginalGain(joint=joint).solve(formulation, SolveOptions(), clock)
 
 
-class WideFirst(ByKey):
+class WideFirst(KeyPolicy):
     """A scheduling policy as one would write it: of jobs that wait, the widest first."""
 
     knows = Knowledge.NOTHING
-    preempts: ClassVar[bool] = False
 
     def __init__(self, peeks: bool) -> None:
         self._peeks = peeks
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return minus the width; one that peeks reads what it has not said that it knows."""
-        return self.seen.remaining_s[jobs] if self._peeks else -self.seen.width[jobs]
+        return view.remaining_s[jobs] if self._peeks else -view.width[jobs]
 
 
 def policies() -> list[Solver]:

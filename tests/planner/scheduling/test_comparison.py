@@ -19,7 +19,7 @@ from clusterplan.solvers.registry import solvers_for
 from clusterplan.solvers.scheduling.own_policy import policy_solver
 from clusterplan.solvers.scheduling.policy import ByKey
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, PolicySolver
-from clusterplan.solvers.scheduling.seen import Knowledge
+from clusterplan.solvers.scheduling.view import Knowledge
 
 
 def row(solver: str, hours: float | None, **more: Any) -> ComparisonRow:

@@ -1,29 +1,27 @@
-"""The engine of policies by keys, and its compiled loops."""
+"""The engine, with policies that choose at every event or in rounds; and the compiled loops."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import rows_of
+from malleable_instances import GROWS, RIGID, random_trace, rows_of, segments_of
 
-from clusterplan.instances.common.arrays import Flags, Ints
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.scheduling.engine import Engine, PolicyError
-from clusterplan.solvers.scheduling.kernels import (
-    add_to,
-    backfill,
-    best_fit,
-    changes,
-    earliest,
-    fill,
-    insert,
-    most_tasks,
-    remove,
-    total,
-)
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.scheduling import engine
+from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError
+from clusterplan.solvers.scheduling.kernels import backfill, best_fit, fill, most_tasks, requeue, transition
+from clusterplan.solvers.scheduling.policies.contract import Policy, in_order
 from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.view import Knowledge, View
 
 
 def instance(**others: object) -> SchedulingInstance:
@@ -35,15 +33,15 @@ def instance(**others: object) -> SchedulingInstance:
     return SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": 2}, "jobs": rows, **others})
 
 
-class Chooses(FirstCome):
+class Chooses(Policy):
     """Starts the same jobs at every event."""
 
     def __init__(self, *jobs: int) -> None:
         self._jobs = jobs
 
-    def choose(self, held: Flags) -> Ints:
+    def choose(self, view: View) -> Ints:
         """Return them."""
-        del held
+        del view
         return np.array(self._jobs, dtype=np.int64)
 
 
@@ -53,7 +51,9 @@ class Chooses(FirstCome):
         ((), "nothing will ever happen"),
         ((1,), "has not arrived at 0 s"),
         ((0, 0), "a job twice at 0 s"),
-        ((-1,), "not arrived"),
+        ((0,), "a job twice at 2 s"),
+        ((-1,), "a configuration that no job has at 0 s"),
+        ((2,), "a configuration that no job has at 0 s"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(jobs: tuple[int, ...], fault: str) -> None:
@@ -89,55 +89,231 @@ def test_a_job_that_loses_its_place_goes_on_later() -> None:
     assert by_remaining_time(instance(events=events)) == [(0, 0, 1), (0, 9, 17), (1, 6, 9)]
 
 
+class Says(Policy):
+    """At each decision gives the jobs the configurations of a list, by their places in the menus.
+
+    Parameters
+    ----------
+    rows
+        Of each decision the place for each job, −1 for none; the last one is repeated.
+    """
+
+    preempts = True
+    malleable = True
+
+    def __init__(self, round_s: float, *rows: tuple[int, ...], reacts: bool = False) -> None:
+        self.round_s, self._rows, self.reacts = round_s, list(rows), reacts
+
+    def choose(self, view: View) -> Ints:
+        """Return what is said of the jobs that may change."""
+        said = self._rows.pop(0) if len(self._rows) > 1 else self._rows[0]
+        rows = [said[j] + view.first[j] if said[j] >= 0 else -1 for j in view.jobs.tolist()]
+        return in_order(np.array(rows))
+
+
+def malleable(*jobs: dict[str, Any], **others: Any) -> SchedulingInstance:
+    """Return a malleable and a rigid job on four GPUs, or others."""
+    return instance(**{"resources": {"gpu": 4}, "jobs": list(jobs) or [GROWS, RIGID], **others})
+
+
+def segments(there: SchedulingInstance, policy: Policy) -> list[tuple[Any, ...]]:
+    """Return the segments of a policy's plan, which must be feasible."""
+    return segments_of(there, plan_of(there, Engine(there, policy).run()), "configuration")
+
+
+def test_a_policy_is_asked_at_the_end_of_each_round() -> None:
+    """And a job that arrives waits for it."""
+    found = segments(malleable(), Says(2, (2, -1), (1, 0)))
+    assert found == [("a", 0, 2, "4"), ("a", 2, 2 + 4 / 3, "2"), ("b", 2, 4, "")]
+
+
+def test_a_policy_may_react_to_arrivals_and_ends() -> None:
+    """At one second and at three."""
+    found = segments(malleable(), Says(100, (2, -1), (1, 0), (2, 0), reacts=True))
+    assert found == [("a", 0, 1, "4"), ("a", 1, 3, "2"), ("b", 1, 3, ""), ("a", 3, 3.5, "4")]
+
+
+def test_a_change_of_configuration_costs_a_restart() -> None:
+    """Of four units that are left after the first change, none is done in the first second."""
+    there = malleable(preemption="costs", restart_s=1)
+    found = segments(there, Says(2, (2, -1), (1, 0), (1, 0)))
+    assert found == [("a", 0, 2, "4"), ("a", 2, 2 + 1 + 4 / 3, "2"), ("b", 2, 4, "")]
+
+
+def test_what_a_job_has_it_keeps_for_its_lease() -> None:
+    """The policy is not asked about it."""
+    found = segments(malleable(lease_s=3), Says(1, (1, -1), (2, 0)))
+    assert found == [("a", 0, 3, "2"), ("b", 1, 3, ""), ("a", 3, 3.75, "4")]
+
+
+def test_without_preemption_to_its_end() -> None:
+    """Whatever the policy would rather do."""
+    found = segments(malleable(preemption="none"), Says(1, (0, -1), (2, 0)))
+    assert found == [("a", 0, 6, "1"), ("b", 1, 3, "")]
+
+
+def test_a_job_that_must_not_be_interrupted_is_not_evicted() -> None:
+    """The plan fails at the moment of the change."""
+    events = [{"at_s": 1, "change": {"gpu": -2}}, {"at_s": 2, "change": {"gpu": 2}}]
+    there = malleable(GROWS, preemption="none", events=events)
+    with pytest.raises(EvictionError, match="lose their place at 1 s"):
+        Engine(there, Says(10, (2,))).run()
+    # Within a lease it loses its place, and the policy is asked anew.
+    leased = malleable(GROWS, lease_s=5, events=events)
+    assert segments(leased, Says(10, (2,), (1,)))[0] == ("a", 0, 1, "4")
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ((-1, -1), "2 jobs wait, and nothing will ever happen"),
+        ((2, 0), "chose jobs that do not fit at 1 s"),
+        ((3, 0), "chose a job that has not arrived at 0 s"),
+    ],
+)
+def test_a_choice_of_configurations_that_cannot_be_is_refused(rows: tuple[int, ...], fault: str) -> None:
+    """With the moment."""
+    with pytest.raises(PolicyError, match=fault):
+        Engine(malleable(), Says(1, rows)).run()
+
+
+def test_a_policy_knows_what_is_shown_here() -> None:
+    """Remaining times are those of configurations."""
+
+    class Clairvoyant(Says):
+        knows = Knowledge.REMAINING
+
+    with pytest.raises(PolicyError, match="of configurations no policy knows the true remaining time"):
+        Engine(malleable(), Clairvoyant(1, (0, 0)))
+
+
+POLICIES: list[tuple[str, dict[str, Any]]] = [
+    ("gandiva-timeslice", {"round_s": 5}),
+    ("themis", {"round_s": 10}),
+    ("themis", {"round_s": 4, "fairness": 0}),
+    ("max-min", {"round_s": 7}),
+    ("optimus", {"interval_s": 6}),
+    ("optimus", {"interval_s": 30, "admission": "shortest", "reacts": True}),
+    ("optimus-exact", {"interval_s": 6}),
+    ("optimus-exact", {"interval_s": 6, "aim": "speeds", "reacts": True, "power": 0.5}),
+    ("srsf", {}),
+    ("las", {}),
+    ("fifo", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), POLICIES, ids=[f"{n}-{len(s)}" for n, s in POLICIES])
+def test_every_plan_of_a_random_trace_is_feasible(name: str, settings: dict[str, Any]) -> None:
+    """And no job ends before it can; only an eviction leaves none."""
+    planned = 0
+    for seed in range(24):
+        there = random_trace(seed)
+        formulation = SchedulingFormulation(there)
+        solver = find_solver(name, "scheduling")
+        outcome = solver.solve(formulation, SolveOptions(method_options=settings), Clock())
+        if outcome.plan is None:
+            assert there.preemption == "none"
+            assert there.events
+            continue
+        planned += 1
+        assert formulation.violations(outcome.plan) == []
+        bound = formulation.elementary_bounds()[0]
+        assert bound is not None
+        assert formulation.evaluate(outcome.plan)[0] >= bound
+    assert planned >= 18
+
+
+class TakesTurns(Policy):
+    """Lets jobs take turns, a round each; it asks for the end of each or, without rounds, for each second."""
+
+    preempts = True
+
+    def __init__(self, turn_s: float, in_rounds: bool) -> None:
+        self._turn_s, self.round_s = turn_s, turn_s if in_rounds else 0.0
+
+    def choose(self, view: View) -> Ints:
+        """Return the job whose turn it is."""
+        turn = int(view.now_s / self._turn_s) % len(view.jobs)
+        return view.requested[view.jobs[turn : turn + 1]]
+
+    def again_s(self) -> float:
+        """Return the end of the turn."""
+        return super().again_s() if self.round_s else self.view.now_s + 1
+
+
+@pytest.mark.parametrize("in_rounds", [False, True])
+def test_a_policy_that_lets_no_job_work_is_stopped(in_rounds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a restart takes longer than its turns; where they bring some work, it ends."""
+    monkeypatch.setattr(engine, "MAX_STOPS", 1000)
+    jobs = [{"name": name, "demand": {"gpu": 4}, "duration_s": 5} for name in "ab"]
+    there = malleable(*jobs, preemption="costs", restart_s=2)
+    with pytest.raises(PolicyError, match="stops jobs before they do any work"):
+        Engine(there, TakesTurns(1, in_rounds)).run()
+    assert len(segments(there, TakesTurns(3, in_rounds))) > 2
+    assert Engine(there.replace(restart_s=0.99), TakesTurns(1, in_rounds)).run().end_s.max() > 100
+
+
+class AsksForEver(FirstCome):
+    """Wants to be asked again at the same moment."""
+
+    def again_s(self) -> float:
+        """Return the time that it is."""
+        return self.view.now_s
+
+
+def test_a_policy_that_asks_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even without a time limit."""
+    monkeypatch.setattr(engine, "MAX_STOPS", 1000)
+    with pytest.raises(PolicyError, match="without end"):
+        Engine(instance(), AsksForEver()).run()
+
+
 def test_a_list_stays_sorted_by_key_then_job() -> None:
-    """Whatever is inserted and removed."""
+    """Whatever is inserted and removed, several at a time."""
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 5, 40).astype(float)
-    waiting, held = np.zeros(40, dtype=np.int64), set[int]()
-    for j in rng.integers(0, 40, 300).tolist():
-        if j in held:
-            remove(waiting, len(held), keys, j)
-            held.remove(j)
-        else:
-            insert(waiting, len(held), keys, j)
-            held.add(j)
-        assert waiting[: len(held)].tolist() == sorted(held, key=lambda j: (keys[j], j))
+    queue, held = np.zeros(40, dtype=np.int64), set[int]()
+    for _ in range(200):
+        jobs = set(rng.integers(0, 40, 3).tolist())
+        leave, enter = (np.array(list(some), dtype=np.int64) for some in (jobs & held, jobs - held))
+        requeue(queue, len(held), keys, leave, enter)
+        held ^= jobs
+        assert queue[: len(held)].tolist() == sorted(held, key=lambda j: (keys[j], j))
 
 
-def test_those_with_the_least_keys_run_and_nobody_blocks() -> None:
-    """Beside those that are held, by a list of all that is sorted in Python."""
+@pytest.mark.parametrize("blocks", [False, True])
+def test_those_with_the_least_keys_run(blocks: bool) -> None:
+    """Beside those that are held, by a list of all that is sorted in Python; some block those after them."""
     rng = np.random.default_rng(2)
     for _ in range(50):
         demand = rng.integers(1, 5, (12, 2)).astype(float)
         keys = rng.integers(0, 6, 12).astype(float)
-        running, waiting = np.arange(4), np.array(sorted(range(4, 12), key=lambda j: (keys[j], j)))
+        running, queue = np.arange(4), np.array(sorted(range(4, 12), key=lambda j: (keys[j], j)))
         held = rng.random(4) < 0.4
-        capacity = np.array([12.0, 16.0])
-        chosen = fill(waiting, 8, keys, running, held, keys[:4], demand, capacity)
-        expected = running[held].tolist()
-        for j in sorted(set(range(12)) - set(expected), key=lambda j: (keys[j], j)):
-            if (demand[[*expected, j]].sum(axis=0) <= capacity).all():
+        free = np.array([12.0, 16.0]) - demand[running[held]].sum(axis=0)
+        chosen = fill(queue, keys, running, held, keys[:4], demand, free, 1e-9 * free, blocks)
+        expected: list[int] = []
+        for j in sorted(set(range(12)) - set(running[held].tolist()), key=lambda j: (keys[j], j)):
+            if (demand[[*expected, j]].sum(axis=0) <= free).all():
                 expected.append(j)
+            elif blocks:
+                break
         assert chosen.tolist() == expected
 
 
 def test_what_stops_and_what_starts() -> None:
-    """And the marks are as they were."""
-    mark = np.zeros(6, dtype=bool)
-    stop, start = changes(np.array([1, 2, 3]), np.array([3, 5, 1]), mark)
-    assert stop.tolist() == [2]
-    assert start.tolist() == [5]
-    assert not mark.any()
-
-
-def test_the_first_end_and_totals() -> None:
-    """Of some jobs only."""
-    times = np.array([5.0, 2.0, 7.0])
-    assert earliest(np.array([0, 2]), times) == 5
-    assert earliest(np.array([], dtype=np.int64), times) == np.inf
-    add_to(np.array([0, 2]), 1.5, times)
-    assert times.tolist() == [6.5, 2, 8.5]
-    assert total(np.array([0, 2]), np.array([[1.0, 2], [9, 9], [3, 4]])).tolist() == [4, 6]
+    """Rows 4 and 5 are both of job 4, which changes its configuration; the marks are as they were."""
+    owner, usage, mark = np.array([0, 1, 2, 3, 4, 4]), np.ones((6, 1)), np.full(5, -1)
+    running, held, row = np.array([1, 2, 3, 4]), np.array([True, False, False, False]), np.arange(5)
+    row[0] = -1
+    state = owner, running, held, row, np.zeros(5, dtype=bool), 5, usage
+    possible, stop, start = transition(np.array([5, 3, 0]), *state, np.array([3.0]), mark)
+    assert possible
+    assert stop.tolist() == [2, 4]
+    assert start.tolist() == [5, 0]
+    assert (mark == -1).all()
+    assert not transition(np.array([5, 3, 0]), *state, np.array([2.5]), mark)[0]
+    assert not transition(np.array([5, 4]), *state, np.array([3.0]), mark)[0]
 
 
 def test_backfilling_keeps_the_promise_to_the_head() -> None:

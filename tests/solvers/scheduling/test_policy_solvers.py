@@ -26,9 +26,9 @@ from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.scheduling.exact import CLAIRVOYANT
 from clusterplan.solvers.scheduling.kind import scheduling
 from clusterplan.solvers.scheduling.own_policy import policy_solver
-from clusterplan.solvers.scheduling.policy import ByKey
+from clusterplan.solvers.scheduling.policies.contract import KeyPolicy
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, limits_of
-from clusterplan.solvers.scheduling.seen import Knowledge
+from clusterplan.solvers.scheduling.view import Knowledge, View
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 
@@ -224,7 +224,7 @@ def test_rounds_end_at_late_moments(name: str, settings: dict[str, Any]) -> None
         solved(trace((first_s, 1, 300), (first_s, 1, 300), (first_s + 7.5, 1, 300), gpus=1), name, **settings)
 
 
-class WidestFirst(ByKey):
+class WidestFirst(KeyPolicy):
     """Serves wide jobs first, or narrow ones."""
 
     knows = Knowledge.NOTHING
@@ -232,9 +232,9 @@ class WidestFirst(ByKey):
     def __init__(self, sign: float) -> None:
         self._sign = sign
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return minus the width."""
-        return -self._sign * self.seen.width[jobs]
+        return -self._sign * view.width[jobs]
 
 
 def test_it_is_made_from_its_settings_and_solves() -> None:

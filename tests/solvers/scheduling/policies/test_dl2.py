@@ -18,6 +18,7 @@ from clusterplan.solvers.backends import base
 from clusterplan.solvers.backends.base import seeded_torch
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
+from clusterplan.solvers.scheduling.engine import Engine
 from clusterplan.solvers.scheduling.policies.dl2_policy import (
     ACTIONS,
     DL2,
@@ -28,7 +29,6 @@ from clusterplan.solvers.scheduling.policies.dl2_policy import (
     Trajectory,
 )
 from clusterplan.solvers.scheduling.policy_solvers import LearnedPolicy
-from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 training = pytest.importorskip(
     "clusterplan.solvers.scheduling.policies.dl2_training",
@@ -63,9 +63,9 @@ def test_steps_towards_an_incumbent_lead_to_its_very_schedule(name: str) -> None
     """Whatever the order in which the steps are taken."""
     trace, journal = training.training_trace(3, 60.0), Trajectory()
     policy = DL2(60.0, first_allowed, journal, INCUMBENTS[name](60.0))
-    there = RoundEngine(trace, policy).run()
+    there = Engine(trace, policy).run()
     policy.reward()
-    wanted = RoundEngine(trace, INCUMBENTS[name](60.0)).run()
+    wanted = Engine(trace, INCUMBENTS[name](60.0)).run()
     for column in ("job", "start_s", "end_s", "row"):
         assert np.array_equal(getattr(there, column), getattr(wanted, column))
     # Each job is done once, whenever that is.
@@ -81,7 +81,7 @@ def test_torch_and_numpy_are_the_same_network() -> None:
     """The most probable action by either."""
     trainer, journal = trained(), Trajectory()
     actor = training.Actor(trainer.network.weights())
-    RoundEngine(training.training_trace(5, 60.0), DL2(60.0, actor, journal)).run()
+    Engine(training.training_trace(5, 60.0), DL2(60.0, actor, journal)).run()
     from clusterplan.solvers.scheduling.policies.dl2_training import torch
 
     states, allowed = torch.tensor(np.array(journal.states)), torch.tensor(np.array(journal.allowed))

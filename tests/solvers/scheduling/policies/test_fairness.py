@@ -23,7 +23,6 @@ from clusterplan.solvers.scheduling.policies.fairness import (
     water_filling,
 )
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
-from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def segments(*jobs: dict[str, Any], gpus: int = 2) -> list[tuple[Any, ...]]:
     rows = [{"name": "abcdefg"[k], "demand": {"gpu": 1}, **job} for k, job in enumerate(jobs)]
     document = {"name": "t", "resources": {"gpu": gpus}, "jobs": rows}
     there = SchedulingInstance.model_validate(document)
-    return segments_of(there, plan_of(there, RoundEngine(there, MaxMin(10.0)).run()))
+    return segments_of(there, plan_of(there, Engine(there, MaxMin(10.0)).run()))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_no_cluster_no_shares() -> None:
 
 def themis_segments(there: SchedulingInstance, **settings: Any) -> list[tuple[Any, ...]]:
     """Return what runs when, with leases of ten seconds."""
-    return segments_of(there, plan_of(there, RoundEngine(there, Themis(10.0, **settings)).run()))
+    return segments_of(there, plan_of(there, Engine(there, Themis(10.0, **settings)).run()))
 
 
 def test_the_ratio_is_shared_over_isolated_time() -> None:
@@ -118,12 +117,12 @@ def test_the_ratio_is_shared_over_isolated_time() -> None:
     seen: list[list[float]] = []
 
     class Watching(Themis):
-        def choose(self, jobs, free):  # type: ignore[no-untyped-def]
-            if self.seen.now_s == 10:
-                seen.append(self.ratios(jobs).tolist())
-            return super().choose(jobs, free)
+        def choose(self, view):  # type: ignore[no-untyped-def]
+            if view.now_s == 10:
+                seen.append(self.ratios(view.jobs).tolist())
+            return super().choose(view)
 
-    RoundEngine(rigid_trace((0, 2, 30), (5, 2, 40)), Watching(10.0)).run()
+    Engine(rigid_trace((0, 2, 30), (5, 2, 40)), Watching(10.0)).run()
     # Two jobs that each ask for all would take twice as long on half of the cluster.
     assert seen == [pytest.approx([(10 + 20) / 60, (5 + 40) / 80])]
 

@@ -18,9 +18,9 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import KINDS, find_solver
+from clusterplan.solvers.scheduling.engine import Engine
 from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact, allocation_function
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
-from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 
 def instance(*jobs: dict[str, Any], gpus: int = 4) -> SchedulingInstance:
@@ -33,7 +33,7 @@ def instance(*jobs: dict[str, Any], gpus: int = 4) -> SchedulingInstance:
 
 def first(there: SchedulingInstance, **settings: Any) -> dict[str, str]:
     """Return what each job gets at first."""
-    plan = plan_of(there, RoundEngine(there, Optimus(1000.0, **settings)).run())
+    plan = plan_of(there, Engine(there, Optimus(1000.0, **settings)).run())
     assert SchedulingFormulation(there).violations(plan) == []
     return {entry.job: entry.configuration for entry in plan if entry.start_s == 0}
 
@@ -86,7 +86,7 @@ def test_steps_go_to_workers_or_to_parameter_servers() -> None:
     }
     there = instance({"work": 60, "demand": {}, "variants": [variant]})
     policy = Optimus(1000.0)
-    RoundEngine(there, policy).run()
+    Engine(there, policy).run()
     labels = there.menus().labels
     start = labels.index("v:1+1")
     assert [labels[row] for row in policy._larger_than(0, start)] == ["v:2+1", "v:1+2"]
@@ -141,14 +141,14 @@ def test_no_interval_is_worse_than_by_marginal_gains() -> None:
             nonlocal better
             mine = super().enlarged(jobs, rows, free)
             greedy = super(OptimusExact, self).enlarged(jobs, rows, free)
-            seen = self.seen
-            left = [float(seen.weight[jobs] @ (seen.left[jobs] / seen.speed[one])) for one in (mine, greedy)]
+            view = self.view
+            left = [float(view.weight[jobs] @ (view.left[jobs] / view.speed[one])) for one in (mine, greedy)]
             assert left[0] <= left[1] * (1 + 2e-6)
             better += left[0] < left[1] * (1 - 1e-3)
             return mine
 
     for seed in range(12):
-        RoundEngine(random_trace(3 * seed, 8), Both(ALLOCATE, 5.0, reacts=True)).run()
+        Engine(random_trace(3 * seed, 8), Both(ALLOCATE, 5.0, reacts=True)).run()
     assert better > 0
 
 

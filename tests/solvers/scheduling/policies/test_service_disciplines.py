@@ -10,17 +10,15 @@ from malleable_instances import rigid_trace, rows_of, segments_of
 
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.solvers.scheduling.engine import Engine
-from clusterplan.solvers.scheduling.kernels import until_limit
 from clusterplan.solvers.scheduling.policies.attained_service import Gittins, gittins_index, limit_reached
 from clusterplan.solvers.scheduling.policies.service_disciplines import RoundRobin, TimeSlice, turn_s
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
-from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 
 def segments(*jobs: tuple[float, int, float], gpus: int) -> list[tuple[Any, ...]]:
     """Return what runs when, in quanta of ten seconds, of jobs of (arrival, GPUs, duration)."""
     there = rigid_trace(*jobs, gpus=gpus)
-    return segments_of(there, plan_of(there, RoundEngine(there, TimeSlice(10.0)).run()))
+    return segments_of(there, plan_of(there, Engine(there, TimeSlice(10.0)).run()))
 
 
 def test_where_all_fit_all_run() -> None:
@@ -54,10 +52,10 @@ def test_turns_are_longer_in_long_traces() -> None:
 def test_who_is_full_need_not_sort_those_who_wait(events: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a turn the schedule is the same as if everybody's place were looked at again."""
     there = generate_scheduling(120, 16, load=2.0, seed=6).replace(events=events)
-    found = RoundEngine(there, TimeSlice(600.0)).run()
+    found = Engine(there, TimeSlice(600.0)).run()
     asked = []
     monkeypatch.setattr(TimeSlice, "_no_waiting_job_fits", lambda *_: bool(asked.append(1)))
-    expected = RoundEngine(there, TimeSlice(600.0)).run()
+    expected = Engine(there, TimeSlice(600.0)).run()
     assert len(asked) > 20
     assert plan_of(there, found) == plan_of(there, expected)
 
@@ -98,9 +96,10 @@ class Eager(Gittins):
 
     def again_s(self) -> float:
         """Return when the next job reaches a level."""
-        seen = self.seen
-        until_s = until_limit(seen.running, seen.executed_s, seen.width, self._level, self._limits)
-        return seen.now_s + until_s
+        waits, self.view.waits = self.view.waits, 1
+        until_s = super().again_s()
+        self.view.waits = waits
+        return until_s
 
 
 @pytest.mark.parametrize("load", [0.5, 0.9, 1.5])
