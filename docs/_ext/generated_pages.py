@@ -365,17 +365,14 @@ PLUG_INS = {
         "clusterplan.formulations.staging.stages.min_units",
     ),
     "Scheduling policies": (
-        "clusterplan.solvers.scheduling.policy.ByKey",
-        "clusterplan.solvers.scheduling.policy.Policy",
-        "clusterplan.solvers.scheduling.policy.RoundPolicy",
-        "clusterplan.solvers.scheduling.search.event_loop.Rule",
-        "clusterplan.solvers.scheduling.seen.Seen",
-        "clusterplan.solvers.scheduling.policy.ConfigurationView",
-        "clusterplan.solvers.scheduling.seen.Knowledge",
-        "clusterplan.solvers.scheduling.seen.ForbiddenKnowledgeError",
+        "clusterplan.solvers.scheduling.policies.contract.Policy",
+        "clusterplan.solvers.scheduling.policies.contract.KeyPolicy",
+        "clusterplan.solvers.scheduling.policies.contract.RemainingTimePolicy",
+        "clusterplan.solvers.scheduling.view.View",
+        "clusterplan.solvers.scheduling.view.Knowledge",
+        "clusterplan.solvers.scheduling.view.ForbiddenKnowledgeError",
         "clusterplan.solvers.scheduling.own_policy.policy_solver",
         "clusterplan.solvers.scheduling.policy_solvers.PolicySolver",
-        "clusterplan.solvers.scheduling.search.simulator.PriorityScheduler",
     ),
 }
 """What plug-ins are made of, by their full names."""

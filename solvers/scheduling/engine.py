@@ -343,7 +343,8 @@ class Engine:
         self._view._refused = refused
         rows = np.asarray(self._policy.choose(self._view), dtype=np.int64)
         self._view._refused = NO_JOBS
-        self._transition(rows)
+        if self._places is not None:
+            self._transition(rows)
         return rows
 
     def _transition(self, rows: Ints) -> tuple[Ints, Ints]:

@@ -108,8 +108,9 @@ class MultilevelQueues(KeyPolicy):
         jobs = view.running
         limit = self._limits[self._level[jobs]]
         full = jobs[limit_reached(self._service(jobs), limit, view.width[jobs], view.now_s)]
-        self._level[full] += 1
-        self._to_the_end(np.sort(full))
+        if len(full):
+            self._level[full] += 1
+            self._to_the_end(np.sort(full))
         return super().choose(view)
 
     def again_s(self) -> float:

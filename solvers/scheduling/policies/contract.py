@@ -95,7 +95,7 @@ class Policy(ABC):
 
 
 class KeyPolicy(Policy):
-    """Serves jobs in ascending order of keys while they fit; of equal keys the first that arrived.
+    """Serves jobs as requested, in ascending order of keys, while they fit; of equal keys the first that came.
 
     Attributes
     ----------
@@ -136,12 +136,13 @@ class KeyPolicy(Policy):
         self.switched(jobs, jobs[:0])
 
     def choose(self, view: View) -> Ints:
-        """Return the jobs that run besides those that are held, in ascending order of keys."""
+        """Return the rows of the jobs that run besides those that are held, in ascending order of keys."""
         keys = np.zeros(len(view.running)) if view.held.all() else self.running_keys(view)
-        return fill(
+        chosen = fill(
             *(self.queue, self._keys, view.running, view.held, keys),
             *(view.demand, view.free, SLACK * view.capacity, self.blocks),
         )
+        return view.requested[chosen]
 
     def switched(self, stopped: Ints, started: Ints) -> None:
         """Remove started jobs from the queue, and insert stopped ones by their keys."""

@@ -17,9 +17,9 @@ from clusterplan.planner.scheduling.comparison import FAIRNESS, advice, measures
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
 from clusterplan.solvers.scheduling.own_policy import policy_solver
-from clusterplan.solvers.scheduling.policy import ByKey
+from clusterplan.solvers.scheduling.policies.contract import KeyPolicy
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, PolicySolver
-from clusterplan.solvers.scheduling.view import Knowledge
+from clusterplan.solvers.scheduling.view import Knowledge, View
 
 
 def row(solver: str, hours: float | None, **more: Any) -> ComparisonRow:
@@ -75,14 +75,15 @@ def test_what_is_said_where_something_is_missing(rows: list[ComparisonRow], said
     assert advice(rows) == said
 
 
-class Guess(ByKey):
+class Guess(KeyPolicy):
     """Serves jobs by what it is told of them."""
 
     def __init__(self, knows: Knowledge) -> None:
         self.knows = knows
 
-    def keys_of(self, jobs: Ints) -> Floats:
+    def key(self, view: View, jobs: Ints) -> Floats:
         """Return the place in the order of arrival."""
+        del view
         return jobs.astype(float)
 
 
