@@ -95,7 +95,7 @@ class Policy(ABC):
 
 
 class KeyPolicy(Policy):
-    """Serves jobs as requested, in ascending order of keys, while they fit; of equal keys the first that came.
+    """Serves jobs as requested, in ascending order of keys while they fit; ties by arrival.
 
     Attributes
     ----------
@@ -137,9 +137,11 @@ class KeyPolicy(Policy):
 
     def choose(self, view: View) -> Ints:
         """Return the rows of the jobs that run besides those that are held, in ascending order of keys."""
-        keys = np.zeros(len(view.running)) if view.held.all() else self.running_keys(view)
+        # Evicted jobs do not overtake the job that blocks others: they stop, and are queued again.
+        held = view.held | (self.blocks and not self.preempts)
+        keys = np.zeros(len(held)) if held.all() else self.running_keys(view)
         chosen = fill(
-            *(self.queue, self._keys, view.running, view.held, keys),
+            *(self.queue, self._keys, view.running, held, keys),
             *(view.demand, view.free, SLACK * view.capacity, self.blocks),
         )
         return view.requested[chosen]
