@@ -1,4 +1,4 @@
-"""The formulation of each kind of problem; a new kind is a folder and one line here."""
+"""The formulation of each kind of problem."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ from typing import Any
 
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
-from .allocation.kind import ALLOCATION
+from ..instances.common.kind import KindRegistry
+from ..instances.registry import KINDS as INSTANCES
 from .common.formulation import Formulation, MilpModel
 from .common.kind import FormulationKind
-from .consolidation.kind import CONSOLIDATION
-from .scheduling.kind import SCHEDULING
-from .staging.kind import STAGING
 
-KINDS: dict[str, FormulationKind] = {
-    "allocation": ALLOCATION,
-    "staging": STAGING,
-    "consolidation": CONSOLIDATION,
-    "scheduling": SCHEDULING,
-}
+KINDS: KindRegistry[FormulationKind] = KindRegistry(__package__, INSTANCES)
 
 
 def formulate(instance: Instance) -> Formulation[Any, Any]:

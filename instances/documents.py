@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel
 
 from .common.base import Instance
 from .common.errors import Faults, InstanceError, OptionError, shown
@@ -31,11 +30,6 @@ from .files.reading import (
 )
 from .references import Folder, read_file, read_list
 from .registry import KINDS
-
-DOCUMENTS: dict[str, type[BaseModel]] = {
-    **{name: kind.model for name, kind in KINDS.items()},
-    "catalogue": HardwareCatalogue,
-}
 
 BUNDLED = "example:"
 CATALOGUE = "catalogue:"

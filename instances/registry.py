@@ -1,16 +1,9 @@
-"""Registry of the kinds of instance; a new kind is a folder and one line here."""
+"""Registry of the kinds of instance; a new kind is a folder on each floor and its name here."""
 
 from __future__ import annotations
 
-from .allocation.kind import ALLOCATION
-from .common.kind import InstanceKind
-from .consolidation.kind import CONSOLIDATION
-from .scheduling.kind import SCHEDULING
-from .staging.kind import STAGING
+from .common.kind import InstanceKind, KindRegistry
 
-KINDS: dict[str, InstanceKind] = {
-    "allocation": ALLOCATION,
-    "staging": STAGING,
-    "consolidation": CONSOLIDATION,
-    "scheduling": SCHEDULING,
-}
+KINDS: KindRegistry[InstanceKind] = KindRegistry(
+    __package__, ("allocation", "staging", "consolidation", "scheduling")
+)

@@ -14,7 +14,7 @@ from ..solvers.common.conclude import hard_deadline
 from ..solvers.common.result import AnyFrontier, SolveOptions
 from .kind import FrontierNotes
 from .output import thinned
-from .registry import FRONTIER_KINDS
+from .registry import frontier_kinds
 from .reports.text import table_of
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
@@ -84,9 +84,9 @@ def pareto(
     given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "per": per}
     given |= {"least": least, "most": most}
     given = {name: value for name, value in given.items() if value is not None and value != {}}
-    if instance.kind not in FRONTIER_KINDS:
-        raise OptionError(f"a frontier is for {_listed(FRONTIER_KINDS)} instances, not for {instance.kind}")
-    traded = FRONTIER_KINDS[instance.kind]
+    if instance.kind not in frontier_kinds():
+        raise OptionError(f"a frontier is for {_listed(frontier_kinds())} instances, not for {instance.kind}")
+    traded = frontier_kinds()[instance.kind]
     for name in given:
         if name not in traded.settings:
             raise OptionError(f"{_setting(name)}; leave it out")
@@ -97,14 +97,16 @@ def pareto(
 
 def _setting(name: str) -> str:
     """Return a text on which problem kinds support a setting of `pareto`."""
-    able = {kind: traded.settings[name] for kind, traded in FRONTIER_KINDS.items() if name in traded.settings}
+    able = {
+        kind: traded.settings[name] for kind, traded in frontier_kinds().items() if name in traded.settings
+    }
     (what,) = set(able.values())
     return f"{what} is for {_listed(able)} instances"
 
 
 def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the text table of the frontier's points, thinned if there are many, and its footnotes."""
-    traded = FRONTIER_KINDS[frontier.kind]
+    traded = frontier_kinds()[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
     return table_of(traded.columns(frontier), points), list(
         _lines(frontier, len(points), traded.sentences(frontier))

@@ -19,7 +19,7 @@ from ..instances.files.reading import fail
 from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification
 from .output import some_lines, write_file
-from .registry import FRONTIER_KINDS, KINDS, formats
+from .registry import KINDS, formats, frontier_kinds
 from .reports.page import HERE, check_same
 from .reports.plot_style import Figure
 from .reports.result_page import frontier_page, plan_page
@@ -187,7 +187,7 @@ def plot(instance: Instance, found: Result | AnyFrontier) -> dict[str, Figure]:
         figures = KINDS[instance.kind].page(instance, found)["data"]["figures"] if found.plan else {}
     else:
         figures = (
-            {"frontier": FRONTIER_KINDS[instance.kind].page(instance, found).figure()[0]}
+            {"frontier": frontier_kinds()[instance.kind].page(instance, found).figure()[0]}
             if found.points
             else {}
         )

@@ -1,21 +1,20 @@
-"""Registry of the problem kinds' output; a new kind is a folder and one line here."""
+"""Registry of the problem kinds' output."""
 
 from __future__ import annotations
 
-from .allocation.kind import ALLOCATION
-from .consolidation.kind import CONSOLIDATION
-from .kind import PlannerKind
-from .scheduling.kind import SCHEDULING
-from .staging.kind import STAGING
+from functools import cache
 
-KINDS: dict[str, PlannerKind] = {
-    "allocation": ALLOCATION,
-    "staging": STAGING,
-    "consolidation": CONSOLIDATION,
-    "scheduling": SCHEDULING,
-}
-FRONTIER_KINDS = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
-"""The frontiers of the kinds that have one."""
+from ..instances.common.kind import KindRegistry
+from ..instances.registry import KINDS as INSTANCES
+from .kind import FrontierKind, PlannerKind
+
+KINDS: KindRegistry[PlannerKind] = KindRegistry(__package__, INSTANCES)
+
+
+@cache
+def frontier_kinds() -> dict[str, FrontierKind]:
+    """Return the frontiers of the kinds that have one."""
+    return {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
 
 
 def formats() -> list[str]:

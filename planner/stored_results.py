@@ -34,7 +34,7 @@ from ..instances.files.reading import (
 )
 from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification, failed_verification
-from .registry import FRONTIER_KINDS, KINDS
+from .registry import KINDS, frontier_kinds
 from .verification import verify
 
 log = logging.getLogger("clusterplan")
@@ -323,7 +323,7 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
 
 def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
     """Verify a frontier of the instance: every plan, every figure and the certified error."""
-    return FRONTIER_KINDS[instance.kind].check(instance, frontier).verification()
+    return frontier_kinds()[instance.kind].check(instance, frontier).verification()
 
 
 def parse_frontier(data: Any, source: str) -> AnyFrontier:
@@ -335,9 +335,9 @@ def parse_frontier(data: Any, source: str) -> AnyFrontier:
         Naming each field that has a value which is not allowed.
     """
     kind = kind_of(data, source)
-    if kind not in FRONTIER_KINDS:
-        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(FRONTIER_KINDS)}", "kind")
-    frontier = validated(FRONTIER_KINDS[kind].model, data, source)
+    if kind not in frontier_kinds():
+        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(frontier_kinds())}", "kind")
+    frontier = validated(frontier_kinds()[kind].model, data, source)
     _refuse_converted_values(data, frontier, source)
     return frontier
 

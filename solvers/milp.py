@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
 from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, exact_integer_row
-from ..formulations.registry import KINDS, milp_model
+from ..formulations.registry import milp_model
 from .backends.base import Answer, Backend, LexicographicSearch
 from .common.base import Clock, Outcome, Solver
 from .common.result import SolveOptions
@@ -37,13 +37,14 @@ class Milp(Solver[Any]):
     ----------
     backend
         The mixed-integer solver to use.
+    kinds
+        The kinds with a textbook model.
     """
 
-    kinds = tuple(name for name, kind in KINDS.items() if kind.milp_model is not None)
     proves = True
 
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
+    def __init__(self, backend: Backend, kinds: tuple[str, ...] = ()) -> None:
+        self.backend, self.kinds = backend, kinds
         self.name = f"milp:{backend.name}"
         self.features = backend.features
         self.what = f"textbook mixed-integer model in PuLP, solved by {backend.title}"

@@ -7,11 +7,12 @@ be loaded is listed as a `BrokenPlugin` with the reason.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
+from operator import attrgetter
 from traceback import walk_tb
 from typing import Any
 
@@ -53,25 +54,28 @@ class BrokenPlugin(Solver[Any]):
         raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")
 
 
-def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
-    """Yield the solvers of all installed plug-ins.
+@cache
+def plugin_solvers(existing: Callable[[], Iterable[Solver[Any]]]) -> tuple[Solver[Any], ...]:
+    """Return the solvers of all installed plug-ins.
 
     Parameters
     ----------
-    taken
-        Names of solvers that exist already.
+    existing
+        Returns the solvers whose names are taken; not called without plug-ins.
     """
-    names = set(taken)
-    for entry in plugin_entry_points():
+    entries, found = plugin_entry_points(), list[Solver[Any]]()
+    names = set(map(attrgetter("name"), existing() if entries else ()))
+    for entry in entries:
+        package = _package(entry)
         for solver in _load(entry):
-            if solver.name in names:
-                yield BrokenPlugin(
-                    f"{solver.name} ({_package(entry)})",
-                    f"{_package(entry)} calls a solver {solver.name!r}, and there is one of that name",
-                )
-                continue
-            names.add(solver.name)
-            yield solver
+            name = solver.name
+            if name in names:
+                why = f"{package} calls a solver {name!r}, and there is one of that name"
+                found.append(BrokenPlugin(f"{name} ({package})", why))
+            else:
+                names.add(name)
+                found.append(solver)
+    return tuple(found)
 
 
 @cache

@@ -1,46 +1,37 @@
 """Registry of solvers by name: methods of each kind, MILP backends, plug-ins, and the alias `auto`.
 
-`auto` runs the kind's `exact`, and falls back to the warm start if the answer of `exact` is wrong.
+`auto` runs the kind's `exact`, and falls back to the warm start if the answer of `exact` is wrong. Modules of
+solvers are imported when the solvers of their kind are first asked for.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from ..formulations.common.formulation import Formulation
+from ..formulations.registry import KINDS as FORMULATIONS
 from ..instances.common.errors import OptionError, UnavailableError
-from .allocation.kind import ALLOCATION
+from ..instances.common.kind import KindRegistry
 from .backends import BACKENDS
 from .common.base import Clock, Outcome, Solver
 from .common.kind import SolverKind
 from .common.result import SolveOptions
-from .consolidation.kind import CONSOLIDATION
 from .milp import Milp
 from .plugins import plugin_solvers
-from .scheduling.kind import scheduling
-from .staging.kind import STAGING
+
+KINDS: KindRegistry[SolverKind] = KindRegistry(__package__, FORMULATIONS)
 
 
 class Auto(Solver[Any]):
-    """Runs the exact method of the problem kind; returns the warm start if the method's answer is wrong.
+    """Runs the exact method of the problem kind; returns the warm start if the method's answer is wrong."""
 
-    Parameters
-    ----------
-    exact
-        The exact method of each kind.
-    """
-
-    name = "auto"
+    name, kinds = "auto", tuple(KINDS)
     proves = True
     features = frozenset({"warm_start"})
     what = "the kind's best proving method, which is 'exact'"
-
-    def __init__(self, exact: Mapping[str, Solver[Any]]) -> None:
-        self.exact = exact
-        self.kinds = tuple(exact)
 
     def check_options(self, options: SolveOptions) -> None:
         """Check the general options; the method of the problem kind checks its own when it solves."""
@@ -48,7 +39,7 @@ class Auto(Solver[Any]):
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Return the outcome of the exact method, or the warm start if that outcome is wrong."""
-        prover = self.exact[formulation.kind]
+        prover = KINDS[formulation.kind].exact
         prover.check_options(options)
         outcome = prover.solve(formulation, options, clock)
         prefix = f"auto: {prover.name}"
@@ -64,35 +55,28 @@ class Auto(Solver[Any]):
         return outcome
 
 
-KINDS: dict[str, SolverKind] = {
-    "allocation": ALLOCATION,
-    "staging": STAGING,
-    "consolidation": CONSOLIDATION,
-    "scheduling": scheduling(ALLOCATION.exact, "allocation"),
-}
+def all_solvers(*kinds: str) -> tuple[Solver[Any], ...]:
+    """Return the solvers of some kinds or of all, with all plug-ins and those whose library is missing."""
+    return (*builtin_solvers(*kinds), *plugin_solvers(builtin_solvers))
 
 
 @cache
-def all_solvers() -> tuple[Solver[Any], ...]:
-    """Return all registered solvers, including plug-ins and those whose library is not installed."""
-    own = builtin_solvers()
-    return (*own, *plugin_solvers({solver.name for solver in own}))
-
-
-@cache
-def builtin_solvers() -> tuple[Solver[Any], ...]:
-    """Return the solvers of this package: `auto`, then exact methods, then the others per problem kind."""
-    return (
-        Auto({name: kind.exact for name, kind in KINDS.items()}),
-        *(kind.exact for kind in KINDS.values()),
-        *(Milp(backend) for backend in BACKENDS.values()),
-        *(solver for kind in KINDS.values() for solver in kind.solvers),
-    )
+def builtin_solvers(*kinds: str) -> tuple[Solver[Any], ...]:
+    """Return the package's own solvers of some kinds or of all: `auto`, exact methods, then the others."""
+    exact: list[Solver[Any]] = []
+    others: list[Solver[Any]] = []
+    modelled: list[str] = []
+    for kind in kinds or KINDS:
+        exact.append(KINDS[kind].exact)
+        others += KINDS[kind].solvers
+        modelled += [kind] if FORMULATIONS[kind].milp_model is not None else []
+    models = [Milp(backend, tuple(modelled)) for backend in BACKENDS.values()] if modelled else []
+    return (Auto(), *exact, *models, *others)
 
 
 def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
     """Return the solvers of a problem kind; with `available`, only those that can run here."""
-    return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
+    return [s for s in all_solvers(kind) if kind in s.kinds and not (available and s.unavailable())]
 
 
 def suggestion_text(name: str, names: Sequence[str]) -> str:

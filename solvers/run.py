@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,24 +19,15 @@ from ..formulations.common.objective import Diagnosis
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
-from ..instances.documents import parse_instance
 from .backends.base import BackendError
-from .common.base import Clock, Outcome, Solver, register_solver
+from .common.base import Clock, Outcome, Solver
 from .common.conclude import conclude, diagnose_with, hard_deadline
 from .common.kind import Search
 from .common.result import Result, SolveOptions
 from .common.search_control import is_nested_solve, solve_interruptibly
-from .registry import KINDS, find_solver
+from .registry import KINDS
 
 log = logging.getLogger("clusterplan")
-
-
-def _solve_document(document: Mapping[str, Any], solver: str, options: SolveOptions) -> Result:
-    instance = parse_instance(document)
-    return solve_with(instance, find_solver(solver, instance.kind), options)
-
-
-register_solver(_solve_document)
 
 
 def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -> Result:
@@ -52,9 +43,8 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
     clock = Clock(options.time_limit_s)
     solver.check_options(options)
     formulation = formulate(instance)
-    outcome, diagnosis = _outcome_and_diagnosis(
-        formulation, solver, _with_checked_warm_start(formulation, options), clock
-    )
+    checked = options if options.warm_start is None else _with_checked_warm_start(formulation, options)
+    outcome, diagnosis = _outcome_and_diagnosis(formulation, solver, checked, clock)
     result = conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
     # The check, which may take as long as a solve, counts too.
     return result.model_copy(update={"runtime_s": clock.elapsed_s})
@@ -73,7 +63,8 @@ def _outcome_and_diagnosis(
                 outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
             else:
                 log.info("%s: solving with %s", formulation.instance.name, solver.name)
-                outcome = _interruptible_outcome(formulation, solver, options, clock)
+                search = partial(solver.solve, formulation, options, clock)
+                outcome = search() if is_nested_solve() else solve_interruptibly(formulation, search)
         except OutOfTimeError as error:
             start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
             start_note = "" if start is None else "; the plan is the one to start from"
@@ -90,15 +81,6 @@ def _outcome_and_diagnosis(
         if outcome.infeasible:
             diagnosis = diagnose(formulation, diagnosis, deadline.remaining_s)
     return outcome, diagnosis
-
-
-def _interruptible_outcome(
-    formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
-) -> Outcome:
-    """Return the solver's outcome; after Ctrl-C, the incumbent of its search."""
-    if is_nested_solve():
-        return solver.solve(formulation, options, clock)
-    return solve_interruptibly(formulation, lambda: solver.solve(formulation, options, clock))
 
 
 def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) -> None:
@@ -126,8 +108,6 @@ def _with_checked_warm_start(formulation: Formulation[Any, Any], options: SolveO
 
     It may be the plan of an instance that has changed since, so all derived figures are computed again.
     """
-    if options.warm_start is None:
-        return options
     try:
         plan = formulation.choices(formulation.parse_plan(options.warm_start))
     except ValidationError as error:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import clusterplan
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import DOCUMENTS, parse_instance, to_text
-from clusterplan.solvers.common.result import Result
+from clusterplan.instances.documents import parse_instance, to_text
+from clusterplan.planner.cli.instances.generate import schema_of
 
 ALLOCATION: dict[str, Any] = {
     "schema_version": 1,
@@ -175,7 +175,7 @@ def breaches(schema: dict[str, Any], value: Any, root: dict[str, Any], path: str
 
 def accepted(kind: str, document: Any) -> list[str]:
     """Return what the JSON Schema of the kind has against a document, as JSON has it."""
-    schema = (Result if kind == "result" else DOCUMENTS[kind]).model_json_schema()
+    schema = schema_of(kind)
     return breaches(schema, json.loads(json.dumps(document)), schema)
 
 

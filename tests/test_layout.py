@@ -44,8 +44,9 @@ def _makes_instances(module: str) -> bool:
 
 
 def test_every_floor_knows_the_same_kinds() -> None:
-    """In the same order, and each has a folder of its name."""
-    assert list(INSTANCES) == list(FORMULATIONS) == list(SOLVERS) == list(PLANNERS)
+    """In the same order, and each has a record, and a folder of its name."""
+    for registry in (FORMULATIONS, SOLVERS, PLANNERS):
+        assert list(dict(registry)) == list(INSTANCES)
     for floor in FLOORS:
         for kind in INSTANCES:
             assert (ROOT / floor / kind / "kind.py").is_file()

@@ -1,4 +1,4 @@
-"""A fourth kind of problem takes a folder on each floor and a line in each registry."""
+"""A fifth kind of problem takes a folder on each floor, and its name in one registry."""
 
 from __future__ import annotations
 
@@ -36,14 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # With the compiled loops, which take a minute to be made again.
         shutil.copytree(ROOT / floor, package / floor, ignore=shutil.ignore_patterns("*.pyc"))
         shutil.copytree(TOY / floor, package / floor, dirs_exist_ok=True)
-        registry = package / floor / "registry.py"
-        text = registry.read_text(encoding="utf-8")
-        line = '    "allocation": ALLOCATION,\n'
-        assert text.count(line) == 1
-        text = text.replace(line, f'{line}    "choice": CHOICE,\n')
-        first = text.index("from .allocation")
-        text = f"{text[:first]}from .choice.kind import CHOICE\n{text[first:]}"
-        registry.write_text(text, encoding="utf-8")
+    registry = package / "instances" / "registry.py"
+    text = registry.read_text(encoding="utf-8")
+    assert text.count('"allocation", ') == 1
+    registry.write_text(text.replace('"allocation", ', '"allocation", "choice", '), encoding="utf-8")
     (there / "items.yaml").write_text(DOCUMENT, encoding="utf-8")
     return there
 

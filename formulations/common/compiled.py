@@ -163,7 +163,12 @@ class _LazyFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         if _interprets_all.get() or not (self.ready or self._should_compile(arguments)):
-            return self._interpret(arguments)
+            start = time.thread_time()
+            try:
+                with np.errstate(all="ignore"):
+                    return _python_numbers(self.plain(*arguments))
+            finally:
+                self.spent_s += time.thread_time() - start
         if not self.ready:
             with _notified_compilation():
                 self._wait(arguments)
@@ -178,14 +183,6 @@ class _LazyFunction:
         self.looked = True
         dispatcher = self.dispatcher
         return dispatcher._cache.load_overload(self._types(arguments), dispatcher.targetctx) is not None
-
-    def _interpret(self, arguments: tuple[Any, ...]) -> Any:
-        start = time.thread_time()
-        try:
-            with np.errstate(all="ignore"):
-                return _python_numbers(self.plain(*arguments))
-        finally:
-            self.spent_s += time.thread_time() - start
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
@@ -217,19 +214,12 @@ class _LazyFunction:
 
         `as_what` is the attribute with that version: `plain` or `inner`.
         """
-        function, names = self.function, self.function.__globals__
-        others = {
-            name: getattr(names[name], as_what)
-            for name in function.__code__.co_names
-            if isinstance(names.get(name), _LazyFunction)
-        }
-        known = types.FunctionType(
-            function.__code__,
-            {**names, **others},
-            function.__name__,
-            function.__defaults__,
-            function.__closure__,
-        )
+        function, names = self.function, dict(self.function.__globals__)
+        for name in function.__code__.co_names:
+            if isinstance(names.get(name), _LazyFunction):
+                names[name] = getattr(names[name], as_what)
+        code, defaults = function.__code__, function.__defaults__
+        known = types.FunctionType(code, names, function.__name__, defaults, function.__closure__)
         return functools.update_wrapper(known, function)
 
     def _wait(self, arguments: tuple[Any, ...]) -> None:
@@ -257,10 +247,11 @@ class _LazyFunction:
 
 def _entry_count(arguments: tuple[Any, ...]) -> int:
     """Return the total number of elements of the arrays among the arguments, also inside tuples."""
-    return sum(
-        _entry_count(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
-        for argument in arguments
-    )
+    count = 0
+    for argument in arguments:
+        is_nested = isinstance(argument, tuple)
+        count += _entry_count(argument) if is_nested else int(getattr(argument, "size", 0))
+    return count
 
 
 def _python_numbers(value: Any) -> Any:

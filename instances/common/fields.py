@@ -11,7 +11,6 @@ import itertools
 import re
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
 from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
@@ -116,29 +115,23 @@ class Model(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy; cached properties are computed anew if a field changes."""
-        if update and any(type(value) is dict for value in update.values()):
-            update = {name: frozen(value) for name, value in update.items()}
-        copied = super().model_copy(update=update, deep=deep)
-        for name in cached_names(type(self)) if update else ():
-            copied.__dict__.pop(name, None)
+        if not update:
+            return super().model_copy(deep=deep)
+        frozen_values = map(frozen, update.values())
+        copied = super().model_copy(update=dict(zip(update, frozen_values, strict=True)), deep=deep)
+        copied._forget_cached()
         return copied
+
+    def _forget_cached(self) -> None:
+        """Drop the values of cached properties, which are all that is no field."""
+        for name in self.__dict__.keys() - type(self).model_fields.keys():
+            del self.__dict__[name]
 
 
 class Part(Model):
     """Base of what is read of objects that others define: their other keys are not looked at."""
 
     model_config = ConfigDict(extra="ignore")
-
-
-@cache
-def cached_names(model: type[Model]) -> frozenset[str]:
-    """Return the names of a model's cached properties."""
-    return frozenset(
-        name
-        for base in model.__mro__
-        for name, what in vars(base).items()
-        if isinstance(what, cached_property)
-    )
 
 
 class NotValidated:

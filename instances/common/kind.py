@@ -5,8 +5,9 @@ A builder makes an instance call by call; errors are raised when it is built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
@@ -55,6 +56,36 @@ class InstanceKind:
     tiny: Callable[[], Instance]
     resolved: Callable[[dict[str, Any], str, Folder], Instance | dict[str, Any]] = lambda data, *_: data
     tables: Tables | None = None
+
+
+KindT = TypeVar("KindT")
+
+
+class KindRegistry(Mapping[str, KindT]):
+    """The records of one floor by the name of the kind, each imported when it is first asked for.
+
+    Parameters
+    ----------
+    floor
+        Package of the floor; the record is in the module `<kind>.kind` under the name in capital letters.
+    names
+        Names of the kinds.
+    """
+
+    def __init__(self, floor: str, names: Iterable[str]) -> None:
+        self._floor, self._names = floor, tuple(names)
+
+    def __getitem__(self, name: str) -> KindT:
+        if name not in self._names:
+            raise KeyError(name)
+        record: KindT = getattr(import_module(f"{self._floor}.{name}.kind"), name.upper())
+        return record
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 InstanceT = TypeVar("InstanceT", bound=Instance)

@@ -29,7 +29,6 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
     Share,
-    cached_names,
     entries,
     frozen,
     repeated,
@@ -322,8 +321,7 @@ class ConsolidationInstance(Instance):
         object.__setattr__(self, "jobs", tuple(by_name.get(job.name, job) for job in self.jobs))
         if self.restrictions is not None:
             object.__setattr__(self, "restrictions", (*self.restrictions, *most))
-        for name in cached_names(type(self)):
-            self.__dict__.pop(name, None)
+        self._forget_cached()
 
     def _may_stop(self, job: PlacementJob) -> bool:
         """Return whether a job runs and its name matches a pattern of those that may be stopped."""

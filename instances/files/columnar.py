@@ -434,13 +434,14 @@ def columns_of(
         if field.kind in ("number", "flag"):
             columns[at] = np.array([field.default if cell is None else cell for cell in cells], dtype=float)
         elif field.kind in ("word", "name"):
-            codes = {word: code for code, word in enumerate(field.words)}
+            codes = dict(zip(field.words, itertools.count(), strict=False))
             own = [NONE if cell is None else codes.setdefault(cell, len(codes)) for cell in cells]
             columns[at] = Words(np.array(own, dtype=np.int64), tuple(codes))
         elif field.kind == "amounts":
             given = [cell or {} for cell in cells]
-            names = dict.fromkeys(key for cell in given for key in cell)
-            columns[at] = {key: np.array([cell.get(key, np.nan) for cell in given]) for key in names}
+            columns[at] = {}
+            for key in dict.fromkeys(itertools.chain.from_iterable(given)):
+                columns[at][key] = np.array([cell.get(key, np.nan) for cell in given])
         elif field.kind == "part":
             columns[at] = np.array([cell is not None for cell in cells])
             columns |= columns_of(cells, field.models, left_out, f"{at}.")
@@ -453,9 +454,11 @@ def columns_of(
 
 def matrix(amounts: Mapping[str, Floats], names: Sequence[str], size: int) -> Floats:
     """Return the amounts of each of `size` entries by name, one column for each; 0 for an empty cell."""
-    none = np.zeros(size)
-    columns = [amounts.get(name, none) for name in names]
-    return np.column_stack([none[:, None][:, :0], *(np.where(np.isnan(c), 0.0, c) for c in columns)])
+    columns = np.zeros((size, len(names)))
+    for k, name in enumerate(names):
+        columns[:, k] = amounts.get(name, 0.0)
+    columns[np.isnan(columns)] = 0.0
+    return columns
 
 
 class Unless(NamedTuple):

@@ -19,7 +19,7 @@ from ..api import solve
 from ..exit_codes import code_of_frontier
 from ..pareto import frontier_table
 from ..pareto import pareto as find
-from ..registry import FRONTIER_KINDS
+from ..registry import frontier_kinds
 from ..reports.result_page import to_csv, write
 from ..reports.text import console
 from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, taking
@@ -150,7 +150,7 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
     OptionError
         If there is no page, or no such solver of the kind, or its page shows none.
     """
-    able = {name: traded.baselines for name, traded in FRONTIER_KINDS.items() if traded.baselines}
+    able = {name: traded.baselines for name, traded in frontier_kinds().items() if traded.baselines}
     if given is not None and (output is None or instance.kind not in able):
         raise OptionError(
             f"--baselines are for the page of a {' or '.join(able)} instance, which --output DIR writes"

@@ -14,7 +14,7 @@ from ..findings import Verification
 from ..kind import PlannerKind
 from ..output import write_all
 from ..pareto import frontier_table
-from ..registry import FRONTIER_KINDS, KINDS
+from ..registry import KINDS, frontier_kinds
 from .page import Facts, check_same, headline, instance_facts, objectives_table, provenance, render
 from .text import csv_text, duration, escaped, figure, table_lines
 
@@ -132,7 +132,7 @@ def frontier_page(
     check_same(instance, frontier.instance_sha256, "the frontier")
     for result in baselines:
         check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return FRONTIER_KINDS[instance.kind].page(instance, frontier, baselines).html(checked)
+    return frontier_kinds()[instance.kind].page(instance, frontier, baselines).html(checked)
 
 
 def write(

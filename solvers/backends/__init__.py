@@ -11,4 +11,4 @@ from .scip import Scip
 
 __all__ = ["BACKENDS", "Answer", "Backend", "BackendError"]
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (Highs(), Cbc(), Scip())}
+BACKENDS: dict[str, Backend] = {"highs": Highs(), "cbc": Cbc(), "scip": Scip()}

@@ -32,8 +32,9 @@ from .base import Answer, Backend, BackendError, RunEnd, missing_package_text, r
 
 TOLERANCE = 1e-9
 """HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
-TOLERANCE_OPTIONS = ("mip_feasibility", "primal_feasibility", "dual_feasibility")
-TOLERANCES: dict[str, Any] = {f"{kind}_tolerance": TOLERANCE for kind in TOLERANCE_OPTIONS}
+TOLERANCES: dict[str, Any] = dict.fromkeys(
+    ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
+)
 MIP_SETTINGS = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
 
 

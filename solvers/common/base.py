@@ -3,22 +3,21 @@
 A solver never says "optimal". `run.py` recomputes the objective of its plan, verifies every constraint and
 concludes the status from the bounds (`conclude.py`).
 
-`Delegating` is the base of presolving wrappers around a method. `solve_document` solves a sub-problem of
-another kind without importing that kind, by the function that `solvers.run` registers.
+`PresolvingSolver` is the base of presolving wrappers around a method.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ...formulations.common.clock import Clock
 from ...formulations.common.formulation import Formulation
 from ...instances.common.errors import OptionError
-from .result import Limit, Result, SolveOptions
+from .result import Limit, SolveOptions
 
 __all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
 
@@ -200,25 +199,3 @@ class PresolvingSolver(Solver[FormulationT_contra]):
     def check_options(self, options: SolveOptions) -> None:
         """Raise `OptionError` if an option is set that the wrapped method does not support."""
         self.method.check_options(options)
-
-
-SolveDocument = Callable[[Mapping[str, Any], str, SolveOptions], Result]
-_registered: list[SolveDocument] = []
-
-
-def register_solver(way: SolveDocument) -> None:
-    """Register the function that solves instance documents of any kind for `solve_document`."""
-    _registered[:] = [way]
-
-
-def solve_document(document: Mapping[str, Any], solver: str, options: SolveOptions) -> Result:
-    """Solve an instance document of any kind by the named solver; return the verified result.
-
-    Raises
-    ------
-    LookupError
-        If no function is registered; importing `solvers.run` registers it.
-    """
-    if not _registered:
-        raise LookupError("nobody has said how documents are solved; import clusterplan.solvers.run")
-    return _registered[0](document, solver, options)

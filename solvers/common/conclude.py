@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import metadata
+from itertools import chain, repeat
 from typing import Any
 
 from ...formulations.common.formulation import Formulation
@@ -84,13 +85,13 @@ def conclude(
     diagnosis
         Diagnosis of infeasibility, used only if there is no plan.
     """
-    make_result = partial(_result, formulation, solver, options, runtime_s=runtime_s)
+    make_result = partial(_result, formulation, solver, options, runtime_s, diagnosis)
     outcome = replace(outcome, plan=None if outcome.plan is None else tuple(outcome.plan))
     if broken := _violations(formulation, outcome.plan):
         if not outcome.doubtful:
             listed = "; ".join(map(str, broken[:MAX_NAMED_VIOLATIONS]))
             fault = f"{solver} returned a plan that fails verification: {listed}"
-            return make_result(replace(outcome, plan=None, message=fault), "error")
+            return make_result(replace(outcome, plan=None, failed=True, message=fault))
         # No fault of anybody: the library sees what it is given only so far.
         message = _joined(outcome.message, f"its plan does not hold: {broken[0]}")
         outcome = replace(outcome, plan=None, message=message)
@@ -102,38 +103,36 @@ def conclude(
     outcome, certified = _certified(formulation, outcome, values, deadline)
     cut_off = outcome.certificate is not None and deadline.expired
     if outcome.infeasible:
-        status = _status(outcome, ())
-        return make_result(outcome, status, diagnosis=diagnosis if status == "infeasible" else None)
+        return make_result(outcome)
     outcome, certified = _without_contradicted_bounds(formulation, solver, outcome, certified, values)
     records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
     outcome = replace(
         outcome, message=_joined(outcome.message, _uncertified_note(records, options.gap, cut_off))
     )
-    if outcome.plan is None:
-        return make_result(outcome, _status(outcome, records), records)
-    prices = outcome.prices
-    if outcome.certificate is not None:
-        with suppress(TooLargeError), deadline.enforced():
-            prices = formulation.prices(outcome.certificate, outcome.plan)
-    outcome = replace(outcome, plan=formulation.finish(outcome.plan))
-    return make_result(outcome, _status(outcome, records), records, prices=prices)
+    if outcome.plan is not None:
+        if outcome.certificate is not None:
+            with suppress(TooLargeError), deadline.enforced():
+                outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+        outcome.plan = formulation.finish(outcome.plan)
+    return make_result(outcome, records)
 
 
 def _result(
     formulation: Formulation[Any, Any],
     solver: str,
     options: SolveOptions,
-    outcome: Outcome,
-    status: Status,
-    records: tuple[ObjectiveRecord, ...] = (),
-    *,
     runtime_s: float,
-    prices: dict[str, float] | None = None,
-    diagnosis: Diagnosis | None = None,
+    diagnosis: Diagnosis | None,
+    outcome: Outcome,
+    records: tuple[ObjectiveRecord, ...] = (),
 ) -> Result:
-    """Return the result document for a given status and given objective records."""
+    """Return the result document for a verified outcome and its objective records."""
     deciding, plan, message = deciding_record(records), outcome.plan, outcome.message
-    if prices is not None and records and records[0].value is not None:
+    status: Status = "error" if outcome.failed else "infeasible" if outcome.infeasible else "unknown"
+    if plan is not None:
+        status = "optimal" if records[-1].proven else "feasible"
+    prices = None if plan is None else outcome.prices
+    if prices is not None and records[0].value is not None:
         message = _joined(message, formulation.advice(prices, records[0].value))
     if outcome.limit == "time" and plan is not None:
         message = _joined(message, TIME_LIMIT_NOTE)
@@ -161,22 +160,22 @@ def _result(
         versions=library_versions(),
         trace=tuple(outcome.trace),
         message=message or None,
-        diagnosis=diagnosis,
+        diagnosis=diagnosis if status == "infeasible" else None,
     )
 
 
 def _joined(*parts: str | None) -> str | None:
-    return "; ".join(part for part in parts if part) or None
+    return "; ".join(filter(None, parts)) or None
 
 
 def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
     """Return the violated constraints of a plan; if its entries have a wrong type, these instead."""
     if plan is None:
         return ()
-    wrong = {type(entry).__name__ for entry in plan if type(entry) is not formulation.entry}
-    expected = formulation.entry.__name__
-    misfits = [Violation("entries", f"are {name}, not {expected}") for name in sorted(wrong)]
-    return misfits or formulation.violations(plan)
+    if wrong := set(map(type, plan)) - {formulation.entry}:
+        names, expected = sorted({kind.__name__ for kind in wrong}), formulation.entry.__name__
+        return [Violation("entries", f"are {name}, not {expected}") for name in names]
+    return formulation.violations(plan)
 
 
 def _refutation_note(solver: str, claim: str, message: str | None) -> str | None:
@@ -220,7 +219,7 @@ def _uncertified_note(records: Sequence[ObjectiveRecord], gap: float, cut_off: b
     if left is None:
         return None
     claim = None
-    if all(record.proven for record in records):
+    if records[-1].proven:
         proven = "no gap" if left.certified_gap is None else f"a gap of {percent(left.certified_gap)}"
         claim = f"that the plan is optimal is only what the method claims; proven is {proven} in {left.name}"
     return _joined(claim, UNCHECKED_NOTE if cut_off else None)
@@ -244,20 +243,6 @@ def _without_contradicted_bounds(
     return outcome, certified
 
 
-def _status(outcome: Outcome, records: tuple[ObjectiveRecord, ...]) -> Status:
-    if outcome.failed and outcome.plan is None:
-        return "error"
-    if outcome.infeasible:
-        return "infeasible"
-    if outcome.plan is None:
-        return "unknown"
-    return "optimal" if all(record.proven for record in records) else "feasible"
-
-
-def _padded(bounds: Any, length: int) -> list[float | None]:
-    return [*bounds, *[None] * length][:length]
-
-
 def excess(objective: Objective, value: float, bound: float) -> float:
     """Return the relative amount by which a bound is better than the value; positive if it is wrong."""
     beyond = bound - value if objective.sense == "min" else value - bound
@@ -270,8 +255,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
     """Return a text on the first bound that the plan's objective values contradict; None if none does."""
     if values is None:
         return None
-    bounds = _padded(claimed, len(values))
-    for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
+    for objective, value, bound in zip(formulation.objectives, values, claimed, strict=False):
         if bound is not None and excess(objective, value, bound) > CONTRADICTION_TOLERANCE:
             return (
                 f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
@@ -297,11 +281,9 @@ def objective_records(
     only if they are proven; certified bounds hold always.
     """
     records, earlier_proven = [], True
-    known = _padded(bounds, len(formulation.objectives))
-    own = values or [None] * len(known)
-    for objective, value, claimed, certified in zip(
-        formulation.objectives, own, known, certified_bounds, strict=True
-    ):
+    proven = zip(formulation.objectives, certified_bounds, strict=True)
+    own, known = values or repeat(None), chain(bounds, repeat(None))
+    for (objective, certified), value, claimed in zip(proven, own, known, strict=False):
         certified_bound = _snapped(objective, value, certified)
         bound = objective.tighter(
             _snapped(objective, value, claimed) if earlier_proven else None, certified_bound

@@ -10,6 +10,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from operator import methodcaller
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -111,7 +112,7 @@ Limit = Literal["none", "time", "node", "memory", "interrupt"]
 
 def plan_hash(plan: Sequence[Model]) -> str:
     """Return the SHA-256 hash of a plan's canonical JSON."""
-    entries = [entry.model_dump(mode="json") for entry in plan]
+    entries = list(map(methodcaller("model_dump", mode="json"), plan))
     text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -181,7 +182,11 @@ class ObjectiveRecord(Model):
 
 def deciding_record(records: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
     """Return the first objective that is not proven, else the last; None if there are no records."""
-    return next((record for record in records if not record.proven), records[-1] if records else None)
+    record = None
+    for record in records:
+        if not record.proven:
+            break
+    return record
 
 
 def is_certified(record: ObjectiveRecord, gap: float) -> bool:
@@ -191,7 +196,10 @@ def is_certified(record: ObjectiveRecord, gap: float) -> bool:
 
 def first_uncertified(records: Sequence[ObjectiveRecord], gap: float) -> ObjectiveRecord | None:
     """Return the first objective whose gap is not certified by the check; None if all are."""
-    return next((record for record in records if not is_certified(record, gap)), None)
+    for record in records:
+        if not is_certified(record, gap):
+            return record
+    return None
 
 
 def status_with_limit(words: str, status: str, limit: str) -> str:

@@ -22,9 +22,11 @@ import numpy as np
 from ...formulations.common.clock import check_time, time_left_s
 from ...formulations.scheduling.evaluation import task_count
 from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.documents import parse_instance
 from ...instances.scheduling.instance import SchedulingInstance
-from ..common.base import solve_document
 from ..common.result import SolveOptions
+from ..registry import KINDS
+from ..run import solve_with
 from .kernels import best_fit, most_tasks
 from .policies.contract import Policy
 from .view import View, ViewWriter
@@ -77,7 +79,7 @@ def place_jointly(
         "jobs": jobs,
     }
     options = SolveOptions(time_limit_s=limit_s, threads=1)
-    result = solve_document(document, "exact", options)
+    result = solve_with(parse_instance(document), KINDS["consolidation"].exact, options)
     if result.plan is None:
         return None
     # The class of entries of another kind must not be imported.

@@ -23,7 +23,7 @@ from .policies.attained_service import Gittins, LeastAttained, MultilevelQueues
 from .policies.contract import Policy, RemainingTimePolicy
 from .policies.dl2_policy import DL2, INCUMBENTS
 from .policies.fairness import MaxMin, TenantQueues, Themis
-from .policies.optimus import AllocationFunction, Optimus, OptimusExact
+from .policies.optimus import Optimus, OptimusExact, proven_allocation
 from .policies.service_disciplines import (
     Backfill,
     FirstCome,
@@ -312,21 +312,15 @@ class LearnedPolicy(PolicySolver):
         return DL2(interval_s, trainer.best_actor(), learned=trainer.curve.text())
 
 
-def optimus_exact(allocate: AllocationFunction) -> PolicySolver:
-    """Return the solver for Optimus whose allocations are proven optimal (`OptimusExact`).
-
-    Parameters
-    ----------
-    allocate
-        The allocation function, which calls the exact solver of allocation.
-    """
-    return PolicySolver(
-        "optimus-exact",
-        "as optimus, with the best configurations together, proven",
-        OptimusExact.knows,
-        lambda _, settings: OptimusExact(allocate, settings["interval_s"], **_optimus_settings(settings)),
-        OPTIMUS,
-    )
+OPTIMUS_EXACT = PolicySolver(
+    "optimus-exact",
+    "as optimus, with the best configurations together, proven",
+    OptimusExact.knows,
+    lambda _, settings: OptimusExact(
+        proven_allocation, settings["interval_s"], **_optimus_settings(settings)
+    ),
+    OPTIMUS,
+)
 
 
 def _by_remaining(name: str, what: str, policy: type[Shortest]) -> PolicySolver:

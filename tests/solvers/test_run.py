@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.solvers import registry
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveError, SolveOptions
 from clusterplan.solvers.registry import Auto
@@ -24,6 +26,7 @@ class Answers(Solver):
     """A solver that answers what it was made with."""
 
     name, kinds, proves = "answers", ("staging",), True
+    features = frozenset({"warm_start"})
 
     def __init__(self, **outcome: Any) -> None:
         self.outcome = Outcome(**outcome)
@@ -108,34 +111,21 @@ def test_where_there_is_no_plan_none_is_found() -> None:
     assert find_plan(formulation, patience_s=20.0) is None
 
 
-AUTO_INSTANCE = clusterplan.parse_instance(STAGING)
-FORMULATION = formulate(AUTO_INSTANCE)
-BEST = clusterplan.solve(AUTO_INSTANCE, "brute-force").plan or ()
+FORMULATION = formulate(INSTANCE)
+BEST = OPTIMUM.plan or ()
 START = SolveOptions(warm_start=tuple(entry.model_dump() for entry in BEST))
-
-
-class Prover(Solver[Any]):
-    """An exact method that answers what it was made with."""
-
-    name, kinds, features = "prover", ("staging",), frozenset({"warm_start"})
-
-    def __init__(self, **outcome: Any) -> None:
-        self.outcome = Outcome(**outcome)
-
-    def solve(self, formulation: Any, options: Any, clock: Any) -> Outcome:
-        """Answer."""
-        del formulation, options, clock
-        return self.outcome
 
 
 def answer(options: SolveOptions, **outcome: Any) -> Outcome:
     """Return what `auto` makes of an answer."""
-    return Auto({"staging": Prover(**outcome)}).solve(FORMULATION, options, Clock())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "KINDS", {"staging": SimpleNamespace(exact=Answers(**outcome))})
+        return Auto().solve(FORMULATION, options, Clock())
 
 
 def test_the_message_says_which_method_it_was() -> None:
-    assert answer(SolveOptions(), plan=BEST).message == "auto: prover"
-    assert answer(SolveOptions(), plan=BEST, message="done").message == "auto: prover; done"
+    assert answer(SolveOptions(), plan=BEST).message == "auto: answers"
+    assert answer(SolveOptions(), plan=BEST, message="done").message == "auto: answers; done"
     assert answer(START, plan=BEST, bounds=(1.0,)).bounds == (1.0,)
 
 
@@ -149,9 +139,9 @@ def test_the_warm_start_refutes_a_prover_that_is_wrong() -> None:
 
 
 def test_options_are_those_of_the_method() -> None:
-    auto = Auto({"staging": Prover()})
+    auto = Auto()
     auto.check_options(SolveOptions(method_options={"anything": 1}))
     with pytest.raises(OptionError, match="anything"):
-        auto.solve(FORMULATION, SolveOptions(method_options={"anything": 1}), Clock())
+        answer(SolveOptions(method_options={"anything": 1}))
     with pytest.raises(OptionError, match="memory limit"):
         auto.check_options(SolveOptions(memory_limit_gib=1))

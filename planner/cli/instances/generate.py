@@ -15,15 +15,17 @@ from pydantic import BaseModel, TypeAdapter
 
 from ....instances.allocation.generate import generate_allocation
 from ....instances.common.errors import ClusterplanError, OptionError
+from ....instances.common.hardware import HardwareCatalogue
 from ....instances.consolidation.generate import generate_consolidation
-from ....instances.documents import DOCUMENTS, load
+from ....instances.documents import load
+from ....instances.registry import KINDS
 from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
 from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
-from ...registry import FRONTIER_KINDS
+from ...registry import frontier_kinds
 from ..options import AllowOutside, Files, MoveOptions
 from .output import Output, emit
 
@@ -190,7 +192,7 @@ def check_files(files: list[str], allow_outside: bool, moves: MoveOptions) -> in
 
 def document_names() -> list[str]:
     """Return the names of the documents that have a schema."""
-    return [*DOCUMENTS, "result", "frontier"]
+    return [*KINDS, "catalogue", "result", "frontier"]
 
 
 def schema_of(document: str) -> dict[str, Any]:
@@ -201,10 +203,11 @@ def schema_of(document: str) -> dict[str, Any]:
     OptionError
         If there is no such document.
     """
-    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
+    models: dict[str, type[BaseModel]] = {name: kind.model for name, kind in KINDS.items()}
+    models |= {"catalogue": HardwareCatalogue, "result": Result}
     if document == "frontier":
         return TypeAdapter[Any](
-            reduce(or_, (traded.model for traded in FRONTIER_KINDS.values()))
+            reduce(or_, (traded.model for traded in frontier_kinds().values()))
         ).json_schema()
     if document not in models:
         raise OptionError(f"no document {document!r}; there are: {', '.join(document_names())}")

@@ -14,7 +14,7 @@ it: jobs that will end soon count for more.
 
 In the variant `OptimusExact` the admitted jobs get the configurations that minimise the objective, such as
 the weighted sum of remaining times if each job kept its configuration: an instance of allocation, solved to
-proven optimality by the exact solver of that kind, which the registry supplies. Admission is that of Optimus,
+proven optimality by the exact solver of that kind, which the registry knows. Admission is that of Optimus,
 so that the two policies differ in nothing but the allocation.
 """
 
@@ -28,11 +28,12 @@ import numpy as np
 
 from ....formulations.registry import formulate
 from ....instances.common.arrays import Floats, Ints
-from ....instances.registry import KINDS
-from ...common.base import Clock, Solver
+from ....instances.registry import KINDS as INSTANCES
+from ...common.base import Clock
 from ...common.result import SolveOptions
 from ..view import Knowledge, View
 from .contract import SLACK, Policy, admit, in_order
+from ...registry import KINDS as SOLVERS
 
 Admission = Literal["arrival", "shortest"]
 Aim = Literal["times", "speeds"]
@@ -244,40 +245,32 @@ class OptimusExact(Optimus):
         return np.array(kept)
 
 
-def allocation_function(solver: Solver[Any], kind: str) -> AllocationFunction:
-    """Return the function that allocates configurations by an exact solver of the allocation problem.
-
-    Parameters
-    ----------
-    solver, kind
-        The solver and the name of its kind, from the registry, which alone knows other kinds.
-    """
-
-    def allocate(menus: Sequence[tuple[float, Floats, Floats]], available: Floats) -> tuple[list[int], bool]:
-        names = [f"r{r}" for r in range(len(available))]
-        document = {
-            "name": "interval",
-            "resources": dict(zip(names, available.tolist(), strict=True)),
-            "jobs": [
-                {
-                    "name": f"{k}",
-                    "weight": weight,
-                    "remaining_steps": 1,
-                    "variants": _variants(np.maximum(times, LEAST_TIME_S), usage, names),
-                }
-                for k, (weight, times, usage) in enumerate(menus)
-            ],
-        }
-        formulation = formulate(KINDS[kind].model.model_validate(document))
-        outcome = solver.solve(formulation, SolveOptions(), Clock())
-        plan = outcome.plan or ()
-        by_name = {entry.job: int(entry.variant.removeprefix(VARIANT)) for entry in plan}
-        value = formulation.evaluate(plan)[0]
-        bound = outcome.bounds[0] if outcome.bounds else None
-        proven = bound is not None and value - bound <= PROVEN_GAP * value
-        return [by_name[f"{k}"] for k in range(len(menus))], proven
-
-    return allocate
+def proven_allocation(
+    menus: Sequence[tuple[float, Floats, Floats]], available: Floats
+) -> tuple[list[int], bool]:
+    """Return the best configuration of each job by the exact solver of allocation, and whether proven."""
+    names = [f"r{r}" for r in range(len(available))]
+    document = {
+        "name": "interval",
+        "resources": dict(zip(names, available.tolist(), strict=True)),
+        "jobs": [
+            {
+                "name": f"{k}",
+                "weight": weight,
+                "remaining_steps": 1,
+                "variants": _variants(np.maximum(times, LEAST_TIME_S), usage, names),
+            }
+            for k, (weight, times, usage) in enumerate(menus)
+        ],
+    }
+    formulation = formulate(INSTANCES["allocation"].model.model_validate(document))
+    outcome = SOLVERS["allocation"].exact.solve(formulation, SolveOptions(), Clock())
+    plan = outcome.plan or ()
+    by_name = {entry.job: int(entry.variant.removeprefix(VARIANT)) for entry in plan}
+    value = formulation.evaluate(plan)[0]
+    bound = outcome.bounds[0] if outcome.bounds else None
+    proven = bound is not None and value - bound <= PROVEN_GAP * value
+    return [by_name[f"{k}"] for k in range(len(menus))], proven
 
 
 def _variants(times: Floats, usage: Floats, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import runpy
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +23,6 @@ from clusterplan.formulations.common.compiled import (
     CodeCache,
     compile_listener,
     compiled,
-    compiled_without_arrays,
     interpreted,
     is_compiled,
 )
@@ -56,6 +55,7 @@ def _ratio(a: float, b: float) -> float:
 
 def test_little_is_done_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the functions it calls; much is compiled, and so is little that has taken long."""
+    assert _sum_of_doubles.__name__ == "_sum_of_doubles"
     few, many = np.ones(3), np.ones(module.MAX_INTERPRETED_ENTRIES + 1)
     found = _sum_of_doubles(few)
     assert found == 6.0
@@ -74,48 +74,16 @@ def test_what_is_kept_compiled_is_taken_before_much_time_has_gone(
 ) -> None:
     """But nothing is compiled for that."""
     path = tmp_path / "loops.py"
-    path.write_text(
-        "from clusterplan.formulations.common.compiled import compiled\n\n\n"
-        "@compiled\ndef half(number):\n    return number / 2\n"
-    )
+    path.write_text(SOURCE)
     monkeypatch.setattr(module, "CACHE_LOOKUP_AFTER_S", 0.0)
-    first, second, third = (runpy.run_path(str(path))["half"] for _ in range(3))
-    assert first(3.0) == 1.5
+    first, second, third = (_loaded(path).square for _ in range(3))
+    assert first(3.0) == 9.0
     assert not is_compiled(first)
     monkeypatch.setattr(module, "MAX_INTERPRETED_ENTRIES", -1)
-    assert second(3.0) == 1.5
+    assert second(3.0) == 9.0
     monkeypatch.setattr(module, "MAX_INTERPRETED_ENTRIES", 1)
-    assert third(3.0) == 1.5
+    assert third(3.0) == 9.0
     assert is_compiled(third)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_compiled_functions_call_each_other() -> None:
-    """And give what they would give uncompiled."""
-    assert _sum_of_doubles.__name__ == "_sum_of_doubles"
-    assert _sum_of_doubles(np.array([1.0, 2.5])) == 7.0
-    assert is_compiled(_sum_of_doubles)
-
-
-@compiled_without_arrays
-def _fill(numbers: np.ndarray, number: float) -> None:
-    for k in range(len(numbers)):
-        numbers[k] = number
-
-
-@compiled_without_arrays
-def _fill_with_twice(numbers: np.ndarray, number: float) -> float:
-    _fill(numbers, _twice(number))
-    return numbers[0]
-
-
-@pytest.mark.usefixtures("at_once")
-def test_what_makes_no_arrays_is_compiled_without_counting_them() -> None:
-    numbers = np.zeros(3)
-    assert _fill_with_twice(numbers, 4.0) == 8.0
-    assert numbers.tolist() == [8.0] * 3
-    _fill(numbers, 1.0)  # from Python too, though another compiled function has called it
-    assert numbers.tolist() == [1.0] * 3
 
 
 @pytest.mark.usefixtures("at_once")
@@ -184,27 +152,14 @@ def put_twice(numbers, number):
 """
 
 
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _junk(path: Path) -> None:
-    path.write_bytes(b"junk" * 1000)
-
-
-def _hole(path: Path) -> None:
-    """Write zeros into the middle, as a disk does that lost a block."""
-    content = path.read_bytes()
+def _holed(content: bytes) -> bytes:
+    """Return the content with zeros in the middle, as a disk leaves it that lost a block."""
     start = len(content) // 10
-    path.write_bytes(content[:start] + bytes(200) + content[start + 200 :])
+    return content[:start] + bytes(200) + content[start + 200 :]
 
 
-def _another_object(path: Path) -> None:
-    path.write_bytes(b"N.")  # a sound pickle of None
+def _written(change: Callable[[bytes], bytes], path: Path) -> None:
+    path.write_bytes(change(path.read_bytes()))
 
 
 def _unreadable(path: Path) -> None:
@@ -217,7 +172,15 @@ def _folder(path: Path) -> None:
     path.mkdir()
 
 
-DAMAGES = (_cut, _empty, _junk, _hole, _another_object, _unreadable, _folder)
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "cut": partial(_written, lambda content: content[:-100]),
+    "empty": partial(_written, lambda _: b""),
+    "junk": partial(_written, lambda _: b"junk" * 1000),
+    "hole": partial(_written, _holed),
+    "another object": partial(_written, lambda _: b"N."),  # a sound pickle of None
+    "unreadable": _unreadable,
+    "folder": _folder,
+}
 PATTERNS = ("*.nbi", "*.nbc", "*.nb?")
 
 
@@ -235,8 +198,11 @@ def _hits(module: ModuleType) -> list[int]:
     """Call the functions, and return how often each was found on disk."""
     assert module.squares(np.array([1.0, 2.0])) == 5.0
     assert module.square(3.0) == 9.0
-    assert module.put_twice(np.zeros(1), 4.0) == 8.0
-    functions = (module.squares, module.square, module.put_twice)
+    numbers = np.zeros(1)
+    assert module.put_twice(numbers, 4.0) == 8.0
+    module.put(numbers, 1.0)  # from Python too, though another compiled function has called it
+    assert numbers.tolist() == [1.0]
+    functions = (module.squares, module.square, module.put_twice, module.put)
     return [sum(function.dispatcher._cache_hits.values()) for function in functions]
 
 
@@ -252,13 +218,13 @@ def compiled_at_once() -> Iterator[None]:
 def kept(tmp_path_factory: pytest.TempPathFactory, compiled_at_once: None) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("kept")
     (folder / "kept_loops.py").write_text(SOURCE)
-    assert _hits(_loaded(folder / "kept_loops.py")) == [0, 0, 0]
-    assert _hits(_loaded(folder / "kept_loops.py")) == [1, 1, 1]
+    assert _hits(_loaded(folder / "kept_loops.py")) == [0] * 4
+    assert _hits(_loaded(folder / "kept_loops.py")) == [1] * 4
     return {path.name: path.read_bytes() for path in (folder / "__pycache__").glob("*.nb?")}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_damaged_files_cost_a_compilation_once(
     damage: Callable[[Path], None], pattern: str, kept: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -268,12 +234,12 @@ def test_damaged_files_cost_a_compilation_once(
     for name, content in kept.items():
         (folder / name).write_bytes(content)
     damaged = sorted(folder.glob(pattern))
-    assert len(damaged) == (6 if pattern == "*.nb?" else 3)
+    assert len(damaged) == (8 if pattern == "*.nb?" else 4)
     for path in damaged:
         damage(path)
-    assert _hits(_loaded(source)) == [0, 0, 0]
+    assert _hits(_loaded(source)) == [0] * 4
     # Nothing replaces a folder: each process compiles for itself.
-    assert _hits(_loaded(source)) == ([0, 0, 0] if damage is _folder else [1, 1, 1])
+    assert _hits(_loaded(source)) == ([0] * 4 if damage is _folder else [1] * 4)
 
 
 def test_a_function_without_a_file_is_kept_nowhere() -> None:

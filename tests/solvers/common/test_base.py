@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from staging_instances import half_serial
 
-import clusterplan.solvers.run
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OptionError, TooLargeError
-from clusterplan.solvers.common import base
 from clusterplan.solvers.common.base import Clock, Outcome, PresolvingSolver, Solver
 from clusterplan.solvers.common.brute_force import MAX_DECISIONS, BruteForce, Enumeration, refuse_many
 from clusterplan.solvers.common.kind import SolverKind
@@ -34,31 +32,6 @@ def test_everything_but_the_answer_is_the_methods() -> None:
     with pytest.raises(OptionError):
         ours.check_options(SolveOptions(method_options={"no_such_setting": 1}))
     assert ours.solve(None, SolveOptions(), Clock()).message == "nothing"
-
-
-DOCUMENT = {
-    "schema_version": 1,
-    "kind": "consolidation",
-    "name": "one job",
-    "servers": [{"name": "s", "capacity": {"gpu": 4}}],
-    "jobs": [{"name": "j", "tasks": 2, "task_demand": {"gpu": 1}}],
-}
-
-
-def test_a_document_of_any_kind_is_solved() -> None:
-    """As soon as the module that runs solvers is there."""
-    assert clusterplan.solvers.run.register_solver is base.register_solver
-    result = base.solve_document(DOCUMENT, "exact", SolveOptions())
-    assert result.status == "optimal"
-
-
-def test_without_anybody_to_solve_it_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is imported behind the back of who asks."""
-    monkeypatch.setattr(base, "_registered", [])
-    with pytest.raises(LookupError, match=r"import clusterplan\.solvers\.run"):
-        base.solve_document(DOCUMENT, "exact", SolveOptions())
-    base.register_solver(lambda document, solver, options: (document, solver, options))  # type: ignore[arg-type, return-value]
-    assert base.solve_document({}, "x", SolveOptions())[1] == "x"  # type: ignore[index]
 
 
 class Named(Solver[Any]):

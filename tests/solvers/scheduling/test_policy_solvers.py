@@ -21,10 +21,9 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.base import MethodOption
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.registry import KINDS
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.scheduling.exact import CLAIRVOYANT
-from clusterplan.solvers.scheduling.kind import scheduling
+from clusterplan.solvers.scheduling.kind import SCHEDULING
 from clusterplan.solvers.scheduling.own_policy import policy_solver
 from clusterplan.solvers.scheduling.policies.contract import KeyPolicy
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, limits_of
@@ -255,9 +254,6 @@ def test_it_is_made_from_its_settings_and_solves() -> None:
     assert wide.status == narrow.status == "feasible"
     assert wide.objective != narrow.objective
     assert [settings["narrow"] for settings in made] == [False, False, True]
-
-
-SCHEDULING = scheduling(KINDS["allocation"].exact, "allocation")
 
 
 def test_policies_prove_nothing_and_have_unlike_names() -> None:

@@ -17,9 +17,9 @@ from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.registry import KINDS, find_solver
+from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling.engine import Engine
-from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact, allocation_function
+from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact, proven_allocation
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
 
 
@@ -104,9 +104,6 @@ def test_speeds_may_count_in_place_of_times() -> None:
     assert first(instance(*jobs, gpus=3), aim="speeds", power=0.0) == {"a": "2", "b": "1"}
 
 
-ALLOCATE = allocation_function(KINDS["allocation"].exact, "allocation")
-
-
 def value(menus: list[tuple[float, Floats, Floats]], chosen: list[int], there: Floats) -> float:
     """Return the weighted times of a choice, infinite if it does not fit."""
     used = np.sum([usage[k] for (_, _, usage), k in zip(menus, chosen, strict=True)], axis=0)
@@ -125,7 +122,7 @@ def test_allocations_are_the_best_of_all(seed: int) -> None:
         usage = np.arange(1.0, count + 1)[:, None] * np.array([1.0, float(rng.integers(0, 3))])
         menus.append((float(rng.integers(0, 4)), rng.uniform(1, 50, count), usage))
     there = np.sum([usage[0] for _, _, usage in menus], axis=0) + rng.integers(0, 5, 2)
-    chosen, proven = ALLOCATE(menus, there)
+    chosen, proven = proven_allocation(menus, there)
     every = itertools.product(*(range(len(times)) for _, times, _ in menus))
     best = min(value(menus, list(one), there) for one in every)
     assert proven
@@ -148,7 +145,7 @@ def test_no_interval_is_worse_than_by_marginal_gains() -> None:
             return mine
 
     for seed in range(12):
-        Engine(random_trace(3 * seed, 8), Both(ALLOCATE, 5.0, reacts=True)).run()
+        Engine(random_trace(3 * seed, 8), Both(proven_allocation, 5.0, reacts=True)).run()
     assert better > 0
 
 
