@@ -11,7 +11,7 @@ from ..instances.registry import KINDS as INSTANCES
 from .common.formulation import Formulation, MilpModel
 from .common.kind import FormulationKind
 
-KINDS: KindRegistry[FormulationKind] = KindRegistry(__package__, INSTANCES)
+KINDS: KindRegistry[FormulationKind] = KindRegistry(__package__, INSTANCES.names)
 
 
 def formulate(instance: Instance) -> Formulation[Any, Any]:

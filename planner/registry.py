@@ -8,7 +8,7 @@ from ..instances.common.kind import KindRegistry
 from ..instances.registry import KINDS as INSTANCES
 from .kind import FrontierKind, PlannerKind
 
-KINDS: KindRegistry[PlannerKind] = KindRegistry(__package__, INSTANCES)
+KINDS: KindRegistry[PlannerKind] = KindRegistry(__package__, INSTANCES.names)
 
 
 @cache

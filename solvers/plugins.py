@@ -38,7 +38,7 @@ class BrokenPlugin(Solver[Any]):
         What is wrong, and with which package.
     """
 
-    kinds = tuple(KINDS)
+    kinds = KINDS.names
     what = "a plug-in that cannot be loaded"
 
     def __init__(self, name: str, reason: str) -> None:

@@ -22,13 +22,13 @@ from .common.result import SolveOptions
 from .milp import Milp
 from .plugins import plugin_solvers
 
-KINDS: KindRegistry[SolverKind] = KindRegistry(__package__, FORMULATIONS)
+KINDS: KindRegistry[SolverKind] = KindRegistry(__package__, FORMULATIONS.names)
 
 
 class Auto(Solver[Any]):
     """Runs the exact method of the problem kind; returns the warm start if the method's answer is wrong."""
 
-    name, kinds = "auto", tuple(KINDS)
+    name, kinds = "auto", KINDS.names
     proves = True
     features = frozenset({"warm_start"})
     what = "the kind's best proving method, which is 'exact'"
@@ -66,7 +66,7 @@ def builtin_solvers(*kinds: str) -> tuple[Solver[Any], ...]:
     exact: list[Solver[Any]] = []
     others: list[Solver[Any]] = []
     modelled: list[str] = []
-    for kind in kinds or KINDS:
+    for kind in kinds or KINDS.names:
         exact.append(KINDS[kind].exact)
         others += KINDS[kind].solvers
         modelled += [kind] if FORMULATIONS[kind].milp_model is not None else []
@@ -96,14 +96,13 @@ def find_solver(name: str, kind: str) -> Solver[Any]:
         If it cannot be used here.
     """
     wanted = "milp:highs" if name == "milp" else name
-    candidates = solvers_for(kind)
-    for solver in candidates:
-        if solver.name == wanted:
+    for solver in all_solvers(kind):
+        if solver.name == wanted and kind in solver.kinds:
             reason = solver.unavailable()
             if reason:
                 raise UnavailableError(f"solver {name!r} cannot be used here: {reason}")
             return solver
-    names = [solver.name for solver in candidates]
+    names = [solver.name for solver in solvers_for(kind)]
     raise OptionError(
         f"no solver {name!r} for {kind}; {suggestion_text(name, names)}there are: {', '.join(names)}"
     )

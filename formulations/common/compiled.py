@@ -22,6 +22,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -150,16 +151,15 @@ def garbage_collector_disabled() -> Iterator[None]:
             gc.enable()
 
 
+@dataclass(eq=False, repr=False)
 class _LazyFunction:
     """A function that numba compiles when that pays off, for one signature, and caches on disk."""
 
-    def __init__(self, function: Callable[..., Any], makes_arrays: bool) -> None:
-        self.function = function
-        self.makes_arrays = makes_arrays
-        self.ready = False
-        self.looked = False
-        self.spent_s = 0.0
-        functools.update_wrapper(self, function)
+    function: Callable[..., Any]
+    makes_arrays: bool
+    ready: bool = False
+    looked: bool = False
+    spent_s: float = 0.0
 
     def __call__(self, *arguments: Any) -> Any:
         if _interprets_all.get() or not (self.ready or self._should_compile(arguments)):
@@ -268,7 +268,7 @@ def compiled(function: FunctionT) -> FunctionT:
     `OutOfTimeError` if the enforced clock expires before the function is compiled; the compilation goes on
     for the next call.
     """
-    return cast("FunctionT", _LazyFunction(function, makes_arrays=True))
+    return cast("FunctionT", functools.update_wrapper(_LazyFunction(function, True), function))
 
 
 def compiled_without_arrays(function: FunctionT) -> FunctionT:
@@ -277,7 +277,7 @@ def compiled_without_arrays(function: FunctionT) -> FunctionT:
     The same holds for the functions that it calls. Compilation takes a quarter less time; numba raises an
     error if an array is created after all.
     """
-    return cast("FunctionT", _LazyFunction(function, makes_arrays=False))
+    return cast("FunctionT", functools.update_wrapper(_LazyFunction(function, False), function))
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

@@ -5,7 +5,7 @@ A builder makes an instance call by call; errors are raised when it is built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -61,10 +61,11 @@ class InstanceKind:
 KindT = TypeVar("KindT")
 
 
+@dataclass(frozen=True, eq=False)
 class KindRegistry(Mapping[str, KindT]):
     """The records of one floor by the name of the kind, each imported when it is first asked for.
 
-    Parameters
+    Attributes
     ----------
     floor
         Package of the floor; the record is in the module `<kind>.kind` under the name in capital letters.
@@ -72,20 +73,20 @@ class KindRegistry(Mapping[str, KindT]):
         Names of the kinds.
     """
 
-    def __init__(self, floor: str, names: Iterable[str]) -> None:
-        self._floor, self._names = floor, tuple(names)
+    floor: str
+    names: tuple[str, ...]
 
     def __getitem__(self, name: str) -> KindT:
-        if name not in self._names:
+        if name not in self.names:
             raise KeyError(name)
-        record: KindT = getattr(import_module(f"{self._floor}.{name}.kind"), name.upper())
+        record: KindT = getattr(import_module(f"{self.floor}.{name}.kind"), name.upper())
         return record
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
 
 InstanceT = TypeVar("InstanceT", bound=Instance)

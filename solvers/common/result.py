@@ -247,7 +247,7 @@ class Result(Model):
 
     instance: str
     kind: Annotated[
-        ProblemKind, AfterValidator(_checked_kind), WithJsonSchema({"type": "string", "enum": [*KINDS]})
+        ProblemKind, AfterValidator(_checked_kind), WithJsonSchema({"type": "string", "enum": [*KINDS.names]})
     ]
     instance_sha256: str
     instance_options: Annotated[dict[str, Any], Field(max_length=100)] = {}
