@@ -31,9 +31,9 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.registry import KINDS as INSTANCES
 from ...common.base import Clock
 from ...common.result import SolveOptions
+from ...registry import KINDS as SOLVERS
 from ..view import Knowledge, View
 from .contract import SLACK, Policy, admit, in_order
-from ...registry import KINDS as SOLVERS
 
 Admission = Literal["arrival", "shortest"]
 Aim = Literal["times", "speeds"]
