@@ -28,7 +28,7 @@ from ..policies.service_disciplines import Backfill
 from ..policy_solvers import loses_work, plan_of, spreading_slows_jobs
 from ..view import View
 from .event_loop import Rule, State, Trace
-from .simulator import PriorityScheduler, Simulator, classes_of, copy_of_state
+from .simulator import PriorityScheduler, Simulator, queues_of
 
 MAX_STORED_STATES = 60
 """Most stored states, so that a trial need not begin at the first arrival."""
@@ -63,8 +63,8 @@ class SimulatedAnnealing:
         self._mark_s: Floats = arrivals[
             np.unique(np.linspace(0, len(arrivals) - 1, MAX_STORED_STATES).astype(int))
         ]
-        self._marks: list[State] = [simulator.start()]
-        self.ends_s = simulator.ends_s(self.rule, copy_of_state(self._marks[0]))
+        self._marks: list[State] = [simulator.start]
+        self.ends_s = simulator.run(self.rule).end_s
         self.cost = self.best_cost = cost(self.ends_s)
         self.best = self.rule.multiplier.copy()
         self._find_late()
@@ -83,7 +83,7 @@ class SimulatedAnnealing:
         mark = self._mark_before(float(self._trace.arrival_s[jobs].min()))
         multiplier[jobs] *= factors
         try:
-            ends_s = self._simulator.ends_s(self.rule, copy_of_state(self._marks[mark]))
+            ends_s = self._simulator.run(self.rule, self._marks[mark]).end_s
             cost = self._cost_of(ends_s)
         except EvictionError:  # a job that must not be interrupted would be evicted
             cost = np.inf
@@ -127,9 +127,8 @@ class SimulatedAnnealing:
         """
         mark = int(np.searchsorted(self._mark_s, arrival_s, side="right")) - 1
         while len(self._marks) <= mark:
-            state = copy_of_state(self._marks[-1])
-            self._simulator.advance_to(self.rule, state, float(self._mark_s[len(self._marks)]))
-            self._marks.append(state)
+            until_s = float(self._mark_s[len(self._marks)])
+            self._marks.append(self._simulator.run(self.rule, self._marks[-1], until_s))
         return mark
 
 
@@ -137,11 +136,6 @@ ANY_JOB_CHANCE = 0.1
 """Chance that any job is picked."""
 SWAP_CHANCE = 0.2
 """Chance that two jobs change places."""
-
-
-def may_be_reserved(trace: Trace) -> bool:
-    """Return whether running jobs may be evicted at any time: capacity can then be reserved for others."""
-    return trace.interruptible and trace.lease_s == 0.0
 
 
 def with_reserved(trace: Trace, reserved: Flags) -> Trace:
@@ -164,29 +158,25 @@ def with_reserved(trace: Trace, reserved: Flags) -> Trace:
     for r, demand in enumerate(trace.demand[reserved].T):
         used = np.bincount(starts, demand, len(change_s)) - np.bincount(ends, demand, len(change_s))
         capacity[:, r] -= np.cumsum(used)
+    capacity[np.abs(capacity) <= 1e-9 * trace.capacity.max(axis=0)] = 0.0  # rounding errors of sums
     others = ~reserved
-    demand = np.ascontiguousarray(trace.demand[others])
-    of_class, first = classes_of(demand)
+    demand = trace.demand[others]
     return trace._replace(
         arrival_s=trace.arrival_s[others],
         duration_s=trace.duration_s[others],
         restart_s=trace.restart_s[others],
         demand=demand,
-        least=demand.min(axis=0),
-        of_class=of_class,
-        first=first,
+        least=demand.min(axis=0, keepdims=True),
+        queue=queues_of(demand),
         change_s=change_s,
-        capacity=_rounded(capacity, trace.capacity.max(axis=0)),
+        capacity=capacity,
     )
-
-
-def _rounded(capacity: Floats, most: Floats) -> Floats:
-    """Return amounts of capacity, set to 0 where they are only rounding errors of sums."""
-    return np.where(np.abs(capacity) <= 1e-9 * most, 0.0, capacity)
 
 
 def undelayed_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
     """Return flags of the jobs that a schedule does not delay and that are smaller than most delayed ones.
+
+    There are none where running jobs may not be evicted at any time: capacity cannot be reserved for others.
 
     Parameters
     ----------
@@ -196,7 +186,7 @@ def undelayed_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
         Size of each job, shape (J,).
     """
     late = ends_s > trace.arrival_s + trace.duration_s
-    if not late.any():
+    if not late.any() or not trace.interruptible or trace.lease_s > 0.0:
         return np.zeros(len(late), dtype=bool)
     small = float(np.quantile(service[late], SMALL_QUANTILE))
     return np.asarray(~late & (service < small))
@@ -409,22 +399,17 @@ class Search:
         """Simulate the static priority rules, and keep the best schedule as the incumbent."""
         for rule in static_rules(self._scheduler, self._instance.preemption == "costs"):
             try:
-                cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
+                cost = self._cost_of(self._scheduler.run(rule).end_s)
                 if cost < self.cost:
-                    self.incumbent, self.cost = (
-                        Incumbent(self._scheduler.schedule(rule), "a static rule", rule),
-                        cost,
-                    )
-                    self._rule = rule
+                    self.incumbent = Incumbent(self._scheduler.schedule(rule), "a static rule", rule)
+                    self.cost, self._rule = cost, rule
             except EvictionError as error:
                 self.fault = str(error)
 
     def try_backfill(self, clock: Clock) -> None:
         """Simulate EASY backfilling, unless it would take more than a fifth of the remaining time."""
-        if (
-            clock.remaining_s is not None
-            and BACKFILL_S * len(self._scheduler.order) > 0.2 * clock.remaining_s
-        ):
+        left_s = clock.remaining_s
+        if left_s is not None and BACKFILL_S * len(self._scheduler.order) > 0.2 * left_s:
             return
         try:
             schedule = Engine(self._instance, Backfill()).run()
@@ -467,19 +452,11 @@ class Search:
             return
         rule, trace = self._rule, self._scheduler.trace
         one = Clock()
-        ends_s = self._scheduler.simulator.ends_s(rule)
+        ends_s = self._scheduler.run(rule).end_s
         if clock.remaining_s is not None:
-            clock = Clock(
-                max(
-                    0.0,
-                    clock.remaining_s * (1 - RESERVE)
-                    - RESERVED_SIMULATIONS * one.elapsed_s
-                    - RESERVED_PLACEMENTS * self._placing_s,
-                )
-            )
-        reserved = np.zeros(len(ends_s), dtype=bool)
-        if may_be_reserved(trace):
-            reserved = undelayed_jobs(trace, ends_s, trace.duration_s * self._scheduler.width)
+            writing_s = RESERVED_SIMULATIONS * one.elapsed_s + RESERVED_PLACEMENTS * self._placing_s
+            clock = Clock(max(0.0, clock.remaining_s * (1 - RESERVE) - writing_s))
+        reserved = undelayed_jobs(trace, ends_s, trace.duration_s * self._scheduler.width)
         if trials is None:
             trials = TRIALS_OF_A_JOB * int((~reserved).sum())
         climb = self._climb(rule, reserved, ends_s, seed)
@@ -499,11 +476,9 @@ class Search:
 
     def _climb(self, rule: Rule, reserved: Flags, ends_s: Floats, seed: int) -> SimulatedAnnealing:
         """Return the simulated annealing on the jobs that are not reserved (fixed at their arrivals)."""
-        others = ~reserved
-        trace = self._scheduler.trace
-        simulator = Simulator(with_reserved(trace, reserved)) if reserved.any() else self._scheduler.simulator
+        others, every = ~reserved, ends_s.copy()
+        simulator = Simulator(with_reserved(self._scheduler.trace, reserved))
         rule = rule._replace(multiplier=rule.multiplier[others])
-        every = ends_s.copy()
 
         def cost(ends_s: Floats) -> float:
             every[others] = ends_s
@@ -517,7 +492,7 @@ class Search:
         multiplier[~reserved] = others
         rule = rule._replace(multiplier=multiplier)
         with Clock().enforced():  # time may be up, and there is some in reserve for this
-            cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
+            cost = self._cost_of(self._scheduler.run(rule).end_s)
             if cost < self.cost:
                 self._take(Incumbent(self._scheduler.schedule(rule), "local search", rule), cost)
 
@@ -528,9 +503,8 @@ class Search:
                 better = better._replace(schedule=schedule_on_servers(self._instance, better.rule))
             except EvictionError:  # one of these servers fails
                 return
-            if self.incumbent and self._objective_of(better.schedule) >= self._objective_of(
-                self.incumbent.schedule
-            ):
+            old = self.incumbent
+            if old and self._objective_of(better.schedule) >= self._objective_of(old.schedule):
                 return
         self.incumbent, self.cost = better, cost
 
@@ -541,8 +515,8 @@ class Search:
 
     def _cost_of(self, ends_s: Floats) -> float:
         """Return the objective value in seconds by the ends of all jobs, shape (J,), in order of arrival."""
-        times = ends_s - self._scheduler.trace.arrival_s
+        arrival_s, weight = self._scheduler.trace.arrival_s, self._scheduler.weight
         if self._instance.objective == "makespan":
-            return float(ends_s.max() - self._scheduler.trace.arrival_s[0])
-        weight = self._scheduler.weight / self._scheduler.weight.max()
-        return float(weight @ times / weight.sum())
+            return float(ends_s.max() - arrival_s[0])
+        weight = weight / weight.max()
+        return float(weight @ (ends_s - arrival_s) / weight.sum())

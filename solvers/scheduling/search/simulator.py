@@ -10,21 +10,7 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
 from ..engine import EvictionError, PolicyError, Schedule, eviction_text
 from ..view import widths
-from .event_loop import (
-    COUNTS,
-    EVICTED,
-    PAUSED,
-    RUNNING,
-    SEGMENTS,
-    STUCK,
-    WAITING,
-    Rule,
-    Segments,
-    State,
-    Trace,
-    WorkArrays,
-    advance,
-)
+from .event_loop import EVICTED, PAUSED, SEGMENTS, WITH_SLACK, Rule, State, Trace, advance
 
 MAX_EVENTS = 20_000
 """Events between two checks of the time limit."""
@@ -37,49 +23,41 @@ class Simulator:
     ----------
     trace
         The simulated trace.
+    start
+        The state before the first event.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         jobs, resources = trace.demand.shape
-        self._work = WorkArrays(
-            protected=np.zeros(jobs, dtype=bool),
-            goes_on=np.zeros(jobs, dtype=bool),
-            order=np.zeros(jobs, dtype=np.int64),
-            keys=np.zeros(jobs),
-            chosen=np.zeros(jobs, dtype=np.int64),
-            free=np.zeros(resources),
-            slack=np.zeros(resources),
-        )
-        self._nothing = empty_segments(0)
-
-    def start(self) -> State:
-        """Return the simulation state before the first event."""
-        jobs, resources = self.trace.demand.shape
-        classes = len(self.trace.first) - 1
-        return State(
+        times, numbers = np.zeros(jobs), np.zeros(jobs, dtype=np.int64)  # one for all: they are only copied
+        self.start = State(
             now_s=np.zeros(1),
             next_end_s=np.full(1, np.inf),
-            counts=np.zeros(COUNTS, dtype=np.int64),
-            left_s=self.trace.duration_s.copy(),
-            since_s=np.zeros(jobs),
-            lost_s=np.zeros(jobs),
-            lease_end_s=np.zeros(jobs),
+            counts=np.zeros(SEGMENTS + 1, dtype=np.int64),
+            left_s=trace.duration_s,
+            since_s=times,
+            lost_s=times,
             end_s=np.full(jobs, np.inf),
-            started=np.zeros(jobs, dtype=bool),
-            done_s=np.full(jobs, np.nan),
-            running=np.zeros(jobs, dtype=np.int64),
-            waiting=np.zeros(jobs, dtype=np.int64),
-            queued=np.zeros(classes, dtype=np.int64),
-            key=np.zeros(jobs),
-            line=np.zeros(classes, dtype=np.int64),
-            used=np.zeros(resources),
-            grown=np.zeros(resources),
+            running=numbers,
+            left=np.full(trace.queue.max() + 1, -1),
+            right=numbers,
+            key=times,
+            line=numbers,
+            ranked=numbers,
+            room=trace.capacity[0] * WITH_SLACK,
             shortage=np.full(resources, np.inf),
         )
 
-    def segments(self, rule: Rule) -> Segments:
-        """Return the segments (job, start, end in seconds) of the schedule under a priority rule.
+    def run(self, rule: Rule, state: State | None = None, until_s: float = np.inf) -> State:
+        """Return the state after the last event before a time in seconds, under a priority rule.
+
+        In the end its `end_s` are the completion times of all jobs.
+
+        Parameters
+        ----------
+        state
+            The state from which the simulation goes on; the start if None.
 
         Raises
         ------
@@ -88,44 +66,33 @@ class Simulator:
         PolicyError
             If waiting jobs can never start.
         """
-        state, segments = self.start(), empty_segments(2 * len(self.trace.arrival_s) + 1)
-        while self._go_on(rule, state, segments, np.inf) == PAUSED:
-            if len(segments.job) < state.counts[SEGMENTS] + state.counts[RUNNING]:
-                segments = _enlarged_segments(segments)
-        n = int(state.counts[SEGMENTS])
-        return Segments(segments.job[:n], segments.start_s[:n], segments.end_s[:n])
-
-    def ends_s(self, rule: Rule, state: State | None = None) -> Floats:
-        """Return the completion time of each job in seconds under a priority rule, shape (J,).
-
-        It raises what `segments` does.
-
-        Parameters
-        ----------
-        state
-            State from which the simulation continues, and which it changes; the start if None.
-        """
-        state = self.start() if state is None else state
-        self.advance_to(rule, state, np.inf)
-        return state.done_s
-
-    def advance_to(self, rule: Rule, state: State, until_s: float) -> None:
-        """Advance a simulation state in place to the last event before a time in seconds.
-
-        It raises what `segments` does.
-        """
-        while self._go_on(rule, state, self._nothing, until_s) == PAUSED:
+        state = copy_of_state(self.start if state is None else state)
+        while self._advance(rule, state, np.empty((0, 3)), until_s) == PAUSED:
             pass
+        return state
 
-    def _go_on(self, rule: Rule, state: State, segments: Segments, until_s: float) -> int:
+    def segments(self, rule: Rule) -> Floats:
+        """Return the segments of the schedule under a priority rule, as rows of job, start and end.
+
+        It raises what `run` does.
+        """
+        state, parts, code = copy_of_state(self.start), [], PAUSED
+        rows = np.empty((2 * len(self.trace.arrival_s) + 1, 3))
+        while code == PAUSED:
+            state.counts[SEGMENTS] = 0
+            code = self._advance(rule, state, rows, np.inf)
+            parts.append(rows[: state.counts[SEGMENTS]].copy())
+        return np.concatenate(parts)
+
+    def _advance(self, rule: Rule, state: State, segments: Floats, until_s: float) -> int:
         check_time()
-        code = advance(self.trace, rule, state, segments, self._work, until_s, MAX_EVENTS)
-        now_s = state.now_s[0]
+        code: int = advance(self.trace, rule, state, segments, until_s, MAX_EVENTS)
         if code == EVICTED:
-            raise EvictionError(eviction_text(now_s))
-        if code == STUCK:
-            raise PolicyError(f"{state.counts[WAITING]} jobs wait, and nothing will ever happen")
-        return int(code)
+            raise EvictionError(eviction_text(state.now_s[0]))
+        wait = np.isinf(state.end_s).sum()
+        if code != PAUSED and until_s == np.inf and wait:
+            raise PolicyError(f"{wait} jobs wait, and nothing will ever happen")
+        return code
 
 
 def copy_of_state(state: State) -> State:
@@ -133,19 +100,7 @@ def copy_of_state(state: State) -> State:
     return State._make(column.copy() for column in state)
 
 
-def empty_segments(rows: int) -> Segments:
-    """Return the columns (job, start, end) of a number of segments, filled with 0."""
-    return Segments(np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
-
-
-def _enlarged_segments(segments: Segments) -> Segments:
-    more = empty_segments(2 * len(segments.job))
-    for column, old in zip(more, segments, strict=True):
-        column[: len(old)] = old
-    return more
-
-
-class PriorityScheduler:
+class PriorityScheduler(Simulator):
     """Schedules the jobs of one instance by priority rules in the compiled event loop.
 
     Attributes
@@ -156,8 +111,6 @@ class PriorityScheduler:
         Width of each job, as in `Seen`; shape (J,).
     weight
         Weight of each job, shape (J,).
-    trace, simulator
-        The data of the event loop, and its simulator.
     """
 
     def __init__(self, instance: SchedulingInstance) -> None:
@@ -167,30 +120,28 @@ class PriorityScheduler:
         changes, amounts = instance.capacity_over_time
         self.width: Floats = widths(demand, amounts[0])
         self.weight: Floats = table.weight[self.order]
-        of_class, first = classes_of(demand)
-        self.trace = Trace(
-            arrival_s=table.arrival_s[self.order],
-            duration_s=table.duration_s[self.order],
-            restart_s=restarts_s(instance)[self.order],
-            demand=demand,
-            least=demand.min(axis=0),
-            of_class=of_class,
-            first=first,
-            change_s=changes,
-            capacity=amounts,
-            lease_s=float(instance.lease_s),
-            interruptible=instance.preemption != "none",
+        super().__init__(
+            Trace(
+                arrival_s=table.arrival_s[self.order],
+                duration_s=table.duration_s[self.order],
+                restart_s=restarts_s(instance)[self.order],
+                demand=demand,
+                least=demand.min(axis=0, keepdims=True),
+                queue=queues_of(demand),
+                change_s=changes,
+                capacity=amounts,
+                lease_s=float(instance.lease_s),
+                interruptible=instance.preemption != "none",
+            )
         )
-        self.simulator = Simulator(self.trace)
 
     def schedule(self, rule: Rule) -> Schedule:
         """Return the schedule of the instance under a priority rule; raises what the simulator does."""
-        segments = self.simulator.segments(rule)
-        return Schedule(self.order[segments.job], segments.start_s, segments.end_s)
+        job, start_s, end_s = self.segments(rule).T
+        return Schedule(self.order[job.astype(int)], start_s, end_s)
 
 
-def classes_of(demand: Floats) -> tuple[Ints, Ints]:
-    """Return each job's class of equal demand, (J,), and where each class begins in a list of all jobs."""
+def queues_of(demand: Floats) -> Ints:
+    """Return the queue of each job, shape (J,): jobs of equal demand share one, and numbers begin with J."""
     _, of_class = np.unique(demand, axis=0, return_inverse=True)
-    of_class = of_class.reshape(-1)  # NumPy 2.0 returned it in another shape
-    return of_class, np.append(0, np.cumsum(np.bincount(of_class)))
+    return len(demand) + of_class.reshape(-1)  # NumPy 2.0 returned it in another shape

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import on_several_resources, plan_by
+from malleable_instances import RULES, on_several_resources, plan_by, rigid_trace
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -14,20 +14,18 @@ from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
 from clusterplan.solvers.scheduling.policies.service_disciplines import (
     Shortest,
     ShortestRemaining,
     ShortestService,
 )
-from clusterplan.solvers.scheduling.policy_solvers import POLICIES, plan_of
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
 from clusterplan.solvers.scheduling.search import local_search
 from clusterplan.solvers.scheduling.search.event_loop import Rule
 from clusterplan.solvers.scheduling.search.local_search import (
     Price,
     SimulatedAnnealing,
-    may_be_reserved,
     schedule_on_servers,
     static_rules,
     undelayed_jobs,
@@ -43,53 +41,33 @@ def test_the_best_multipliers_have_the_best_cost() -> None:
     """Also after worse ones have been accepted, and though trials begin in the middle of the trace."""
     server = PriorityScheduler(generate_scheduling(150, 16, load=1.5, seed=1))
     rule = ShortestService.rule(server)
-    climb = SimulatedAnnealing(server.simulator, rule, lambda ends_s: float(ends_s.sum()), seed=1)
+    climb = SimulatedAnnealing(server, rule, lambda ends_s: float(ends_s.sum()), seed=1)
     start = climb.cost
     accepted = [climb.try_change(temperature=start / 1000) for _ in range(200)]
     assert 0 < sum(accepted) < 200
     assert climb.best_cost < start
-    assert server.simulator.ends_s(rule._replace(multiplier=climb.best)).sum() == climb.best_cost
-    assert server.simulator.ends_s(climb.rule).sum() == climb.cost
+    assert server.run(rule._replace(multiplier=climb.best)).end_s.sum() == climb.best_cost
+    assert server.run(climb.rule).end_s.sum() == climb.cost
 
 
 def test_other_jobs_end_when_they_would_beside_reserved_ones() -> None:
     """If reserved ones have the least keys, and with an event of the cluster."""
     events = [{"at_s": 20_000, "change": {"gpu": -4}}, {"at_s": 60_000, "change": {"gpu": 4}}]
     for seed in range(5):
-        there = generate_scheduling(300, 64, load=0.9, seed=seed).replace(events=events)
-        server = PriorityScheduler(there)
-        rule = ShortestService.rule(server)
-        trace = server.trace
-        ends_s = server.simulator.ends_s(rule)
+        server = PriorityScheduler(generate_scheduling(300, 64, load=0.9, seed=seed).replace(events=events))
+        rule, trace = ShortestService.rule(server), server.trace
+        ends_s = server.run(rule).end_s
         reserved = undelayed_jobs(trace, ends_s, trace.duration_s * server.width)
         assert reserved.any()
         assert (ends_s[reserved] == (trace.arrival_s + trace.duration_s)[reserved]).all()
         first = rule._replace(multiplier=np.where(reserved, 0.0, rule.multiplier))
         smaller = Simulator(with_reserved(trace, reserved))
-        found = smaller.ends_s(rule._replace(multiplier=rule.multiplier[~reserved]))
-        np.testing.assert_allclose(found, server.simulator.ends_s(first)[~reserved], rtol=1e-12)
-
-
-def test_nobody_is_reserved_where_jobs_may_not_be_stopped_at_once() -> None:
-    """Nor is anybody calm where nobody is late."""
-    there = generate_scheduling(20, 64, load=0.1, seed=0)
-    server = PriorityScheduler(there)
-    assert may_be_reserved(server.trace)
-    assert not may_be_reserved(PriorityScheduler(there.replace(preemption="none")).trace)
-    assert not may_be_reserved(PriorityScheduler(there.replace(lease_s=5)).trace)
-    ends_s = server.trace.arrival_s + server.trace.duration_s
-    assert not undelayed_jobs(server.trace, ends_s, server.width).any()
-
-
-RULES: list[dict[str, Any]] = [
-    {},
-    {"preemption": "none"},
-    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
-    {"preemption": "costs", "restart_s": 300},
-    {"lease_s": 600},
-    {"objective": "makespan"},
-    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
-]
+        found = smaller.run(rule._replace(multiplier=rule.multiplier[~reserved])).end_s
+        np.testing.assert_allclose(found, server.run(first).end_s[~reserved], rtol=1e-12)
+        for keeps in ({"interruptible": False}, {"lease_s": 5.0}):  # nor is anybody reserved there
+            assert not undelayed_jobs(trace._replace(**keeps), ends_s, server.width).any()
+        on_time = trace.arrival_s + trace.duration_s
+        assert not undelayed_jobs(trace, on_time, server.width).any()
 
 
 def value_of(there: SchedulingInstance, solver: Any, **settings: Any) -> float:
@@ -98,59 +76,37 @@ def value_of(there: SchedulingInstance, solver: Any, **settings: Any) -> float:
     return formulation.evaluate(plan_by(formulation, solver, seed=1, method_options=settings))[0]
 
 
-def weighted(there: SchedulingInstance, seed: int) -> SchedulingInstance:
-    """Return the same jobs with weights."""
-    weights = np.random.default_rng(seed).integers(0, 4, len(there.jobs))
-    rows = [
-        {**job.model_dump(exclude_none=True), "weight": float(weight) + (j == 0)}
-        for j, (job, weight) in enumerate(zip(there.jobs, weights, strict=True))
-    ]
-    return there.replace(jobs=rows)
-
-
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize(
+    "rules", [*RULES, {"preemption": "costs", "restart_s": 300}, {"objective": "makespan"}]
+)
 def test_it_is_never_worse_than_a_policy(rules: dict[str, Any]) -> None:
-    """Under all rules of preemption, with and without weights."""
+    """Under all rules of preemption, with and without weights, and with several resources."""
     there = generate_scheduling(60, 32, load=1.5, seed=4).replace(**rules)
-    for instance in (there, weighted(there, 3)):
+    weights = np.random.default_rng(3).integers(0, 4, 60).astype(float)
+    weights[0] += 1
+    jobs = [job.model_dump(exclude_none=True) for job in there.jobs]
+    weighted = [{**job, "weight": weight} for job, weight in zip(jobs, weights, strict=True)]
+    for instance in (there, there.replace(jobs=weighted), on_several_resources()):
         found = value_of(instance, Price(), trials=100)
-        for policy in POLICIES:
-            if policy.name in ("srsf", "srtf", "sjf", "fifo-backfill"):
-                assert found <= value_of(instance, policy) * (1 + 1e-12)
+        for policy in ("srsf", "srtf", "sjf", "fifo-backfill"):
+            assert found <= value_of(instance, policy) * (1 + 1e-12)
 
 
 def test_it_is_better_than_every_static_rule_where_there_is_something_to_find() -> None:
-    """By more than rounding."""
+    """By more than rounding, and by as much with the same seed."""
     there = generate_scheduling(200, 32, load=1.5, seed=2)
-    srsf = find_solver("srsf", "scheduling")
-    assert value_of(there, Price(), trials=400) < 0.997 * value_of(there, srsf)
+    found = value_of(there, Price(), trials=400)
+    assert found < 0.997 * value_of(there, "srsf")
+    assert found == value_of(there, Price(), trials=400)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_on_tiny_traces_it_is_no_better_than_an_exhaustive_search(seed: int) -> None:
-    """Without preemption that is exact; what the search finds is the optimum on most of them."""
-    there = generate_scheduling(5, 4, load=3.0, seed=seed).replace(preemption="none")
-    assert value_of(there, Price(), trials=200) >= value_of(there, SchedulingBruteForce()) * (1 - 1e-12)
-
-
-def test_with_preemption_it_finds_what_all_fixed_orders_find() -> None:
-    """Up to a percent, on each of some tiny traces."""
-    for seed in range(4):
-        there = generate_scheduling(5, 4, load=3.0, seed=seed)
-        assert value_of(there, Price(), trials=300) <= value_of(there, SchedulingBruteForce()) * 1.01
-
-
-def test_several_resources() -> None:
-    """It is no worse than the rule that it begins with."""
-    there = on_several_resources()
-    srsf = find_solver("srsf", "scheduling")
-    assert value_of(there, Price(), trials=200) <= value_of(there, srsf)
-
-
-def test_the_same_seed_gives_the_same_plan() -> None:
-    """Without a time limit."""
-    there = generate_scheduling(60, 16, load=1.5, seed=5)
-    assert value_of(there, Price(), trials=200) == value_of(there, Price(), trials=200)
+def test_on_tiny_traces_it_is_about_as_good_as_an_exhaustive_search(seed: int) -> None:
+    """Without preemption that is exact; with it, the best of all fixed orders is found up to a percent."""
+    there = generate_scheduling(5, 4, load=3.0, seed=seed)
+    assert value_of(there, Price(), trials=300) <= value_of(there, SchedulingBruteForce()) * 1.01
+    exact = there.replace(preemption="none")
+    assert value_of(exact, Price(), trials=200) >= value_of(exact, SchedulingBruteForce()) * (1 - 1e-12)
 
 
 def test_a_time_limit_is_kept_and_said() -> None:
@@ -168,10 +124,8 @@ def test_a_time_limit_is_kept_and_said() -> None:
 
 def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None:
     """As by the policies."""
-    rows = [{"name": "a", "demand": {"gpu": 2}, "duration_s": 9}]
     events = [{"at_s": 5, "change": {"gpu": -1}}, {"at_s": 9, "change": {"gpu": 1}}]
-    document = {"name": "t", "resources": {"gpu": 2}, "preemption": "none", "events": events, "jobs": rows}
-    there = SchedulingInstance.model_validate(document)
+    there = rigid_trace((0, 2, 9), preemption="none", events=events)
     outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
     assert outcome.plan is None
     assert "running jobs lose their place at 5 s" in str(outcome.message)
@@ -191,26 +145,29 @@ def test_ctrl_c_leaves_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch)
     assert SchedulingFormulation(there).violations(outcome.plan) == []
 
 
-def on_servers(servers: int, **more: object) -> SchedulingInstance:
-    """Return jobs of 1, 2, 4 and 8 GPUs on servers of 8."""
-    rng = np.random.default_rng(5)
-    jobs = [
+def on_servers(
+    count: int,
+    rng: int | np.random.Generator = 5,
+    gpus: int = 8,
+    jobs: int = 80,
+    arrivals: tuple[int, int] = (0, 600),
+    durations: tuple[int, int] = (10, 400),
+    **more: Any,
+) -> SchedulingInstance:
+    """Return jobs of 1, 2, 4, … GPUs on servers that each can hold the largest."""
+    rng = np.random.default_rng(rng)
+    rows = [
         {
             "name": f"j{k}",
-            "arrival_s": float(rng.integers(0, 600)),
-            "duration_s": float(rng.integers(10, 400)),
-            "tasks": int(2 ** rng.integers(0, 4)),
+            "arrival_s": float(rng.integers(*arrivals)),
+            "duration_s": float(rng.integers(*durations)),
+            "tasks": int(2 ** rng.integers(0, gpus.bit_length())),
             "demand": {"gpu": 1},
         }
-        for k in range(80)
+        for k in range(jobs)
     ]
-    document = {
-        "schema_version": 1,
-        "name": "eights",
-        "servers": [{"name": f"n{k}", "capacity": {"gpu": 8}} for k in range(servers)],
-        "jobs": jobs,
-    }
-    return SchedulingInstance.model_validate(document | more)
+    servers = [{"name": f"n{k}", "capacity": {"gpu": gpus}} for k in range(count)]
+    return SchedulingInstance.model_validate({"name": "eights", "servers": servers, "jobs": rows, **more})
 
 
 @pytest.mark.parametrize("preempts", [True, False])
@@ -267,25 +224,9 @@ def test_what_price_finds_has_places_and_is_feasible(more: dict[str, object]) ->
 def test_the_search_passes_over_schedules_that_lose_a_place(seed: int) -> None:
     """A server fails, and no job that runs there may be interrupted: some traces have no schedule then."""
     rng = np.random.default_rng(seed)
-    jobs = [
-        {
-            "name": f"j{k}",
-            "arrival_s": float(rng.integers(0, 100)),
-            "duration_s": float(rng.integers(5, 60)),
-            "tasks": int(2 ** rng.integers(0, 3)),
-            "demand": {"gpu": 1},
-        }
-        for k in range(12)
-    ]
-    document = {
-        "schema_version": 1,
-        "name": "failing",
-        "servers": [{"name": f"n{k}", "capacity": {"gpu": 4}} for k in range(2)],
-        "jobs": jobs,
-        "preemption": "none",
-        "events": [{"at_s": float(rng.integers(60, 200)), "fails": ["n1"]}],
-    }
-    formulation = SchedulingFormulation(SchedulingInstance.model_validate(document))
+    there = on_servers(2, rng, 4, 12, (0, 100), (5, 60), preemption="none")
+    events = [{"at_s": float(rng.integers(60, 200)), "fails": ["n1"]}]
+    formulation = SchedulingFormulation(there.replace(events=events))
     asked = SolveOptions(seed=1, method_options={"trials": 300})
     outcome = Price().solve(formulation, asked, Clock())
     if outcome.plan is None:
