@@ -17,8 +17,6 @@ from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
 from clusterplan.solvers.scheduling.policies.service_disciplines import (
-    Shortest,
-    ShortestRemaining,
     ShortestService,
 )
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
@@ -28,7 +26,6 @@ from clusterplan.solvers.scheduling.search.local_search import (
     Price,
     SimulatedAnnealing,
     schedule_on_servers,
-    static_rules,
     undelayed_jobs,
     with_reserved,
 )
@@ -81,14 +78,17 @@ def value_of(there: SchedulingInstance, solver: Any, **settings: Any) -> float:
     "rules", [*RULES, {"preemption": "costs", "restart_s": 300}, {"objective": "makespan"}]
 )
 def test_it_is_never_worse_than_a_policy(rules: dict[str, Any]) -> None:
-    """Under all rules of preemption, with and without weights, and with several resources."""
+    """Under all rules of preemption, with and without weights, and with several resources.
+
+    By the rules that it begins with, even where the search finds nothing.
+    """
     there = generate_scheduling(60, 32, load=1.5, seed=4).replace(**rules)
     weights = np.random.default_rng(3).integers(0, 4, 60).astype(float)
     weights[0] += 1
     jobs = [job.model_dump(exclude_none=True) for job in there.jobs]
     weighted = [{**job, "weight": weight} for job, weight in zip(jobs, weights, strict=True)]
     for instance in (there, there.replace(jobs=weighted), on_several_resources()):
-        found = value_of(instance, Price(), trials=100)
+        found = max(value_of(instance, Price(), trials=trials) for trials in (1, 100))
         for policy in ("srsf", "srtf", "sjf", "fifo-backfill"):
             assert found <= value_of(instance, policy) * (1 + 1e-12)
 
@@ -229,13 +229,3 @@ def test_without_time_for_places_price_has_no_plan(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(local_search, "schedule_on_servers", too_long)
     with pytest.raises(OutOfTimeError, match="places on the servers"):
         outcome_of(on_servers(3))
-
-
-def test_the_policies_that_nothing_may_be_worse_than_are_among_them() -> None:
-    """With and without costs of interruptions."""
-    server = PriorityScheduler(generate_scheduling(50, 16, seed=1))
-    for costs in (False, True):
-        rules = list(static_rules(server, costs))
-        for policy in (ShortestService, ShortestRemaining, Shortest):
-            own = policy.rule(server)
-            assert any(rule[1:] == own[1:] and np.allclose(rule[0], own[0]) for rule in rules)
