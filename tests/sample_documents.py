@@ -213,6 +213,10 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
 
 
+JUNK = (None, True, -1, 0, 1.5, 1e308, 10**400, "", "x", "\x00", [], [None], {})
+"""Values that hardly a field may have."""
+
+
 def altered(data: st.DataObject, given: Any, junk: st.SearchStrategy[Any]) -> Any:
     """Return a copy of documents in which up to three values are junk."""
     known = [path for path in places(given) if len(path) > 1]

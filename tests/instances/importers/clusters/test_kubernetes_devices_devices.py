@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from sample_documents import said, solved
 
-from clusterplan import solve
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
@@ -86,39 +85,6 @@ def devices(instance: ConsolidationInstance) -> dict[str, Any]:
 # HAMi
 
 
-def test_shares_by_hami(tmp_path: Path) -> None:
-    """The larger part of memory and cores is the share; devices are those that the node lists as healthy."""
-    pods = [
-        hami("a", 30),
-        hami("b", 25, 40),
-        hami("c", 100),
-        hami("d", 0, 30),
-        hami("e", 50, 100),
-        hami("f", 0),
-    ]
-    instance = imported(tmp_path, [hami_node("n1", 4, sick=1), hami_node("n2", 2)], pods)
-    assert asks(instance) == {"ml/a": 300, "ml/b": 400, "ml/c": 1, "ml/d": 1, "ml/e": 1, "ml/f": 1}
-    assert devices(instance) == {"n1": {"count": 4}, "n2": {"count": 2}}
-    assert [job.worth for job in instance.jobs[:3]] == [0.3, 0.4, 1.0]
-    assert instance.servers[0].capacity == {"cpu": 32, "memory_gib": 256, "pods": 110}
-    assert instance.jobs[0].task_demand == {"cpu": 1, "memory_gib": 2, "pods": 1}
-    assert "A share is the part of the memory, or of the cores" in said(instance)
-    solved(instance)
-
-
-def test_shares_go_where_hami_is(tmp_path: Path) -> None:
-    """Other nodes have whole GPUs only; where no node lists devices for HAMi, all are taken to be its own."""
-    nodes = [hami_node("n1", 1), node("n2", {"nvidia.com/gpu": "4"}, gpu__product="T4"), node("cpus", {})]
-    pods = [hami("a", 60), hami("b", 60), pod("w", {"nvidia.com/gpu": "1"})]
-    instance = imported(tmp_path, nodes, pods)
-    assert [job.gpu_model for job in instance.jobs] == [None, None, None]
-    result = solve(instance, solver="exact")
-    assert result.plan is not None
-    assert [entry.used_servers for entry in result.plan if entry.placed] == [{"n1"}, {"n2"}]
-    plain = imported(tmp_path, nodes[1:], pods)
-    assert [name for name in plain.resource_names if name.startswith("node")] == []
-
-
 def test_memory_in_mebibytes(tmp_path: Path) -> None:
     """It is a part of what the devices have of all nodes that a pod may use."""
     wants = pod("a", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "20"})
@@ -126,33 +92,6 @@ def test_memory_in_mebibytes(tmp_path: Path) -> None:
     assert asks(same) == {"ml/a": 250}
     with pytest.raises(InstanceError, match=r"ml/a \(asks for another part of a device on other nodes\)"):
         imported(tmp_path, [hami_node("n1"), hami_node("n2", memory=16384)], [wants])
-
-
-def test_newer_annotations_are_json(tmp_path: Path) -> None:
-    """A node whose annotation lists no device is left out, with the reason."""
-    listed = [{"id": "GPU-1", "count": 10, "devmem": 81920, "health": True}] * 3
-    nodes = [hami_node("n1"), hami_node("n2")]
-    nodes[0]["metadata"]["annotations"] = {"hami.io/node-nvidia-register": json.dumps(listed)}
-    nodes[1]["metadata"]["annotations"] = {"hami.io/node-nvidia-register": "[{}]"}
-    instance = imported(tmp_path, nodes, [hami("a", 10)])
-    assert devices(instance) == {"n1": {"count": 3}}
-    assert "n2 (has an annotation hami.io/node-nvidia-register that lists no devices)" in said(instance)
-
-
-def test_pods_that_are_not_clear_are_left_out(tmp_path: Path) -> None:
-    """They are named with the reason; a node on which one runs takes no other pods."""
-    two = pod(
-        "two", {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "10", "nvidia.com/gpumem-percentage": "10"}
-    )
-    two["spec"]["containers"] *= 2
-    pods = [hami("a", 30), hami("many", 30, gpus=2), hami("runs", 30, on="n2", gpus=2), hami("too", 130), two]
-    instance = imported(tmp_path, [hami_node("n1"), hami_node("n2")], pods)
-    assert asks(instance) == {"ml/a": 300}
-    assert [server.name for server in instance.servers] == ["n1"]
-    text = said(instance)
-    assert "4 pods are left out with the others of their jobs" in text
-    assert "ml/many (asks for parts of 2 devices)" in text
-    assert "n2 (holds a pod of which it is not clear what it has: runs)" in text
 
 
 def test_what_pods_hold_is_taken(tmp_path: Path) -> None:
@@ -172,24 +111,6 @@ def test_what_pods_hold_is_taken(tmp_path: Path) -> None:
     solved(instance)
 
 
-def test_a_node_that_holds_too_much_takes_no_pods(tmp_path: Path) -> None:
-    """Three shares of 60 percent are on two devices."""
-    pods = [hami("a", 60), *(hami(f"x{k}", 60, on="n1") for k in range(3))]
-    instance = imported(tmp_path, [hami_node("n1"), hami_node("n2")], pods)
-    assert [server.name for server in instance.servers] == ["n2"]
-    assert "n1 (has devices that do not hold what its pods ask for)" in said(instance)
-
-
-def test_virtual_gpus_of_volcano(tmp_path: Path) -> None:
-    """The same resources under other names."""
-    register = "GPU-aaa,10,32768,NVIDIA-V100,true:GPU-bbb,10,32768,NVIDIA-V100,true:"
-    nodes = [node("n1", {"volcano.sh/vgpu-number": "20"}, {"volcano.sh/node-vgpu-register": register})]
-    asked = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory-percentage": "50"}
-    pods = [pod("a", asked), pod("b", {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4096"})]
-    instance = imported(tmp_path, nodes, pods)
-    assert (asks(instance), devices(instance)) == ({"ml/a": 500, "ml/b": 125}, {"n1": {"count": 2}})
-
-
 # GPU share of Alibaba
 
 
@@ -204,20 +125,6 @@ def test_gpu_memory_of_alibaba(tmp_path: Path) -> None:
     assert set(asks(instance).values()) == {333}
     assert "rounded to thousandths" in said(instance)
     solved(instance)
-
-
-def test_shared_and_other_nodes_do_not_mix(tmp_path: Path) -> None:
-    """A pod is placed only where what it asks for is offered."""
-    nodes = [shared_node("s", 60, 4), node("w", {"nvidia.com/gpu": "4"}), node("cpus", {})]
-    instance = imported(
-        tmp_path, nodes, [pod("a", {"aliyun.com/gpu-mem": "3"}), pod("b", {"nvidia.com/gpu": "2"})]
-    )
-    assert asks(instance) == {"ml/a": 200, "ml/b": 2}
-    assert devices(instance) == {"s": {"count": 4}, "w": {"count": 4}, "cpus": None}
-    result = solve(instance, solver="exact")
-    assert result.plan is not None
-    assert [entry.used_servers for entry in result.plan] == [{"s"}, {"w"}]
-    assert "node that offers aliyun.com/gpu-mem" in instance.resource_names
 
 
 def test_devices_of_several_sizes(tmp_path: Path) -> None:
@@ -238,22 +145,6 @@ def fraction(name: str, part: str, on: str | None = None, **more: str) -> dict[s
     return pod(name, {}, on, annotations={"gpu-fraction": part, **more})
 
 
-def test_fractions(tmp_path: Path) -> None:
-    """The pods that reserve devices for those that share them are none of their own."""
-    reservation = pod("gpu-reservation-n1-abc", {"nvidia.com/gpu": "1"}, "n1")
-    reservation["metadata"]["namespace"] = "runai-reservation"
-    pods = [fraction("a", "0.5", "n1"), fraction("b", "0.25"), pod("c", {"nvidia.com/gpu": "1"}), reservation]
-    pods += [fraction("many", "0.5", **{"gpu-fraction-num-devices": "2"}), fraction("wrong", "half")]
-    pods += [pod("memory", {}, annotations={"gpu-memory": "2000"})]
-    instance = imported(tmp_path, [node("n1", {"nvidia.com/gpu": "2"})], pods)
-    assert asks(instance) == {"ml/a": 500, "ml/b": 250, "ml/c": 1}
-    assert devices(instance) == {"n1": {"count": 2}}
-    text = said(instance)
-    assert "3 pods are left out" in text
-    assert "ml/wrong (has the gpu-fraction 'half', which is not a number above 0 and up to 1)" in text
-    solved(instance)
-
-
 # MIG
 
 
@@ -265,36 +156,6 @@ def mig_node(name: str, product: str = A100, gpus: int = 0, count: int = 0, **mi
     labels = {"gpu__product": product, "mig__strategy": "mixed", "mig__config": "all-balanced"}
     labels |= {"gpu__count": str(count)} if count else {}
     return node(name, {"nvidia.com/gpu": str(gpus), **listed}, **labels)
-
-
-def test_partitions(tmp_path: Path) -> None:
-    """A node has as many devices as its label says, or as its partitions need at least."""
-    nodes = [mig_node("n1", count=2, g1__5=7, g3__20=2), mig_node("n2", gpus=1, g1__5=8)]
-    pods = [
-        pod("small", {"nvidia.com/mig-1g.5gb": "1"}),
-        pod("large", {"nvidia.com/mig-3g.20gb": "1"}, "n1"),
-        pod("whole", {"nvidia.com/gpu": "1"}),
-        pod("two", {"nvidia.com/mig-1g.5gb": "2"}),
-    ]
-    instance = imported(tmp_path, nodes, pods)
-    assert asks(instance) == {"ml/small": "1g.5gb", "ml/large": "3g.20gb", "ml/whole": 1}
-    assert devices(instance) == {
-        "n1": {"count": 2, "geometry": "a100-40"},
-        "n2": {"count": 3, "geometry": "a100-40"},
-    }
-    assert [job.worth for job in instance.jobs] == [0.125, 0.5, 1]
-    text = said(instance)
-    assert "ml/two (asks for 2 partitions 1g.5gb; a task has one)" in text
-    assert "A plan partitions devices anew" in text
-    solved(instance)
-
-
-def test_partitions_may_be_kept(tmp_path: Path) -> None:
-    """Then each profile is a resource, of which nodes have what they have."""
-    pods = [pod("small", {"nvidia.com/mig-1g.5gb": "1"}), pod("whole", {"nvidia.com/gpu": "1"})]
-    instance = imported(tmp_path, [mig_node("n1", gpus=1, g1__5=7)], pods, mig="keep")
-    assert not instance.has_devices
-    assert instance.servers[0].capacity["nvidia.com/mig-1g.5gb"] == 7
 
 
 def test_partitions_of_no_known_geometry(tmp_path: Path) -> None:
@@ -335,22 +196,6 @@ def test_time_slicing_is_said(tmp_path: Path) -> None:
     assert "n1; on it are ml/a." in said(instance)
 
 
-def test_parts_of_other_schemes_are_named(tmp_path: Path) -> None:
-    """They are amounts, if anything."""
-    pods = [pod("a", {"nvidia.com/gpu": "1"}), pod("b", {"tencent.com/vcuda-core": "50"})]
-    instance = imported(tmp_path, [node("n1", {"nvidia.com/gpu": "2"})], pods)
-    assert not instance.has_devices
-    assert "1 pod asks for tencent.com/vcuda-core." in said(instance)
-
-
-def test_too_many_devices_of_a_node(tmp_path: Path) -> None:
-    """Of turns on devices there can be more than a server may have; the node is left out."""
-    nodes = [node("n1", {"nvidia.com/gpu": "80"}, gpu__replicas="10"), node("n2", {"nvidia.com/gpu": "8"})]
-    instance = imported(tmp_path, nodes, [fraction("a", ".5")])
-    assert devices(instance) == {"n2": {"count": 8}}
-    assert "n1 (has 80 GPUs; of a node at most 64" in said(instance)
-
-
 def test_nothing_is_left(tmp_path: Path) -> None:
     """Where all pods are left out, the error says why."""
     with pytest.raises(InstanceError, match=r"has no pod to plan.*ml/a \(asks for a GPU, of which no node"):
@@ -358,7 +203,7 @@ def test_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_devices_that_annotations_name(tmp_path: Path) -> None:
-    """Planned pods have them now, those of others are taken; both only where they fit together."""
+    """Planned pods have them now, those of others are taken."""
 
     def on(name: str, index: int, amount: str, namespace: str = "ml") -> dict[str, Any]:
         listed = pod(
@@ -374,8 +219,6 @@ def test_devices_that_annotations_name(tmp_path: Path) -> None:
     assert held == {"n1": ({"gpu": (1,)},)}
     assert devices(instance)["n1"]["taken"] == ({"device": 2, "share": 333},)
     solved(instance)
-    wrong = imported(tmp_path, nodes, [*pods, on("b", 1, "15")], namespaces=["ml"])
-    assert [job.current_devices for job in wrong.jobs] == [None, None]
 
 
 def test_what_pods_hold_of_devices() -> None:

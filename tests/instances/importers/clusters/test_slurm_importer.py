@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sample_documents import altered, faults, is_kept, said
+from sample_documents import JUNK, altered, faults, said
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
@@ -245,53 +245,6 @@ def only(instance: ConsolidationInstance) -> PlacementJob:
 # Nodes
 
 
-def test_nodes_by_scontrol(tmp_path: Path) -> None:
-    """CPUs that jobs may use, memory in GiB, GPUs with their type; what others hold is not free."""
-    busy = node(
-        "n2",
-        ["MIXED"],
-        alloc_cpus=8,
-        alloc_memory=65536,
-        gres_used="gpu:a100:3(IDX:0,2-3)",
-        specialized_memory=1024,
-    )
-    instance = imported(tmp_path, (job(1),), (NODES[0], busy))
-    assert server(instance, "n1").capacity == {"cpu": 32, "memory_gib": 128, "gpu": 4}
-    assert server(instance, "n1").free == server(instance, "n1").capacity
-    assert server(instance, "n2").capacity == {"cpu": 32, "memory_gib": 127, "gpu": 4}
-    assert server(instance, "n2").free == {"cpu": 24, "memory_gib": 63, "gpu": 1}
-    assert server(instance, "n2").gpu_model == "a100"
-    assert is_kept(instance)
-
-
-def test_nodes_by_sinfo(tmp_path: Path) -> None:
-    """A row of one node says what is held; of a row of several the queue does; a node counts once."""
-    rows = (
-        row(["n1"], cpus={"allocated": 8}, memory=65536, gres={"used": "gpu:a100:2(IDX:0-1)"}),
-        row(["n1"], partition="long"),
-        row(["n[2-3]"], ["MIXED"], cpus={"allocated": 16}, gres={"used": "gpu:a100:1(IDX:0)"}),
-    )
-    jobs = (job(1), running(2, "n[2-3]", "cpu=16,mem=32G,node=2,gres/gpu=2"))
-    instance = imported(tmp_path, jobs, rows, running="stay")
-    assert server(instance, "n1").free == {"cpu": 24, "memory_gib": 64, "gpu": 2}
-    assert (
-        server(instance, "n2").free == server(instance, "n3").free == {"cpu": 24, "memory_gib": 112, "gpu": 3}
-    )
-    assert "not listed for 2 nodes and added up from the queue" in said(instance)
-
-
-def test_older_layout(tmp_path: Path) -> None:
-    """Plain text where newer versions have lists, plain numbers, and flags of the state apart."""
-    nodes = (
-        node("n1", partitions="gpu,long", state="mixed"),
-        node("n2", state="idle", state_flags=["DRAIN"], effective_cpus=None),
-    )
-    waiting = job(1, job_state="PENDING", node_count=1, tasks=1, array_task_id=None)
-    instance = imported(tmp_path, (waiting,), nodes)
-    assert [server.name for server in instance.servers] == ["n1"]
-    assert only(instance).task_demand == {"cpu": 4, "memory_gib": 32, "gpu": 1}
-
-
 @pytest.mark.parametrize(
     "states",
     [
@@ -429,80 +382,6 @@ def test_running_jobs(tmp_path: Path) -> None:
     assert [record.value for record in result.objectives[:3]] == [6, 0, 1]
 
 
-def test_running_jobs_may_be_left_alone(tmp_path: Path) -> None:
-    """With `stay` only waiting jobs are planned."""
-    nodes = (node("n1", alloc_cpus=8, gres_used="gpu:a100:2(IDX:0-1)"),)
-    instance = imported(
-        tmp_path, (running(1, "n1", "cpu=8,node=1,gres/gpu=2"), job(2)), nodes, running="stay"
-    )
-    assert [job.name for job in instance.jobs] == ["2 train2"]
-    assert server(instance, "n1").free == {"cpu": 24, "memory_gib": 128, "gpu": 2}
-    assert instance.objectives == ("value", "spread", "servers")
-
-
-def test_jobs_that_do_not_wait_for_resources(tmp_path: Path) -> None:
-    """Held jobs and the like are counted with their reasons; ended ones are passed over."""
-    jobs = (
-        job(1),
-        job(2, state_reason="JobHeldUser"),
-        job(3, state_reason="Dependency"),
-        job(4, state_reason="Dependency"),
-        job(5, job_state=["COMPLETED"]),
-        running(6, "n1", "cpu=1,node=1,gres/gpu=1", job_state=["RUNNING", "COMPLETING"]),
-    )
-    instance = imported(tmp_path, jobs)
-    assert [job.name for job in instance.jobs] == ["1 train1"]
-    assert (
-        "3 jobs are left out that wait for other things than resources: Dependency 2 (3 train3, 4 train4), "
-        "JobHeldUser 1 (2 train2)." in said(instance)
-    )
-
-
-def test_job_arrays(tmp_path: Path) -> None:
-    """A record of a waiting array stands for several jobs; a running task has the array's id."""
-    jobs = (
-        job(10, array_job_id=number(10), array_task_string="0-6:3,9%2"),
-        job(20, array_job_id=number(20), array_task_string="1-5000"),
-        job(30, array_job_id=number(30), array_task_string="1,2,..."),
-        running(41, "n1", "cpu=1,node=1,gres/gpu=1", array_job_id=number(40), array_task_id=number(1)),
-    )
-    instance = imported(tmp_path, jobs)
-    found = [job.name.split()[0] for job in instance.jobs]
-    assert found[:4] == ["10_0", "10_3", "10_6", "10_9"]
-    assert found[4:1004] == [f"20_{k}" for k in range(1, 1001)]
-    assert found[1004:] == ["30_1", "30_2", "40_1"]
-    assert "Of 1 job array only the first 1,000 tasks are planned." in said(instance)
-    assert "Of 1 job array Slurm lists only some tasks" in said(instance)
-
-
-def test_partitions_and_excluded_nodes(tmp_path: Path) -> None:
-    """A job may use only the nodes of its partitions that it does not exclude."""
-    nodes = (node("n1"), node("n2"), node("n3", partitions=["long"]))
-    jobs = (job(1), job(2, partition="gpu,long"), job(3, excluded_nodes="n[1,9]"))
-    instance = imported(tmp_path, jobs, nodes)
-
-    def usable(job: PlacementJob) -> set[str]:
-        demand = job.task_groups[0].demand
-        return {
-            s.name for s in instance.servers if all(s.available.get(n, 0) >= a for n, a in demand.items())
-        }
-
-    assert [usable(job) for job in instance.jobs] == [{"n1", "n2"}, {"n1", "n2", "n3"}, {"n2"}]
-    assert (
-        "The resource 'node in partition gpu' stands for a choice of nodes (partition, nodes asked for or "
-        "excluded): 2 shares need it, of 1 train1, and 2 of 3 nodes have it."
-    ) in said(instance)
-    assert "node in partition gpu other than n1" in instance.resource_names
-    long = imported(tmp_path, jobs, nodes, partitions=["long"])
-    assert [server.name for server in long.servers] == ["n3"]
-    assert [job.name for job in long.jobs] == ["2 train2"]
-
-
-def test_types_that_are_not_told_apart_are_named(tmp_path: Path) -> None:
-    text = said(imported(tmp_path, (job(1),), (node("n1", gres="gpu:a100:2,gpu:t4:2"),)))
-    assert "Types are not told apart on 1 node that has several: n1." in text
-
-
 def test_a_job_that_needs_nodes_of_its_own_shares_none(tmp_path: Path) -> None:
     """It waits while anything runs on each node, planned or not; what else starts goes elsewhere."""
     alone = job(1, "cpu=4,node=1,gres/gpu=2", tres_per_node="gres/gpu:2", exclusive=["true"])
@@ -513,28 +392,6 @@ def test_a_job_that_needs_nodes_of_its_own_shares_none(tmp_path: Path) -> None:
     other = (alone, running(3, "n1", "cpu=8,node=1,gres/gpu=1") | {"requeue": False}, jobs[2] | {"job_id": 4})
     plan = {entry.job: entry.placed for entry in solve(imported(tmp_path, other, nodes)).plan or ()}
     assert plan["1 train1"] is False
-
-
-def test_certain_nodes(tmp_path: Path) -> None:
-    """A job that asks for no more nodes than it names may use only these; more jobs than five are cut."""
-    two = {"tres": "cpu=4,node=2,gres/gpu=2", "required_nodes": "n1"}
-    jobs = (
-        job(1, required_nodes="n[2-3]"),
-        job(2, required_nodes="n9"),
-        *(job(k, **two) for k in range(3, 10)),
-    )
-    instance = imported(tmp_path, jobs)
-    assert {"node n[2-3]", "node n9"} <= set(instance.resource_names)
-    never = (job(1, required_nodes="n8"), job(2, required_nodes="n9"))
-    assert {"node n8", "node n9"} <= set(imported(tmp_path, never).resource_names)
-    assert (
-        "2 jobs ask for certain nodes and may use no others, though the plan need not use each of them: "
-        "1 train1, 2 train2."
-    ) in said(instance)
-    assert "7 jobs wait and are left out" in said(instance)
-    plan = {entry.job: entry for entry in solve(instance).plan or ()}
-    assert plan["1 train1"].used_servers <= {"n2", "n3"}
-    assert not plan["2 train2"].placed
 
 
 def test_names_of_jobs(tmp_path: Path) -> None:
@@ -614,25 +471,13 @@ DOCUMENTS = {
 }
 junk = st.sampled_from(
     [
-        None,
-        True,
-        -1,
-        0,
-        1.5,
-        1e308,
-        10**400,
-        "",
-        "x",
+        *JUNK,
         "n[1-9",
         "gpu:9",
         "cpu=0,gres/gpu=7",
         "gpu:1g.5gb:999999999999999999",
         "gpu:2,shard:999999999999999999",
         "cpu=0,gres/shard=7",
-        "\x00",
-        [],
-        [None],
-        {},
         UNSET,
     ]
 )

@@ -124,76 +124,6 @@ def devices(instance: ConsolidationInstance) -> dict[str, Any]:
 SHARDS = "gpu:a100:4(S:0-1),shard:a100:40(S:0-1)"
 
 
-def test_shards(tmp_path: Path) -> None:
-    """A job has one share for each node; whole GPUs and all shards of one are whole devices."""
-    jobs = [
-        job(1, "gres/shard=2"),
-        job(2, "gres/gpu=2"),
-        job(3, "gres/shard=10"),
-        job(4, "", tres_per_node="gres/shard:3", tres_req_str="cpu=8,mem=16G,node=2"),
-    ]
-    instance = imported(tmp_path, [node("n1", SHARDS), node("n2", SHARDS), node("cpus", "")], jobs)
-    assert asks(instance) == [(1, 200), (2, 1), (1, 1), (2, 300)]
-    assert devices(instance) == {"n1": (4, None, []), "n2": (4, None, []), "cpus": None}
-    apart = {"at most 1 a server: 4 j": 1}
-    assert instance.servers[0].capacity == {"cpu": 32, "memory_gib": 128} | apart
-    assert instance.jobs[0].task_demand == {"cpu": 4, "memory_gib": 8}
-    assert instance.jobs[3].task_demand == {"cpu": 4, "memory_gib": 8} | apart
-    assert [job.worth for job in instance.jobs] == pytest.approx([0.2, 2, 1, 0.6])
-    assert "Shards are spread evenly" in said(instance)
-    solved(instance)
-
-
-def test_shards_in_use(tmp_path: Path) -> None:
-    """Those of jobs that are not planned are taken; so is what only the node lists."""
-    used = "gpu:a100:1(IDX:3),shard:a100:14(8/10,6/10,0/10,0/10)"
-    jobs = [job(1, "gres/shard=6", "n1"), job(2, "gres/shard=6"), job(3, "gres/gpu=1", "n1")]
-    nodes = [node("n1", SHARDS, used)]
-    moved = imported(tmp_path, nodes, jobs)
-    assert asks(moved) == [(1, 600), (1, 600), (1, 1)]
-    assert moved.jobs[0].current == {"n1": 1}
-    assert devices(moved)["n1"][2] == [{"device": 0, "share": 800}]
-    solved(moved)
-    stays = imported(tmp_path, nodes, jobs, running="stay")
-    assert sorted(row.get("share", 1000) for row in devices(stays)["n1"][2]) == [600, 800, 1000]
-    solved(stays)
-
-
-def test_shards_of_several_sizes(tmp_path: Path) -> None:
-    """A job whose part of a GPU depends on the node is left out; a partition of the queue may decide."""
-    nodes = [node("n1", SHARDS), node("n2", "gpu:t4:2,shard:t4:8", partitions=["t4"])]
-    jobs = [job(1, "gres/shard=2"), job(2, "gres/shard=2", partition="gpu,t4"), job(3, "gres/shard=12")]
-    instance = imported(tmp_path, nodes, jobs)
-    assert asks(instance) == [(1, 200)]
-    assert instance.jobs[0].gpu_model == "a100"
-    text = said(instance)
-    assert "2 jobs are left out for what they ask for of GPUs" in text
-    assert "2 j (asks for another part of a device on other nodes)" in text
-    assert "3 j (asks for 12 shards of one GPU, where a GPU has 10)" in text
-
-
-@pytest.mark.parametrize(
-    ("record", "why"),
-    [
-        ({"asks": "gres/shard=2,gres/gpu=1"}, "asks for GPUs and shards at once"),
-        (
-            {"asks": "", "tres_req_str": "node=2,gres/shard=3"},
-            "asks for 3 shards, which are not the same on each",
-        ),
-        ({"asks": "gres/gpu=2", "tres_per_node": "gpu:1g.5gb:1,gpu:a100:1"}, "needs several types of GPU"),
-        ({"asks": "gres/gpu:3g.40gb=1"}, "asks for a partition 3g.40gb, which the devices of no node have"),
-    ],
-)
-def test_jobs_that_are_not_clear(tmp_path: Path, record: dict[str, Any], why: str) -> None:
-    """They are left out and named; the error says so where no other is left."""
-    nodes = [node("n1", SHARDS), node("n2", "gpu:a100:1,gpu:1g.5gb:7")]
-    with pytest.raises(InstanceError, match=why):
-        imported(tmp_path, nodes, [job(1, **record)])
-    instance = imported(tmp_path, nodes, [job(1, **record), job(2, "gres/shard=1")])
-    assert len(instance.jobs) == 1
-    assert why in said(instance)
-
-
 def test_nodes_that_are_not_clear(tmp_path: Path) -> None:
     """Shards that are not even. Of partitions of no known geometry each is a GPU of its own type."""
     nodes = [node("n1", SHARDS), node("odd", "gpu:4,shard:10"), node("new", "gpu:1g.18gb:7")]
@@ -228,38 +158,6 @@ def test_partitions_that_are_kept_are_a_resource_of_their_type(tmp_path: Path) -
     assert "A job that names no type of GPU is not planned on 1 node that has several: n1." in said(instance)
 
 
-def test_partitions(tmp_path: Path) -> None:
-    """A task for each; nodes have as many devices as these need, beside the whole ones."""
-    nodes = [
-        node("n1", "gpu:a100:1,gpu:a100_3g.20gb:2", "gpu:a100_3g.20gb:1"),
-        node("n2", "gpu:1g.5gb:14,gpu:2g.10gb:1"),
-    ]
-    jobs = [
-        job(1, "gres/gpu:a100_3g.20gb=1", "n1"),
-        job(2, "gres/gpu=2,gres/gpu:1g.5gb=2"),
-        job(3, "gres/gpu:a100=1"),
-        job(4, "gres/gpu=1", tres_per_node="gres/gpu:2g.10gb:1"),
-    ]
-    instance = imported(tmp_path, nodes, jobs)
-    assert asks(instance) == [(1, "3g.20gb"), (2, "1g.5gb"), (1, 1), (1, "2g.10gb")]
-    assert devices(instance) == {"n1": (2, "a100-40", []), "n2": (3, "a100-40", [])}
-    assert [server.gpu_model for server in instance.servers] == ["a100", None]
-    assert [job.gpu_model for job in instance.jobs] == ["a100", None, "a100", None]
-    assert [job.worth for job in instance.jobs] == [0.5, 0.25, 1, 0.25]
-    assert instance.jobs[1].task_demand == {"cpu": 2, "memory_gib": 4}
-    assert "Slurm does not partition devices" in said(instance)
-    solved(instance)
-
-
-def test_partitions_may_be_kept(tmp_path: Path) -> None:
-    """Then they are GPUs, as other types are."""
-    nodes = [node("n1", "gpu:1g.5gb:7")]
-    instance = imported(tmp_path, nodes, [job(1, "gres/gpu:1g.5gb=2")], mig="keep")
-    assert not instance.has_devices
-    assert instance.servers[0].capacity["gpu"] == 7
-    assert instance.jobs[0].gpu_model == "1g.5gb"
-
-
 def test_names_of_types() -> None:
     """GPU model and profile."""
     assert partition_of("nvidia_a100_3g.20gb") == ("nvidia_a100", "3g.20gb")
@@ -281,45 +179,3 @@ def test_devices_that_slurm_lists(tmp_path: Path) -> None:
         {"n2": ({"gpu": (1, 2)},)},
     ]
     solved(instance)
-    stays = imported(
-        tmp_path, [node("n1", SHARDS), node("n2", SHARDS)], [*jobs, job(4, "")], running="stay", choice="all"
-    )
-    assert [sorted(row["device"] for row in rows) for _, _, rows in devices(stays).values()] == [
-        [0, 1, 2, 3],
-        [1, 2],
-    ]
-
-
-# Jobs that are wrong
-
-
-def test_invalid_jobs_are_left_out_and_named(tmp_path: Path) -> None:
-    """The others are planned; a node says itself what is in use."""
-    wrong = job(8, "gres/gpu=x", "n1")
-    jobs = [job(1, "gres/gpu=1"), wrong, {"name": "none"}, 5]
-    instance = imported(tmp_path, [node("n1", "gpu:4", "gpu:1", alloc_cpus=4)], jobs)
-    assert [job.name for job in instance.jobs] == ["1 j"]
-    free = instance.servers[0].free
-    assert free is not None
-    assert (free["gpu"], free["cpu"]) == (3, 28)
-    (sentence,) = (sentence for sentence in instance.assumptions if "invalid" in sentence)
-    assert sentence.startswith("3 jobs are invalid and left out: 8 j (tres_req_str has the amount 'x'")
-    assert "none (job_id is missing" in sentence
-
-
-def test_nodes_of_invalid_jobs_that_do_not_list_what_is_in_use(tmp_path: Path) -> None:
-    """They take no jobs."""
-    cpus = {"minimum": 8, "allocated": 4}
-    row = {
-        "node": {"state": ["MIXED"]},
-        "nodes": {"nodes": ["n[1-2]"]},
-        "cpus": cpus,
-        "memory": {"minimum": 8192},
-    }
-    rows = [row | {"gres": {"total": "gpu:2", "used": "gpu:1"}}]
-    (tmp_path / "nodes.json").write_text(json.dumps({"sinfo": rows}))
-    wrong = [job(8, "gres/gpu=x", "n1"), job(9, "gres/gpu=x", "n2", job_state=["COMPLETED"])]
-    (tmp_path / "queue.json").write_text(json.dumps({"jobs": [job(1, "gres/gpu=1"), *wrong]}))
-    instance = import_slurm(tmp_path / "nodes.json", tmp_path / "queue.json")
-    assert [server.name for server in instance.servers] == ["n2"]
-    assert "What they hold is not known, and their nodes do not list it; left out are n1." in said(instance)
