@@ -91,19 +91,12 @@ def _group(choose: random.Random, geometry: str | None, demand: str) -> dict[str
 
 
 def placement(
-    objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]
+    objectives: list[str] | None, servers: list[dict[str, Any]], jobs: list[dict[str, Any]], **fields: Any
 ) -> ConsolidationInstance:
-    """Return an instance."""
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "by hand",
-            "objectives": objectives,
-            "servers": servers,
-            "jobs": jobs,
-        }
-    )
+    """Return an instance; without objectives it has those of a document that names none."""
+    head = {"schema_version": 1, "kind": "consolidation", "name": "by hand"}
+    aims = {"objectives": objectives} if objectives else {}
+    made = clusterplan.parse_instance({**head, **aims, "servers": servers, "jobs": jobs, **fields})
     assert isinstance(made, ConsolidationInstance)
     return made
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from device_instances import job
 from fuzz import campaign, cases, checks, forging, lanes, reading, record
 from fuzz.allocation import AllocationTruth
 from fuzz.checks import Finding
@@ -73,8 +74,8 @@ CONSOLIDATION: dict[str, Any] = {
     "objectives": ["value", "servers", "migrations"],
     "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 3}}],
     "jobs": [
-        {"name": "a", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 2}},
-        {"name": "b", "tasks": 1, "task_demand": {"gpu": 2}, "value": 2.5},
+        job("a", 2, current={"n-0": 2}),
+        job("b", demand={"gpu": 2}, value=2.5),
     ],
 }
 
@@ -107,14 +108,36 @@ def test_plans_within_the_slack_are_left_open(excess: float, certain: bool, poss
     assert (possible and largest[1]) == certain
 
 
+TURNS: list[tuple[str, str, int, dict[str, float], dict[str, int]]] = [
+    *(
+        (kind, "smoke", 20, {}, {f"{kind} solved by exact": 16, "results forged": 6})
+        for kind in sorted(KINDS)
+    ),
+    ("consolidation", "devices", 12, {"consolidation_documents.ON_DEVICES": 1.0}, {"certificates forged": 4}),
+    ("staging", "graphs", 16, {"staging.ON_GRAPHS": 1.0, "lanes.TAMPERED": 0.3}, {"certificates forged": 4}),
+    ("scheduling", "smoke:scheduling", 12, {"lanes.TAMPERED": 0.3}, {}),
+]
+"""Kind, seed, turns, shares of what may be in a turn or not, and how much of what there is at least."""
+
+
 @pytest.mark.parametrize(
-    "kind", [*sorted(KINDS.keys() - {"scheduling"}), pytest.param("scheduling", marks=pytest.mark.slow)]
+    ("kind", "label", "turns", "shares", "least"),
+    [pytest.param(*row, marks=pytest.mark.slow if row[0] == "scheduling" else ()) for row in TURNS],
 )
-def test_a_turn_finds_nothing_wrong_with_right_answers(kind: str) -> None:
-    """Twenty instances of each kind are solved, and results tampered with, without a false alarm."""
-    counts = lanes.faultless(kind, "smoke", 20)
-    assert counts[f"{kind} solved by exact"] > 15
-    assert counts["results forged"] > 5
+def test_a_turn_finds_nothing_wrong_with_right_answers(
+    kind: str,
+    label: str,
+    turns: int,
+    shares: dict[str, float],
+    least: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Instances of each kind are solved, and results and certificates tampered with: no false alarm."""
+    for place, share in shares.items():
+        monkeypatch.setattr(f"fuzz.{place}", share)
+    counts = lanes.faultless(kind, label, turns)
+    assert counts[f"{kind} instances"] > 8
+    assert all(counts[name] >= count for name, count in least.items()), counts
 
 
 def with_records(result: Result, **figures: Any) -> Result:
@@ -335,9 +358,7 @@ SCARCE: dict[str, Any] = {
     "name": "scarce",
     "objectives": ["value"],
     "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 1}}],
-    "jobs": [
-        {"name": f"j{value}", "tasks": 1, "task_demand": {"gpu": 1}, "value": value} for value in (5, 3, 2, 1)
-    ],
+    "jobs": [job(f"j{value}", value=value) for value in (5, 3, 2, 1)],
 }
 WHOLE: dict[str, Any] = {
     "schema_version": 1,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from device_instances import device_instance
+from device_instances import device_instance, job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation import plan as device_placement
@@ -50,19 +50,15 @@ def test_names_are_found_again(seed: int) -> None:
 
 def test_too_much_for_the_devices_has_no_names() -> None:
     """Two shares of 600 fit one device in neither way; nor does a server without devices hold any."""
-    instance = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "one device",
-            "servers": [
-                {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}},
-                {"name": "m", "capacity": {"cpu": 8}},
-            ],
-            "jobs": [{"name": "j", "tasks": 2, "task_demand": {}, "share": {"gpu": 600}}],
-        }
+    instance = placement(
+        None,
+        [
+            {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}},
+            server("m", cpu=8),
+        ],
+        [{"name": "j", "tasks": 2, "task_demand": {}, "share": {"gpu": 600}}],
     )
-    formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
+    formulation = DeviceFormulation(instance)
     for servers in ({"n": 2}, {"n": 1, "m": 1}):
         plan = formulation.parse_plan([{"job": "j", "servers": servers}])
         assert assign_devices(formulation.jobs, formulation.servers, plan) is None
@@ -98,16 +94,12 @@ def test_devices_that_others_took_are_not_kept() -> None:
     """What a task is said to hold now is taken: the plan gives it another device."""
     devices = {"gpu": {"count": 2, "taken": [{"device": 1}]}}
     job = {"name": "j", "tasks": 1, "task_demand": {}, "share": {"gpu": 400}, "current": {"n": 1}}
-    instance = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "taken",
-            "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": devices}],
-            "jobs": [{**job, "current_devices": {"n": [{"gpu": [1]}]}}],
-        }
+    instance = placement(
+        None,
+        [{"name": "n", "capacity": {"cpu": 8}, "devices": devices}],
+        [{**job, "current_devices": {"n": [{"gpu": [1]}]}}],
     )
-    formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
+    formulation = DeviceFormulation(instance)
     plan = formulation.parse_plan([{"job": "j", "servers": {"n": 1}}])
     (named,) = keep_current_devices(formulation.jobs, formulation.servers, plan)
     assert named.devices == {"tasks": {"n": ({"gpu": (0,)},)}}
@@ -219,13 +211,13 @@ DOCUMENT = {
                 "gpu": {"count": 3, "geometry": "a100-40", "taken": [{"device": 2, "share": 100}]},
             },
         },
-        {"name": "c", "capacity": {"cpu": 9}},
+        server("c", cpu=9),
     ],
     "jobs": [
-        {"name": "w", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}},
-        {"name": "s", "tasks": 2, "task_demand": {"cpu": 1}, "share": {"gpu": 460}},
-        {"name": "p", "tasks": 2, "task_demand": {"cpu": 1}, "profile": {"gpu": "2g.10gb"}, "value": 1},
-        {"name": "none", "tasks": 1, "task_demand": {"cpu": 1}},
+        job("w", demand={"cpu": 1}, devices={"gpu": 2}),
+        job("s", 2, {"cpu": 1}, share={"gpu": 460}),
+        job("p", 2, {"cpu": 1}, profile={"gpu": "2g.10gb"}, value=1),
+        job("none", demand={"cpu": 1}),
     ],
 }
 PLAN: list[dict[str, Any]] = [

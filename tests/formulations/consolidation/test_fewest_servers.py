@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from device_instances import device_instance
+from device_instances import device_instance, placement
 
 import clusterplan
 from clusterplan.formulations.consolidation import fewest_servers
@@ -20,27 +20,22 @@ from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.formulations.consolidation.plan import without_devices
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.devices import DeviceDemand
-from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
+from clusterplan.instances.consolidation.instance import Server
 from clusterplan.instances.consolidation.job import Group
 
 
 def test_devices_become_amounts() -> None:
     """A share its thousandths, a partition its slots, and one more resource counts partitions."""
     devices = {"count": 3, "geometry": "a100-40", "taken": [{"device": 0}, {"device": 1, "share": 460}]}
-    instance = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "pooled",
-            "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": devices}}],
-            "jobs": [
-                {"name": "w", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}},
-                {"name": "s", "tasks": 1, "task_demand": {}, "share": {"gpu": 540}},
-                {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1},
-            ],
-        }
+    instance = placement(
+        None,
+        [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": devices}}],
+        [
+            {"name": "w", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}},
+            {"name": "s", "tasks": 1, "task_demand": {}, "share": {"gpu": 540}},
+            {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1},
+        ],
     )
-    assert isinstance(instance, ConsolidationInstance)
     relaxed = pooled_relaxation(instance)
     assert not relaxed.has_devices
     assert relaxed.servers[0].capacity == {"cpu": 8.0, "gpu": 3.0, "2g.10gb of gpu": 9.0}

@@ -68,22 +68,15 @@ def test_fewest_servers_is_the_smallest_set_that_holds_the_job(
 
 def instance(jobs: list[dict[str, Any]], objectives: list[str], **fields: Any) -> ConsolidationInstance:
     """Return jobs on four servers of two GPUs in two racks."""
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "four",
-            "objectives": objectives,
-            "servers": [
-                {"name": "a", "count": 2, "capacity": {"gpu": 2}, "rack": "r0", "traffic_gbit_per_s": 1},
-                {"name": "b", "count": 2, "capacity": {"gpu": 2}, "rack": "r1"},
-            ],
-            "jobs": jobs,
-            **fields,
-        }
+    return placement(
+        objectives,
+        [
+            {"name": "a", "count": 2, "capacity": {"gpu": 2}, "rack": "r0", "traffic_gbit_per_s": 1},
+            {"name": "b", "count": 2, "capacity": {"gpu": 2}, "rack": "r1"},
+        ],
+        jobs,
+        **fields,
     )
-    assert isinstance(made, ConsolidationInstance)
-    return made
 
 
 def test_every_objective_by_hand() -> None:
@@ -91,16 +84,15 @@ def test_every_objective_by_hand() -> None:
     names = ["value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic"]
     made = instance(
         [
-            {
-                "name": "j",
-                "tasks": 3,
-                "task_demand": {"gpu": 1},
-                "spread": "preferred",
-                "traffic_gbit_per_s": 0.5,
-                "current": {"a-0": 2, "b-1": 1},
-                "speed_by_servers": {2: 1.0, 3: 0.6},
-            },
-            {"name": "out", "tasks": 1, "task_demand": {"gpu": 1}, "value": 7, "current": {"b-0": 1}},
+            job(
+                "j",
+                3,
+                spread="preferred",
+                traffic_gbit_per_s=0.5,
+                current={"a-0": 2, "b-1": 1},
+                speed_by_servers={2: 1.0, 3: 0.6},
+            ),
+            job("out", value=7, current={"b-0": 1}),
         ],
         names,
     )
@@ -141,10 +133,10 @@ def test_who_waits_and_why() -> None:
     """A job that must be consolidated waits for a whole server, one that never fits says what is short."""
     made = instance(
         [
-            {"name": "big", "tasks": 1, "task_demand": {"gpu": 3}},
-            {"name": "all", "tasks": 9, "task_demand": {"gpu": 1}},
-            {"name": "tight", "tasks": 2, "task_demand": {"gpu": 1}, "spread": "required"},
-            {"name": "other", "tasks": 1, "task_demand": {"gpu": 1}, "gpu_model": "h100"},
+            job("big", demand={"gpu": 3}),
+            job("all", 9),
+            job("tight", 2, spread="required"),
+            job("other", gpu_model="h100"),
         ],
         ["value"],
         servers=[{"name": f"s{i}", "capacity": {"gpu": 2}, "free": {"gpu": 1}} for i in range(3)],
@@ -223,20 +215,12 @@ def test_gains_and_losses_cancel_exactly() -> None:
 
 
 def _instance(jobs: list[dict[str, Any]], count: int = 2, **fields: Any) -> ConsolidationInstance:
-    found = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "devices",
-            "servers": [
-                {"name": "n", "count": 2, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": count}}}
-            ],
-            "jobs": [{"tasks": 1, "task_demand": {"cpu": 1}, **job} for job in jobs],
-            **fields,
-        }
+    return placement(
+        None,
+        [{"name": "n", "count": 2, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": count}}}],
+        [{"tasks": 1, "task_demand": {"cpu": 1}, **job} for job in jobs],
+        **fields,
     )
-    assert isinstance(found, ConsolidationInstance)
-    return found
 
 
 def test_only_instances_with_devices_have_it() -> None:
@@ -369,7 +353,7 @@ def test_a_job_that_waits_is_told_what_is_free_and_what_the_placed_jobs_leave() 
             "name": "x",
             "servers": [
                 {"name": "a", "capacity": {"gpu": 8}, "free": {"gpu": 3}},
-                {"name": "b", "capacity": {"gpu": 8}},
+                server("b", gpu=8),
             ],
             "jobs": [job("placed", gpu=6), job("later", gpu=4), job("never", gpu=9), job("small", gpu=1)],
         }
@@ -389,7 +373,7 @@ def test_servers_that_lack_different_things_are_counted() -> None:
         {
             "name": "x",
             "servers": [{"name": f"s{k}", "capacity": capacity} for k, capacity in enumerate(capacities)],
-            "jobs": [{"name": "a", "tasks": 1, "task_demand": asks}],
+            "jobs": [job("a", demand=asks)],
         }
     )
     plan = [entry_of(entry, {}) for entry in instance.jobs]

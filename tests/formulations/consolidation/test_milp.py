@@ -87,26 +87,20 @@ def test_moves_between_devices_are_those_of_enumeration(solver: str, seed: int) 
 
 def test_rows_speak_of_devices_that_others_leave() -> None:
     """A device that others hold whole has no content; a shared one only shares that fit."""
-    instance = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "rows",
-            "servers": [
-                {
-                    "name": "n",
-                    "capacity": {"cpu": 8},
-                    "devices": {
-                        "gpu": {"count": 3, "taken": [{"device": 0}, {"device": 1, "share": 700}]},
-                    },
-                }
-            ],
-            "jobs": [
-                {"name": f"j{s}", "tasks": 1, "task_demand": {}, "share": {"gpu": s}} for s in (300, 400)
-            ],
-        }
+    instance = placement(
+        None,
+        [
+            {
+                "name": "n",
+                "capacity": {"cpu": 8},
+                "devices": {
+                    "gpu": {"count": 3, "taken": [{"device": 0}, {"device": 1, "share": 700}]},
+                },
+            }
+        ],
+        [{"name": f"j{s}", "tasks": 1, "task_demand": {}, "share": {"gpu": s}} for s in (300, 400)],
     )
-    formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
+    formulation = DeviceFormulation(instance)
     made: list[str] = []
     rows = DeviceRows(lambda letter, _, __: made.append(letter) or 0, lambda _: None, sum)  # type: ignore[func-returns-value]
     rows.write(formulation.jobs, formulation.servers, {("j300", "tasks", "n"): 1, ("j400", "tasks", "n"): 1})
@@ -127,7 +121,7 @@ def test_the_size_grows_with_devices_and_what_is_asked_of_them() -> None:
     sizes = []
     for more in ({}, {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1}):
         found = clusterplan.parse_instance({**document, "jobs": [*jobs, more] if more else jobs})
-        formulation = DeviceFormulation(found)  # type: ignore[arg-type]
+        formulation = DeviceFormulation(found)
         sizes.append(device_coefficients(formulation.jobs.values(), formulation.servers.values()))
         assert model_coefficients(formulation) > sizes[-1]
     assert sizes == [2 * (4 + 2), 2 * (4 + 2 + 3 * 3)]

@@ -9,6 +9,7 @@ import random
 from typing import Any
 
 import pytest
+from device_instances import job, placement, server
 from fuzz.checks import findings
 from fuzz.consolidation_truth import ALL, ConsolidationTruth
 
@@ -36,18 +37,14 @@ from clusterplan.solvers.run import solve_with
 
 def instance(**more: Any) -> ConsolidationInstance:
     """Return two servers of 4 GPUs; `runs` holds 2 of the first, `waits` needs all of one."""
-    return ConsolidationInstance.model_validate(
-        {
-            "kind": "consolidation",
-            "name": "two",
-            "schema_version": 1,
-            "servers": [{"name": "a", "capacity": {"gpu": 4}}, {"name": "b", "capacity": {"gpu": 4}}],
-            "jobs": [
-                {"name": "runs", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"a": 1, "b": 1}},
-                {"name": "waits", "tasks": 1, "task_demand": {"gpu": 4}},
-            ],
-            **more,
-        }
+    return placement(
+        None,
+        [server("a", gpu=4), server("b", gpu=4)],
+        [
+            job("runs", 2, current={"a": 1, "b": 1}),
+            job("waits", demand={"gpu": 4}),
+        ],
+        **more,
     )
 
 
@@ -105,7 +102,7 @@ def test_what_stays_takes_capacity_and_counts_in_every_objective() -> None:
 def test_servers_that_hold_less_than_what_stays_are_named() -> None:
     servers = [
         {"name": "a", "capacity": {"gpu": 4}, "free": {"gpu": 0}},
-        {"name": "b", "capacity": {"gpu": 4}},
+        server("b", gpu=4),
     ]
     result = solve_with(
         instance(running="stay", servers=servers), find_solver("exact", "consolidation"), SolveOptions()
@@ -117,9 +114,9 @@ def test_servers_that_hold_less_than_what_stays_are_named() -> None:
 
 def test_devices_that_a_job_holds_are_not_there_for_others() -> None:
     servers = [{"name": "a", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}]
-    runs = {"name": "runs", "tasks": 1, "task_demand": {"cpu": 1}, "share": {"gpu": 400}, "current": {"a": 1}}
+    runs = job("runs", demand={"cpu": 1}, share={"gpu": 400}, current={"a": 1})
     held = {"current_devices": {"a": [{"gpu": [1]}]}}
-    waits = {"name": "waits", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 1}}
+    waits = job("waits", demand={"cpu": 1}, devices={"gpu": 1})
     for more, device in (({}, 1), (held, 0)):
         data = instance(servers=servers, jobs=[{**runs, **more}, waits], running="stay")
         result = solve_with(data, find_solver("exact", "consolidation"), SolveOptions())
@@ -177,11 +174,10 @@ def test_moves_cost_what_jobs_lose_that_move_and_nothing_for_those_that_stay() -
     data = instance(
         objectives=["value"],
         restart_cost_h=0.5,
-        servers=[{"name": "s", "capacity": {"gpu": 8}}],
+        servers=[server("s", gpu=8)],
         jobs=[
-            {"name": "a", "tasks": 1, "task_demand": {"gpu": 1}, "value": 2, "movable": False}
-            | {"current": {"s": 1}},
-            {"name": "b", "tasks": 1, "task_demand": {"gpu": 1}, "value": 10, "current": {"s": 1}},
+            job("a", value=2, movable=False, current={"s": 1}),
+            job("b", value=10, current={"s": 1}),
         ],
     )
     for name in ("exact", "milp:highs", "cp-sat", "best-fit", "brute-force"):
@@ -249,7 +245,7 @@ def test_plans_of_what_is_left_differ_by_what_stays_from_those_of_the_whole() ->
         formulation = formulation_with_fixed_jobs(ConsolidationInstance.model_validate(running(seed)))
         if not isinstance(formulation, WithFixedJobs) or not formulation.rest.instance.jobs:
             continue
-        for plan in ([job.model_copy() for job in found] for found in _some_plans(formulation)):
+        for plan in ([entry.model_copy() for entry in found] for found in _some_plans(formulation)):
             looked_at += 1
             values = formulation.rest.evaluate(formulation.others(plan))
             assert formulation.lifted(values) == pytest.approx(formulation.evaluate(plan), abs=1e-12)
@@ -259,11 +255,14 @@ def test_plans_of_what_is_left_differ_by_what_stays_from_those_of_the_whole() ->
 def _some_plans(formulation: WithFixedJobs) -> list[tuple[JobPlacement, ...]]:
     """Return plans in which each of the other jobs alone is placed, somewhere that it fits."""
     found = []
-    out = {job.name: JobPlacement(job=job.name, placed=False) for job in formulation.rest.instance.jobs}
-    for job in formulation.rest.instance.jobs:
-        for server in formulation.servers:
-            entry = JobPlacement(job=job.name, servers={server: job.task_groups[0].tasks})
-            plan = formulation.whole(tuple((out | {job.name: entry}).values()))
+    out = {
+        waiting.name: JobPlacement(job=waiting.name, placed=False)
+        for waiting in formulation.rest.instance.jobs
+    }
+    for waiting in formulation.rest.instance.jobs:
+        for place in formulation.servers:
+            entry = JobPlacement(job=waiting.name, servers={place: waiting.task_groups[0].tasks})
+            plan = formulation.whole(tuple((out | {waiting.name: entry}).values()))
             if not formulation.violations(plan):
                 found.append(plan)
     return found
@@ -293,9 +292,8 @@ def test_a_plan_is_judged_on_the_servers_as_they_were_given() -> None:
 
 def test_jobs_that_stay_run_where_they_may_not_start() -> None:
     jobs: list[dict[str, Any]] = [
-        {"name": "runs", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"a": 1, "b": 1}}
-        | {"gpu_model": "v100", "spread": "required", "movable": False},
-        {"name": "waits", "tasks": 1, "task_demand": {"gpu": 3}},
+        job("runs", 2, current={"a": 1, "b": 1}, gpu_model="v100", spread="required", movable=False),
+        job("waits", demand={"gpu": 3}),
     ]
     result = solve_with(instance(jobs=jobs), find_solver("exact", "consolidation"), SolveOptions())
     assert (result.status, result.objectives[0].value) == ("optimal", 5)
@@ -304,10 +302,10 @@ def test_jobs_that_stay_run_where_they_may_not_start() -> None:
 
 def test_what_stays_leaves_what_decimals_say() -> None:
     """A difference of floats would be off by parts of the larger of the two."""
-    servers = [{"name": "a", "capacity": {"cpu": 1e8}}]
+    servers = [server("a", cpu=1e8)]
     jobs = [
-        {"name": "runs", "tasks": 1, "task_demand": {"cpu": 99_999_999.9}, "value": 1, "current": {"a": 1}},
-        {"name": "waits", "tasks": 1, "task_demand": {"cpu": 0.1}, "value": 1},
+        job("runs", demand={"cpu": 99_999_999.9}, value=1, current={"a": 1}),
+        job("waits", demand={"cpu": 0.1}, value=1),
     ]
     data = instance(servers=servers, jobs=jobs, running="stay")
     result = solve_with(data, find_solver("exact", "consolidation"), SolveOptions())
@@ -317,8 +315,13 @@ def test_what_stays_leaves_what_decimals_say() -> None:
 def test_jobs_that_hold_the_same_device_cannot_both_stay() -> None:
     servers = [{"name": "a", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}]
     jobs = [
-        {"name": name, "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 1}, "current": {"a": 1}}
-        | {"current_devices": {"a": [{"gpu": [0]}]}}
+        job(
+            name,
+            demand={"cpu": 1},
+            devices={"gpu": 1},
+            current={"a": 1},
+            current_devices={"a": [{"gpu": [0]}]},
+        )
         for name in ("one", "other")
     ]
     result = solve_with(
@@ -337,16 +340,16 @@ OPTIONS = SolveOptions(threads=1)
 def cluster(waiting: int = 2, **more: Any) -> ConsolidationInstance:
     """Return 60 servers with running jobs of CPUs on several of them, and some of GPUs that wait."""
     jobs: list[dict[str, Any]] = [
-        {
-            "name": f"runs-{k}",
-            "tasks": 40 + k,
-            "task_demand": {"cpu": 1, "memory": 4.0 + k / 8},
-            "spread": "preferred",
-            "current": {f"n-{k}": 20, f"n-{k + 9}": 20 + k},
-        }
+        job(
+            f"runs-{k}",
+            40 + k,
+            {"cpu": 1, "memory": 4.0 + k / 8},
+            spread="preferred",
+            current={f"n-{k}": 20, f"n-{k + 9}": 20 + k},
+        )
         for k in range(3)
     ]
-    jobs += [{"name": f"waits-{k}", "tasks": 2, "task_demand": {"gpu": 3 + k}} for k in range(waiting)]
+    jobs += [job(f"waits-{k}", 2, {"gpu": 3 + k}) for k in range(waiting)]
     capacity = {"gpu": 4, "cpu": 64, "memory": 256}
     document = {
         "schema_version": 1,
@@ -411,11 +414,8 @@ def test_a_certificate_that_is_malformed_in_either_part_is_refused() -> None:
 @pytest.mark.parametrize("more", [{"max_moves": 0}, {"restart_cost_h": 2.0}, {}])
 def test_a_move_that_is_worth_it_is_still_found(more: dict[str, Any]) -> None:
     """One server holds the large job once the small ones share the other."""
-    jobs = [
-        {"name": f"runs-{k}", "tasks": 1, "task_demand": {"gpu": 1}, "current": {f"n-{k}": 1}}
-        for k in range(60)
-    ]
-    instance = cluster(jobs=[*jobs, {"name": "waits", "tasks": 1, "task_demand": {"gpu": 4}}], **more)
+    jobs = [job(f"runs-{k}", current={f"n-{k}": 1}) for k in range(60)]
+    instance = cluster(jobs=[*jobs, job("waits", demand={"gpu": 4})], **more)
     found = clusterplan.solve(instance, "exact", OPTIONS)
     assert [r.value for r in found.objectives][:2] == (
         [60, 0] if "max_moves" in more else [64 - more.get("restart_cost_h", 0), 1]

@@ -14,7 +14,6 @@ from clusterplan.formulations.staging.milp import (
     Columns,
     Option,
     graph_model,
-    milp_model,
     milp_of,
     options_of,
 )
@@ -24,7 +23,7 @@ from clusterplan.instances.common.errors import TooLargeError
 
 def broken(formulation: StagingFormulation, plan: list[Stage]) -> tuple[set[str], Any]:
     """Return the constraints that the plan's values break, and the model."""
-    model = milp_model(formulation)
+    model = milp_of(formulation)
     for variable, value in model.encode(plan).items():
         variable.varValue = value
     rows = model.problem.constraints()
@@ -99,15 +98,6 @@ def test_plans_become_columns_and_back() -> None:
     assert columns.stages(used[::-1]) == plan
 
 
-def broken_by_graph(formulation: GraphFormulation, plan: list[Stage]) -> tuple[set[str], Any]:
-    """Return the rows that the plan's values break, and the model."""
-    model = graph_model(formulation)
-    for variable, value in model.encode(plan).items():
-        variable.varValue = value
-    rows = model.problem.constraints()
-    return {row.name.split("_")[0] for row in rows if not row.valid(1e-9)}, model
-
-
 def of_letters(*stages: str) -> list[Stage]:
     """Return the plan of the diamond with these stages, each on one unit."""
     return [stage_of(sorted(map("abcd".index, letters)), "gpu", 1) for letters in stages]
@@ -122,7 +112,7 @@ def test_a_feasible_plan_keeps_every_row_and_has_its_value(
     """Read back it is the same plan."""
     formulation = GraphFormulation(diamond(objective=objective, stage_cost=rule))
     plan = of_letters(*stages)
-    faults, model = broken_by_graph(formulation, plan)
+    faults, model = broken(formulation, plan)
     assert faults == set()
     target = model.objectives[0]
     assert target.to_plan(target.expression.value()) == pytest.approx(formulation.evaluate(plan)[0])
@@ -141,7 +131,7 @@ def test_a_feasible_plan_keeps_every_row_and_has_its_value(
 )
 def test_other_plans_break_a_row(changes: dict[str, Any], plan: list[Stage], row: str) -> None:
     """Order, layers left out, budget, cost limit, and the floor, at which τ is 1."""
-    faults, _ = broken_by_graph(GraphFormulation(diamond(**changes)), plan)
+    faults, _ = broken(GraphFormulation(diamond(**changes)), plan)
     assert row in faults
 
 
@@ -158,14 +148,14 @@ def test_memory_and_layers_that_cannot_run() -> None:
     formulation = GraphFormulation(diamond(layers=layers, types=types))
     assert options_of(formulation) == [Option(0, 1), Option(1, 1)]
     good = [*of_letters("ab", "c"), stage_of([3], "cpu", 1)]
-    assert broken_by_graph(formulation, good)[0] == set()
-    assert "memory" in broken_by_graph(formulation, [*of_letters("abc"), stage_of([3], "cpu", 1)])[0]
-    assert "unable" in broken_by_graph(formulation, of_letters("ab", "cd"))[0]
+    assert broken(formulation, good)[0] == set()
+    assert "memory" in broken(formulation, [*of_letters("abc"), stage_of([3], "cpu", 1)])[0]
+    assert "unable" in broken(formulation, of_letters("ab", "cd"))[0]
 
 
 def test_a_cut_tensor_is_paid() -> None:
     """A slot with b alone cuts the tensor of a and its own."""
-    _, model = broken_by_graph(GraphFormulation(diamond(3)), of_letters("a", "b", "cd"))
+    _, model = broken(GraphFormulation(diamond(3)), of_letters("a", "b", "cd"))
     cut = {v.name for v in model.problem.variables() if v.name.startswith("h_") and v.varValue}
     tensors = {int(name.split("_")[1]) for name in cut if name.endswith("_1")}
     assert len(tensors) == 2
@@ -176,11 +166,11 @@ def test_what_crosses_a_stage_that_relays_is_paid() -> None:
     rows = diamond_rows(5.0, 1.0, 2.0, 9.0)
     plan = of_letters("a", "b", "c", "d")
     given = {"layers": rows, "stage_cost": "relay"}
-    faults, model = broken_by_graph(GraphFormulation(diamond(4, **given)), plan)
+    faults, model = broken(GraphFormulation(diamond(4, **given)), plan)
     assert faults == set()
     cut = {v.name for v in model.problem.variables() if v.name.startswith("h_") and v.varValue}
     assert {d: sum(name.endswith(f"_{d}") for name in cut) for d in range(4)} == {0: 1, 1: 2, 2: 2, 3: 0}
-    slow, _ = broken_by_graph(GraphFormulation(diamond(4, throughput_floor_samples_per_s=0.2, **given)), plan)
+    slow, _ = broken(GraphFormulation(diamond(4, throughput_floor_samples_per_s=0.2, **given)), plan)
     assert slow == {"communicating", "receiving"}
 
 

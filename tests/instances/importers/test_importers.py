@@ -99,15 +99,6 @@ def small_gavel(
     return import_gavel(table, lines, {"v100": 4} if capacity is None else capacity, first)
 
 
-def test_gavel_weights_and_objectives(tmp_path: Path) -> None:
-    """A positive priority is the weight, another is not, and objectives of the trace are not used."""
-    lines = [ten_columns(priority="2.5"), ten_columns(priority="0"), ten_columns(slo="1.2")]
-    instance = small_gavel(tmp_path, "\n".join(lines) + "\n\n")
-    assert [job.weight for job in instance.jobs] == [2.5, 1.0, 1.0]
-    assert "1 jobs have a priority that is not positive" in said(instance)
-    assert "1 jobs have a service-level objective in the trace; it is not used" in said(instance)
-
-
 @pytest.mark.parametrize(
     ("throughputs", "expected"),
     [
@@ -200,14 +191,6 @@ def small_tiresias(
             (folder / name).write_text(text)
     sizes = None if tensors is None else folder / "tensors.json"
     return import_tiresias(folder / "jobs.csv", folder / "cluster.csv", sizes)
-
-
-def test_tiresias_tensor_file_overrides(tmp_path: Path) -> None:
-    """Sizes from a file replace built-in ones and add models."""
-    instance = small_tiresias(tmp_path, tensors='{"vgg19": [1, 1, 2], "mine": [3, 1]}')
-    assert [job.skew for job in instance.jobs] == [0.5, 0.75]
-    assert "tensors.json" in said(instance)
-    assert "may spread freely" not in said(instance)
 
 
 @pytest.mark.parametrize(
@@ -411,28 +394,6 @@ def test_sailor_cost_of_one_unit(shared_data: Path, name: str, usd: float) -> No
     assert seconds / 4 * 1e6 / 3600 * price == pytest.approx(usd, abs=0.5)
 
 
-def test_sailor_states_what_is_assumed(shared_data: Path) -> None:
-    """Update seconds, link, memory and given prices stand in the assumptions."""
-    instance = real_sailor(shared_data, types=["A100-40", "A100-80"], limit=None, prices={"A100-80": 5.0})
-    text = said(instance)
-    for words in (
-        "weight update are left out",
-        "Update seconds of A100-80 are 0 in the source: missing",
-        "an assumed link of 100 Gbit/s",
-        "two moments of Adam",
-        "Prices of A100-80 were given",
-    ):
-        assert words in text
-
-
-def test_sailor_without_link(shared_data: Path) -> None:
-    """Without a link neither all-reduce nor transfers take time, and the assumptions say so."""
-    instance = real_sailor(shared_data, link_gbit_per_s=None)
-    assert instance.link_gbit_per_s is None
-    assert all(not layer.communication_s for layer in instance.layers)
-    assert "neither all-reduce nor transfers" in said(instance)
-
-
 @pytest.mark.parametrize(("model", "layers"), [("OPT-30", 50), ("GPT-Neo-2.7", 34)])
 def test_sailor_other_models(shared_data: Path, model: str, layers: int) -> None:
     """The other profiled models import on the A100 too."""
@@ -461,13 +422,6 @@ def small_sailor(
     for path, data in ((model_dir / gpu / "profile.json", profile), (folder / "llm_info.json", info)):
         path.write_text(data if isinstance(data, str) else json.dumps(data))
     return import_sailor(model_dir, **{"types": [gpu], "microbatch": 4, **options})
-
-
-def test_sailor_unknown_gpu(tmp_path: Path) -> None:
-    """A GPU of unknown memory is taken with a given price, and its memory is not checked."""
-    instance = small_sailor(tmp_path, gpu="B200", prices={"B200": 9})
-    assert (instance.types[0].price_usd_per_hour, instance.types[0].memory_gib) == (9, None)
-    assert "The memory of B200 is unknown and not checked." in said(instance)
 
 
 @pytest.mark.parametrize(

@@ -79,20 +79,6 @@ def small_pipedream(folder: Path, text: str = PROFILE, **options: Any) -> Stagin
     return import_pipedream(path / "graph.txt", **{"types": {"gpu": 2.0}, **options})
 
 
-def test_pipedream_reads_every_part(tmp_path: Path) -> None:
-    """Milliseconds become seconds, several tensors add up, and stages that a file names play no part."""
-    instance = small_pipedream(tmp_path, link_gbit_per_s=None)
-    assert [layer.compute_s["gpu"] for layer in instance.layers] == pytest.approx([0.001, 0.003, 0.0005])
-    assert [layer.output_bytes for layer in instance.layers] == [602112, 150, 8]
-    assert instance.layers[1].memory_gib * 2**30 == pytest.approx(150 + 3 * 40)
-    assert not instance.layers[1].communication_s
-    assert (instance.name, instance.probe_batch) == ("pipedream-tiny", 1)
-    assert small_pipedream(tmp_path, batch=7).probe_batch == 7
-    unknown = small_pipedream(tmp_path, PROFILE.replace("602112.0", "5.0"))
-    assert unknown.probe_batch == 1
-    assert "does not say how many" in said(unknown)
-
-
 @pytest.mark.parametrize("long", ["parameter" + "a" * 300_000, "a=[" * 100_000])
 def test_pipedream_looks_through_a_long_line_once(long: str) -> None:
     """A line of many letters, or of many lists that never end; from each place anew it would take minutes."""
@@ -198,54 +184,6 @@ def small_dnn(
     document = {**DEVICES, **options.pop("devices", {}), "nodes": nodes, "edges": edges}
     path.write_text(json.dumps(document) if text is None else text)
     return import_dnn_partitioning(path, **{"types": PRICES, **options})
-
-
-def test_dnn_partitioning_reads_every_part(tmp_path: Path) -> None:
-    """Milliseconds become seconds; colours and the backward pass are kept; a node may be for CPUs only."""
-    nodes = [
-        node(1, 1, 7),
-        node(2, 2),
-        node(4, 8, supportedOnFpga=0),
-        node(5, 1, name="end"),
-        node(3, 4, 7, 1),
-    ]
-    edges = [edge(1, 2, 2.0), edge(1, 4, 3.0), edge(2, 4), edge(4, 5), edge(3, 3)]
-    instance = small_dnn(tmp_path, nodes, edges)
-    assert [layer.name for layer in instance.layers] == ["node1", "node2", "node4", "end", "node3"]
-    first, _, cpu, _, back = instance.layers
-    assert first.compute_s == pytest.approx({"accelerator": 0.001, "cpu": 0.01})
-    assert first.transfer_s == pytest.approx({"accelerator": 0.003, "cpu": 0})
-    assert (first.memory_gib, list(cpu.compute_s)) == (1, ["cpu"])
-    assert (first.colour, back.colour, first.backward, back.backward) == ("7", "7", None, True)
-    assert len(instance.edges or ()) == 4
-    assert {kind.name: (kind.limit, kind.memory_gib) for kind in instance.types} == {
-        "accelerator": (4, 16),
-        "cpu": (2, None),
-    }
-    (fault,) = faults(lambda: small_dnn(tmp_path, nodes, edges, types={"accelerator": 1}))
-    assert "none of accelerator can run node4" in fault
-
-
-@pytest.mark.parametrize(("size", "expected_bytes"), [(1e6, 1e6), (None, 0)])
-def test_dnn_partitioning_takes_a_link_where_it_has_sizes(
-    tmp_path: Path, size: float | None, expected_bytes: float
-) -> None:
-    """Instead of its transfer times, which an edge without a size has alone; a CPU pays nothing."""
-    edges = [edge(1, 2, 2.0, **({} if size is None else {"size": size})), edge(2, 3, 1.0, size=5.0)]
-    first = small_dnn(tmp_path, edges=edges, link_gbit_per_s=80).layers[0]
-    given = {"cpu": 0} if size else {"accelerator": 0.002, "cpu": 0}
-    assert (first.output_bytes, first.transfer_s) == (expected_bytes, given)
-
-
-def test_dnn_partitioning_has_a_rule_of_its_own(tmp_path: Path) -> None:
-    """The sum of computing and communicating; another one leaves one device to a stage."""
-    asked = small_dnn(tmp_path, stage_cost="relay")
-    assert (small_dnn(tmp_path).stage_cost, asked.stage_cost, asked.most_units_per_stage) == (
-        "sum",
-        "relay",
-        1,
-    )
-    assert not small_dnn(tmp_path, link_gbit_per_s=8).layers[0].communication_s
 
 
 @pytest.mark.parametrize(

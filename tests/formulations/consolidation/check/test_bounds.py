@@ -84,29 +84,38 @@ def test_what_is_wrong_with_a_form(data: Any) -> None:
     assert isinstance(read_certificate(CheckedCluster(three_jobs()), data), str)
 
 
-def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
-    """Three jobs of a GPU each on one server of two: another is worth at most one job of value 1."""
-    instance = placement(["value"], [server(gpu=2)], [job(f"j{k}", value=1) for k in range(3)])
-    formulation = ConsolidationFormulation(instance)
-    data = {"goals": [goal("value", uniform(formulation, 1))]}
-    assert server_value_bounds(CheckedCluster(formulation), data, 2) == {"empty server of 2 gpu": 2.0}
+GROUPS = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "worker")]
+NODE = {"gpu": 1, "any node": 1}
 
 
-def test_a_choice_of_servers_is_nothing_that_is_bought() -> None:
-    jobs = [job(f"j{k}", 1, {"gpu": 1, "any node": 1}, value=1) for k in range(3)]
-    instance = placement(["value"], [server(**{"gpu": 2, "any node": 9})], jobs)
-    formulation = ConsolidationFormulation(instance.model_copy(update={"restrictions": ("any node",)}))
-    data = {"goals": [goal("value", uniform(formulation, 1))]}
-    assert server_value_bounds(CheckedCluster(formulation), data, 2) == {"empty server of 2 gpu": 2.0}
-
-
-def test_what_a_server_is_worth_is_rounded_down_to_a_multiple_of_the_values() -> None:
-    """Prices prove 1.5 jobs of 0.1, of which no server adds a half."""
-    instance = placement(["value"], [server(gpu=1)], [job(f"j{k}", value=0.1) for k in range(3)])
-    formulation = ConsolidationFormulation(instance)
-    data = {"goals": [goal("value", uniform(formulation, 0.05))]}
-    worth = server_value_bounds(CheckedCluster(formulation), data, 0.1)
-    assert worth == {"empty server of 1 gpu": 0.1}
+@pytest.mark.parametrize(
+    ("jobs", "room", "price", "value", "worth"),
+    [
+        # Three jobs of a GPU each on one server of two: another is worth at most one job of value 1.
+        ([job(f"j{k}", value=1) for k in range(3)], {"gpu": 2}, 1, 2, {"empty server of 2 gpu": 2.0}),
+        # A choice of servers is nothing that is bought.
+        (
+            [job(f"j{k}", 1, NODE, value=1) for k in range(3)],
+            {"gpu": 2, "any node": 9},
+            1,
+            2,
+            {"empty server of 2 gpu": 2.0},
+        ),
+        # Prices prove 1.5 jobs of 0.1, of which no server adds a half.
+        ([job(f"j{k}", value=0.1) for k in range(3)], {"gpu": 1}, 0.05, 0.1, {"empty server of 1 gpu": 0.1}),
+        # A job of several groups may spread over one more server, which changes more than prices know.
+        ([{"name": "j", "groups": GROUPS, "value": 1}], {"gpu": 2}, 1, 1, {}),
+    ],
+)
+def test_an_empty_server_more_is_worth_what_it_is_paid(
+    jobs: list[dict[str, Any]], room: dict[str, float], price: float, value: float, worth: dict[str, float]
+) -> None:
+    """Rounded down to a multiple of the values."""
+    instance = placement(["value"], [server(**room)], jobs)
+    restrictions = tuple(name for name in room if name != "gpu")
+    formulation = ConsolidationFormulation(instance.model_copy(update={"restrictions": restrictions}))
+    data = {"goals": [goal("value", uniform(formulation, price))]}
+    assert server_value_bounds(CheckedCluster(formulation), data, value) == worth
 
 
 def test_levels_without_a_step_are_loosened_for_the_rounding_of_doubles() -> None:
@@ -127,15 +136,6 @@ def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:
     for spread, proven in ((0.0, True), (None, False)):
         found = price_bounds(CheckedCluster(formulation), data, (0.0, 1.0, 1.0), (spread, 1.0, None))
         assert ("servers" in found) == proven
-
-
-def test_a_job_of_several_groups_may_spread_over_one_more_server() -> None:
-    """So that another server changes more than prices of the servers there are know."""
-    groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "worker")]
-    instance = placement(["value"], [server(gpu=2)], [{"name": "j", "groups": groups, "value": 1}])
-    formulation = ConsolidationFormulation(instance)
-    data = {"goals": [goal("value", uniform(formulation, 1))]}
-    assert server_value_bounds(CheckedCluster(formulation), data, 1) == {}
 
 
 @pytest.mark.parametrize("must_place", [False, True])

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from device_instances import device_instance
+from device_instances import device_instance, job, placement
 
 import clusterplan
 from clusterplan.formulations.consolidation.certificate import DeviceCertificate, DevicePrices, PricedGoal
@@ -126,7 +126,7 @@ def test_a_job_that_goes_nowhere() -> None:
         "kind": "consolidation",
         "name": "none",
         "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}}],
-        "jobs": [{"name": "j", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}],
+        "jobs": [job("j", demand={"cpu": 1}, devices={"gpu": 2})],
     }
     for must, expected in ((False, Fraction(0)), (True, None)):
         document["jobs"][0]["must_place"] = must  # type: ignore[index]
@@ -147,7 +147,7 @@ def test_servers_that_differ_are_different_shapes() -> None:
         {"name": "e", "capacity": {"cpu": 8}, "devices": {"gpu": {**gpu, "geometry": "a30-24"}}},
         {"name": "f", "capacity": {"cpu": 8}, "devices": {"gpu": gpu}, "gpu_model": "A"},
     ]
-    jobs = [{"name": "j", "tasks": 1, "task_demand": {"cpu": 1}, "share": {"gpu": 300}}]
+    jobs = [job("j", demand={"cpu": 1}, share={"gpu": 300})]
     document = {"schema_version": 1, "kind": "consolidation", "name": "s", "servers": rows, "jobs": jobs}
     instance = clusterplan.parse_instance(document)
     assert isinstance(instance, ConsolidationInstance)
@@ -165,17 +165,11 @@ def test_servers_that_differ_are_different_shapes() -> None:
 def by_hand(servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> ConsolidationInstance:
     """Return an instance in which each job has one task that asks for a CPU and for devices."""
     plain = {"tasks": 1, "task_demand": {"cpu": 1}, "value": 1}
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "by hand",
-            "servers": [{"capacity": {"cpu": 8}, **server} for server in servers],
-            "jobs": [{"name": f"j{k}", **plain, **job} for k, job in enumerate(jobs)],
-        }
+    return placement(
+        None,
+        [{"capacity": {"cpu": 8}, **server} for server in servers],
+        [{"name": f"j{k}", **plain, **job} for k, job in enumerate(jobs)],
     )
-    assert isinstance(made, ConsolidationInstance)
-    return made
 
 
 def least(instance: ConsolidationInstance, **prices: Any) -> Fraction | None:
@@ -233,18 +227,10 @@ def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:
         assert (found[2] is not None) == proven
 
 
-INSTANCE = clusterplan.parse_instance(
-    {
-        "schema_version": 1,
-        "kind": "consolidation",
-        "name": "levels",
-        "objectives": ["value", "servers"],
-        "servers": [{"name": "n", "count": 4, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}}],
-        "jobs": [
-            {"name": f"j{n}", "tasks": 1, "task_demand": {"cpu": 1}, "share": {"gpu": 600}, "value": 1}
-            for n in range(3)
-        ],
-    }
+INSTANCE = placement(
+    ["value", "servers"],
+    [{"name": "n", "count": 4, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}}],
+    [job(f"j{n}", demand={"cpu": 1}, share={"gpu": 600}, value=1) for n in range(3)],
 )
 GOALS = {
     "devices": [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from device_instances import job
 
 import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import ClusterData, RequiredTasks
@@ -17,11 +18,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 def cluster(loads: list[int], **free: Any) -> ConsolidationInstance:
     """Return servers of 4 GPUs in racks of two, each with so many running tasks of 1 GPU."""
     servers = [{"name": f"s{k}", "capacity": {"gpu": 4}, "rack": f"r{k // 2}"} for k in range(len(loads))]
-    jobs = [
-        {"name": f"j{k}-{i}", "tasks": 1, "task_demand": {"gpu": 1}, "current": {f"s{k}": 1}}
-        for k, load in enumerate(loads)
-        for i in range(load)
-    ]
+    jobs = [job(f"j{k}-{i}", current={f"s{k}": 1}) for k, load in enumerate(loads) for i in range(load)]
     data = {"name": "c", "servers": servers, "jobs": jobs, "free": free}
     return ConsolidationInstance.model_validate(data)
 
@@ -108,7 +105,7 @@ def test_random_prices_prove_nothing_false() -> None:
         free: dict[str, Any] = {"count": draw.randint(1, 2), "per": draw.choice(["server", "rack"])}
         instance = cluster(loads, **free, chains=draw.random() < 0.5)
         if number % 2:
-            waits = {"name": "w", "tasks": 2, "task_demand": {"gpu": draw.choice([1, 2, 3])}}
+            waits = job("w", 2, {"gpu": draw.choice([1, 2, 3])})
             jobs = [*instance.document()["jobs"], waits]
             instance = instance.replace(jobs=jobs, seat=["w"])
         best = clusterplan.solve(instance, "cp-sat")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_instances import job, server
 from random_instances import random_consolidation
 
 import clusterplan
@@ -52,9 +53,9 @@ def test_the_table_and_the_search_agree(block: int, monkeypatch: pytest.MonkeyPa
                 searched = ServerPrices(classes, pool, prices, effort=NodeBudget(10_000))
             assert listed.table is not None
             assert searched.table is None or not any((gain > 0).any() for _, gain in searched.groups)
-            for server in classes.servers:
-                if server.pool == pool:
-                    paid = [each.most(server.free, server.residents) for each in (listed, searched)]
+            for shape in classes.servers:
+                if shape.pool == pool:
+                    paid = [each.most(shape.free, shape.residents) for each in (listed, searched)]
                     assert paid[0] == paid[1], seed
 
 
@@ -192,10 +193,7 @@ def document(servers: list[dict[str, Any]], jobs: list[dict[str, Any]], **more: 
 
 def single(values: tuple[float, ...]) -> list[dict[str, Any]]:
     """Return jobs of one GPU, of these values."""
-    return [
-        {"name": f"j{k}", "tasks": 1, "task_demand": {"gpu": 1}, "value": value}
-        for k, value in enumerate(values)
-    ]
+    return [job(f"j{k}", value=value) for k, value in enumerate(values)]
 
 
 @pytest.mark.parametrize(
@@ -211,9 +209,9 @@ def test_the_rounding_of_a_sum_of_values_costs_no_step(
 
 def test_shapes_that_are_written_alike_have_the_larger_price() -> None:
     """Both print as 1e+06; on the larger one there is room for the job that waits."""
-    servers = [{"name": name, "capacity": {"gpu": gpu}} for name, gpu in (("b", 1_000_001), ("a", 1_000_000))]
-    jobs = [{"name": f"j{k}", "tasks": 1, "task_demand": {"gpu": 1_000_001}, "value": 1} for k in range(2)]
-    jobs += [{"name": "k", "tasks": 1, "task_demand": {"gpu": 999_999}, "value": 1}]
+    servers = [server(name, gpu=gpu) for name, gpu in (("b", 1_000_001), ("a", 1_000_000))]
+    jobs = [job(f"j{k}", demand={"gpu": 1000001}, value=1) for k in range(2)]
+    jobs += [job("k", demand={"gpu": 999999}, value=1)]
     assert solved(document(servers, jobs)).prices == {"empty server of 1e+06 gpu": 1}
 
 
@@ -271,9 +269,7 @@ def _name(capacity: dict[str, float]) -> str:
 
 def test_where_something_moves_prices_of_the_leading_objectives_are_not_those_of_the_plan() -> None:
     """They do not count what the move has cost, which another server may save."""
-    jobs = [
-        {"name": f"j{k}", "tasks": 1, "task_demand": {"gpu": 1}, "current": {f"s-{k}": 1}} for k in range(70)
-    ]
+    jobs = [job(f"j{k}", current={f"s-{k}": 1}) for k in range(70)]
     servers = [{"name": "s", "count": 71, "capacity": {"gpu": 4}}]
     data = clusterplan.parse_instance(
         document(servers, jobs, objectives=["value", "migrations"], restart_cost_h=0.5)

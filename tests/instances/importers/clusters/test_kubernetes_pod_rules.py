@@ -66,13 +66,23 @@ def test_anti_affinity_to_what_stays_forbids_its_domain_both_ways() -> None:
         assert reachable(cluster(runs, waits, nodes=NODES), "y") == {"b1", "b2"}
 
 
-def test_a_holder_excludes_all_that_match_on_its_node() -> None:
-    """Two holders and three pods that match them, all waiting: never two sides on one node."""
-    holders = [labelled(pod(f"h{i}", 1, **rule("apart", HOST, app="m"))) for i in range(2)]
-    matching = [labelled(pod(f"m{i}", 1), app="m") for i in range(3)]
-    asked = rows(cluster(*holders, *matching, nodes=NODES))
-    names = {name: row["task_demand"]["apart: t/h0"] for name, row in asked.items()}
-    assert names == {"h0": 3, "h1": 3, "m0": 1, "m1": 1, "m2": 1}
+@pytest.mark.parametrize(
+    ("holders", "matching", "asked"),
+    [
+        # Never two sides on one node.
+        (2, 3, {"h0": 3, "h1": 3, "m0": 1, "m1": 1, "m2": 1}),
+        # Where no holder matches itself the smaller side is alone: two pods that avoid a third may share.
+        (2, 1, {"h0": 1, "h1": 1, "m0": 2}),
+    ],
+)
+def test_a_holder_excludes_all_that_match_on_its_node(
+    holders: int, matching: int, asked: dict[str, int]
+) -> None:
+    """All of them wait."""
+    pods = [labelled(pod(f"h{i}", 1, **rule("apart", HOST, app="m"))) for i in range(holders)]
+    pods += [labelled(pod(f"m{i}", 1), app="m") for i in range(matching)]
+    found = rows(cluster(*pods, nodes=NODES))
+    assert {name: row["task_demand"]["apart: t/h0"] for name, row in found.items()} == asked
 
 
 def test_pods_apart_by_zone_get_a_zone_each_and_those_beyond_are_named() -> None:
@@ -310,11 +320,3 @@ def test_ports_of_sidecars_count() -> None:
         {"ports": [{"hostPort": 1}]},
     ]
     assert Pod.model_validate(data).host_ports == ["443/TCP", "80/TCP", "8080/TCP"]
-
-
-def test_where_no_holder_matches_itself_the_smaller_side_is_alone() -> None:
-    """Two pods that avoid a third may share a node."""
-    holders = [labelled(pod(f"h{i}", 1, **rule("apart", HOST, app="m"))) for i in range(2)]
-    asked = rows(cluster(*holders, labelled(pod("m", 1), app="m"), nodes=NODES))
-    names = {name: row["task_demand"]["apart: t/h0"] for name, row in asked.items()}
-    assert names == {"h0": 1, "h1": 1, "m": 2}

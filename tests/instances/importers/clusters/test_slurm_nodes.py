@@ -179,3 +179,10 @@ def test_devices_that_slurm_lists(tmp_path: Path) -> None:
         {"n2": ({"gpu": (1, 2)},)},
     ]
     solved(instance)
+
+
+def test_where_no_job_is_left_the_error_says_why(tmp_path: Path) -> None:
+    """Of each job the first reason."""
+    jobs = [job(1, "gres/shard=2,gres/gpu=1"), job(2, "gres/gpu=1", licenses="matlab:1")]
+    with pytest.raises(InstanceError, match="not clear in what it asks for of GPUs 1, needs licences 1"):
+        imported(tmp_path, [node("n1", SHARDS)], jobs)

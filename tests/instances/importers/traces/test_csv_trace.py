@@ -9,7 +9,6 @@ import pytest
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.importers.traces.csv_trace import ColumnUnit, import_trace, unit_of_name
-from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 
 @pytest.mark.parametrize(
@@ -51,33 +50,6 @@ def imported(folder: Path, *rows: str, header: str = "submit,num_gpu,run_s,who",
     file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     named = {"arrival": "submit", "gpus_column": "num_gpu", "duration": "run_s", "gpus": 8}
     return import_trace(file, **{**named, **options})
-
-
-def test_columns_are_those_that_are_named(tmp_path: Path) -> None:
-    """Jobs are numbered where there is no column of names; any order of arrivals is fine."""
-    found = imported(tmp_path, "30,2,5.5,a", "10,1,7,b", tenant="who")
-    assert isinstance(found, SchedulingInstance)
-    table = found.table()
-    assert list(table.names) == ["job-1", "job-2"]
-    assert table.arrival_s.tolist() == [30, 10]
-    assert table.tasks.tolist() == [2, 1]
-    assert table.duration_s.tolist() == [5.5, 7]
-    assert table.tenants == ("a", "b")
-    assert found.pool == {"gpu": 8}
-
-
-@pytest.mark.parametrize("zone", ["", "+02:00"])
-def test_dates_count_from_the_first(tmp_path: Path, zone: str) -> None:
-    """All with a time zone, or all without."""
-    found = imported(tmp_path, f"2020-01-01 12:00:30{zone},1,5,a", f"2020-01-01 12:00:00{zone},1,5,a")
-    assert found.table().arrival_s.tolist() == [30, 0]
-
-
-def test_seconds_since_1970_count_from_the_first(tmp_path: Path) -> None:
-    """And it is said when that was."""
-    found = imported(tmp_path, "1577880030,1,5,a", "1577880000,1,5,a")
-    assert found.table().arrival_s.tolist() == [30, 0]
-    assert "Time 0 is the first arrival, 2020-01-01 12:00:00+00:00." in found.assumptions
 
 
 def test_an_option_says_the_unit_of_a_column(tmp_path: Path) -> None:

@@ -128,29 +128,6 @@ def test_jobs_without_measured_speeds(shared_data: Path) -> None:
     assert "103 jobs stay in without measured speeds" in " ".join(instance.assumptions)
 
 
-def test_speeds_of_each_job(tmp_path: Path) -> None:
-    """One server has the consolidated speed, more the other; what was not measured is not there."""
-    instance = small(tmp_path)
-    assert [job.speed_by_servers for job in instance.jobs] == [
-        {},
-        {1: 1.0, 2: 0.25},
-        {1: 1.0, 2: 0.5},
-        {1: 1.0, 2: 1.25},
-        {},
-        {},
-    ]
-    said = " ".join(instance.assumptions)
-    for words in (
-        "the source does not say over how many it spread a job",
-        "2 jobs ask more GPUs than a server has",
-        "1 jobs were measured faster when spread",
-        "2 jobs stay in without measured speeds of their model on as many GPUs",
-        "Zero on 2, New on 8",
-        "1 measured speeds are 0 and left out as missing: ('Zero', 2) on v100.",
-    ):
-        assert words in said
-
-
 def test_the_plan_spreads_what_gains_by_it(tmp_path: Path) -> None:
     """Slowdown keeps the job together that loses by being spread, and spreads the one that gains."""
     instance = small(tmp_path, (line("LM", 2), line("Net", 2)), servers=2)
@@ -158,13 +135,6 @@ def test_the_plan_spreads_what_gains_by_it(tmp_path: Path) -> None:
     assert [record.value for record in result.objectives[:2]] == [4, 0]
     alone = solve(small(tmp_path, (line("Net", 2),), servers=2))
     assert alone.objectives[1].value == pytest.approx(-0.5)
-
-
-def test_first_jobs_and_priorities(tmp_path: Path) -> None:
-    """`first` keeps the start of the trace; priorities that differ from 1 are said to be unused."""
-    said = small(tmp_path, (line("LM", 2, "3"), line("LM", 4)), first=1).assumptions
-    assert said[0] == "Only the first 1 of the 2 jobs of the trace are considered."
-    assert "Priorities of the trace are not used." in said
 
 
 @pytest.mark.parametrize(

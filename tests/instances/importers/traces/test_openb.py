@@ -28,20 +28,6 @@ def files(folder: Path, *pods: str) -> tuple[Path, Path]:
     return folder / "nodes.csv", folder / "pods.csv"
 
 
-def test_pods_run_from_being_scheduled_to_their_deletion(tmp_path: Path) -> None:
-    """Shares of a GPU are amounts; pods that did not run, or never fit, are left out."""
-    pods = ("a,500,10,1,250,100,110,150", "b,1,1,2,1000,90,90,90", "c,1,1,1,1000,5,,", "d,1,1,9,1000,5,6,7")
-    found = import_openb_trace(*files(tmp_path, *pods))
-    first, second = found.jobs
-    assert (first.name, first.arrival_s, first.duration_s) == ("a", 10, 40)
-    assert first.demand == {"gpu": 0.25, "cpu": 0.5, "memory_mib": 10}
-    assert (second.arrival_s, second.duration_s) == (0, 1)
-    said = " ".join(found.assumptions)
-    assert "1 pods that did not run" in said
-    assert "1 pods that ask for more" in said
-    assert "1 durations under 1 s" in said
-
-
 def test_servers_without_gpus_are_refused(tmp_path: Path) -> None:
     """There is nothing to schedule on."""
     nodes, pods = files(tmp_path, "a,500,10,1,250,100,110,150")

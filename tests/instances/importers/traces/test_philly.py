@@ -36,23 +36,6 @@ def imported(folder: Path, rows: tuple[str, ...] = ROWS, **options: Any) -> Any:
     return import_philly_trace(file, **{"gpus": 16, **options})
 
 
-def test_jobs_come_in_the_order_of_their_submission(tmp_path: Path) -> None:
-    """Those of one moment as in the file; a duration under a second counts as one."""
-    table = imported(tmp_path).table()
-    assert table.arrival_s.tolist() == [0, 10, 10]
-    assert table.duration_s.tolist() == [1, 7200, 30]
-    assert table.tasks.tolist() == [16, 1, 4]
-    assert list(table.names) == ["job-1", "job-2", "job-3"]
-    assert [table.tenants[code] for code in table.tenant] == ["b", "a", "a"]
-
-
-def test_the_first_jobs_and_the_longest_duration_may_be_chosen(tmp_path: Path) -> None:
-    """By submission, not by the order of the file; what was changed is said."""
-    found = imported(tmp_path, first=2, max_duration_s=60.0)
-    assert found.table().duration_s.tolist() == [1, 60]
-    assert "1 durations are cut to 60 s." in found.assumptions
-
-
 def test_the_real_trace(shared_data: Path) -> None:
     """Its first 300 jobs by submission, from several tenants."""
     found = import_philly_trace(shared_data / "pollux" / "philly.csv", gpus=215, first=300)

@@ -17,19 +17,6 @@ from clusterplan.instances.importers.traces.pollux import import_pollux_trace
 from clusterplan.instances.importers.traces.tiresias import import_muri, import_tiresias_trace
 from clusterplan.solvers.common.result import SolveOptions
 
-CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n2,3,4,64,256\n"
-
-
-def test_jobs_come_when_they_were_submitted(tmp_path: Path) -> None:
-    """On the servers of the cluster, whose switches are racks."""
-    (tmp_path / "jobs.csv").write_text("job_id,num_gpu,submit_time,duration,model_name\n7,8,30,147,vgg11\n")
-    (tmp_path / "cluster.csv").write_text(CLUSTER)
-    found = import_tiresias_trace(tmp_path / "jobs.csv", tmp_path / "cluster.csv")
-    (job,) = found.jobs
-    assert (job.name, job.tasks, job.arrival_s, job.duration_s, job.model) == ("job-7", 8, 30, 147, "vgg11")
-    assert found.pool == {"gpu": 24}
-    assert [(server.count, server.rack) for server in found.servers] == [(3, "switch-0"), (3, "switch-1")]
-
 
 def test_the_papers_own_jobs(shared_data: Path) -> None:
     """Sixty of them, on 128 GPUs."""
