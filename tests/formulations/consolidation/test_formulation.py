@@ -68,15 +68,11 @@ def test_fewest_servers_is_the_smallest_set_that_holds_the_job(
 
 def instance(jobs: list[dict[str, Any]], objectives: list[str], **fields: Any) -> ConsolidationInstance:
     """Return jobs on four servers of two GPUs in two racks."""
-    return placement(
-        objectives,
-        [
-            {"name": "a", "count": 2, "capacity": {"gpu": 2}, "rack": "r0", "traffic_gbit_per_s": 1},
-            {"name": "b", "count": 2, "capacity": {"gpu": 2}, "rack": "r1"},
-        ],
-        jobs,
-        **fields,
-    )
+    servers = [
+        {"name": "a", "count": 2, "capacity": {"gpu": 2}, "rack": "r0", "traffic_gbit_per_s": 1},
+        {"name": "b", "count": 2, "capacity": {"gpu": 2}, "rack": "r1"},
+    ]
+    return placement(objectives, fields.pop("servers", servers), jobs, **fields)
 
 
 def test_every_objective_by_hand() -> None:

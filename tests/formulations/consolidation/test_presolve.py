@@ -37,15 +37,9 @@ from clusterplan.solvers.run import solve_with
 
 def instance(**more: Any) -> ConsolidationInstance:
     """Return two servers of 4 GPUs; `runs` holds 2 of the first, `waits` needs all of one."""
-    return placement(
-        None,
-        [server("a", gpu=4), server("b", gpu=4)],
-        [
-            job("runs", 2, current={"a": 1, "b": 1}),
-            job("waits", demand={"gpu": 4}),
-        ],
-        **more,
-    )
+    jobs = [job("runs", 2, current={"a": 1, "b": 1}), job("waits", demand={"gpu": 4})]
+    given = {"objectives": None, "servers": [server("a", gpu=4), server("b", gpu=4)], "jobs": jobs}
+    return placement(**{**given, **more})
 
 
 def fixed(data: ConsolidationInstance) -> set[str]:

@@ -434,13 +434,10 @@ def small_sailor(
             "types: has no time of one GPU (tensor-parallel degree 1) of A100-40",
         ),
         ({"profile": {"4": []}}, "profile.json: 4: is not a mapping"),
-        ({"profile": {"4": {"1": {"0": [1, 2, 0]}}}}, "profile.json: 4.1: its layers are not 0 to 1"),
         ({"profile": {"4": {"1": {"0": [1, 2, 0], "1": [0, 0, 0]}}}}, "4.1.1: forward and backward take 0 s"),
-        ({"profile": {"4": {"1": {"0": ["slow", 2, 0]}}}}, "4.1: layers.0[0]: is 'slow', which is"),
         ({"profile": {"4": {"1": {"0": [1, 2]}}}}, "profile.json: 4.1: layers.0[2]: is missing"),
         ({"profile": {"4": {"1": {"0": [-1, 2, 0]}}}}, "layers.0[0]: is -1, but must be at least 0"),
         ({"info": "nonsense"}, "llm_info.json: line 1, column 1: is not valid JSON"),
-        ({"info": {"N": {}}}, "llm_info.json: has no model 'M'; there are: N"),
         ({"info": {"M": {"2": {}}}}, "llm_info.json: M: has no tensor-parallel degree '1'; there are: 2"),
         ({"info": {"M": {"1": {"1": SIZES}}}}, "llm_info.json: M.1: its layers are not numbered 0, 1, 2"),
         (
@@ -457,11 +454,6 @@ def test_sailor_bad_file(tmp_path: Path, data: dict[str, Any], expected: str) ->
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"gpu": "B200"}, "options: prices: no price is known of B200; give --price B200=USD (per"),
-        (
-            {"types": ["H100"]},
-            "options: types.H100: unknown GPU type 'H100'; the measured types are: A100-40",
-        ),
         ({"types": []}, "options: types: has 0 entries; at least 1 needed"),
         ({"types": ["A100-40", "A100-40"]}, "types[1].name: 'A100-40' is already used by types[0]"),
         (
@@ -470,7 +462,6 @@ def test_sailor_bad_file(tmp_path: Path, data: dict[str, Any], expected: str) ->
         ),
         ({"prices": {"GH-96": 4}}, "options: prices.GH-96: unknown GPU type"),
         ({"limit": {"A100-40": 0}}, "options: limit.A100-40: is 0, but must be at least 1"),
-        ({"microbatch": 3}, "microbatch: 3 was not measured on one A100-40; measured on all types: 4"),
         ({"microbatch": 0}, "options: microbatch: is 0, but must be at least 1"),
         ({"throughput": -1}, "options: throughput: is -1, but must be greater than 0"),
         ({"parallel_share": 2}, "options: parallel_share: is 2, but must be at most 1"),

@@ -110,7 +110,6 @@ def test_a_chain_has_none_of_the_fields_of_graphs() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"stage_rule": "maximal_runs"}, "stage_rule: is maximal_runs; stages of a graph have no neighbours"),
         ({"edges": None}, "stage_cost: is for graphs, and there are no edges"),
     ],
 )

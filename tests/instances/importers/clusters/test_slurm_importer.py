@@ -411,7 +411,6 @@ def test_names_of_jobs(tmp_path: Path) -> None:
     ("options", "expected"),
     [
         ({"nodes": "{"}, "nodes.json: line 1, column 2: is not valid JSON"),
-        ({"nodes": "[]"}, "nodes.json: has neither 'nodes' nor 'sinfo'"),
         ({"nodes": {"nodes": {}}}, "nodes.json: nodes: is {}, which is not a list"),
         ({"nodes": {"sinfo": [{}]}}, "nodes.json: sinfo[0].node: is missing"),
         ({"nodes": ()}, "nodes.json: has no node that takes jobs; 0 are left out for their state"),
@@ -429,10 +428,6 @@ def test_names_of_jobs(tmp_path: Path) -> None:
         ),
         ({"jobs": {"nodes": []}}, "queue.json: the second file lists nodes; jobs are wanted"),
         ({"jobs": "[]"}, "queue.json: has no 'jobs'; give what squeue --json prints"),
-        (
-            {"jobs": ()},
-            "queue.json: has no job that waits for resources or runs and asks for a GPU; the queue is empty",
-        ),
         (
             {"jobs": (job(1, "cpu=8"),)},
             "and asks for a GPU (--plan all plans the others); of 1 job: asking for no GPU 1",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import clusterplan
-from clusterplan.instances.common.errors import InstanceError, OptionError, RefusedError
+from clusterplan.instances.common.errors import OptionError, RefusedError
 from clusterplan.instances.prediction.communication import ring_s
 from clusterplan.instances.prediction.models.description import OPTIMISER_NUMBERS, Setting, device_memory
 from clusterplan.instances.prediction.models.load import load_model
@@ -192,16 +192,13 @@ def test_measurements_of_the_gpu_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "hardware", "more", "error", "what"),
     [
-        ("gpt9", "l4", {}, InstanceError, "there is no such model"),
         ("gpt2", "l40000", {}, OptionError, "unknown"),
-        ("gpt2", "l4", {"sequence": 9999}, OptionError, "positions for 1024"),
         ("gpt2", "l4", {"precision": "fp64"}, OptionError, r"l4: no fp64 \(it has fp32, tf32, fp16, "),
         ("gpt2", "l4", {"precision": "fp7"}, OptionError, "precision 'fp7'"),
         ("gpt2", "l4", {"precision": ""}, OptionError, "precision '': unknown"),
         ("gpt2", "l4", {"samples": -1.0}, OptionError, "samples -1"),
         ("gpt2", "l4", {"tensor": 5}, OptionError, "does not divide the 12 heads"),
         ("gpt2", "l4", {"gpus": 0}, OptionError, "gpus 0: must be from 1"),
-        ("gpt2", "l4", {"gpus": 3, "tensor": 2}, OptionError, "no multiple of 2"),
         ("gpt2", "l4", {"pipeline": 99}, OptionError, "pipeline 99: the model has 14 layers"),
         ("gpt2", "l4", {"zero_stage": 7}, OptionError, "zero_stage 7"),
         ("gpt2", "l4", {"optimiser": "lamb"}, OptionError, "optimiser 'lamb'"),
@@ -209,7 +206,6 @@ def test_measurements_of_the_gpu_itself(tmp_path: Path) -> None:
         ("gpt2", "l4", {"prices": {"l4": float("nan")}}, OptionError, "price of l4 nan"),
         ("gpt2", "l4", {"limits": {"l4": 0}}, OptionError, "limit of l4 0: must be at least 1"),
         ("gpt2", "l4", {"network_gbit_per_s": -1.0}, OptionError, "network -1: must be greater than 0"),
-        ("gpt2", "l4", {"batch": 8, "global_batch": 3}, OptionError, "smaller than the batch of one GPU, 8"),
         ("gpt2", "l4", {"global_batch": 0}, OptionError, "global_batch 0"),
         ("resnet50", "l4", {"tensor": 2}, OptionError, "only transformers share tensors"),
     ],
