@@ -109,13 +109,22 @@ def test_plans_within_the_slack_are_left_open(excess: float, certain: bool, poss
 
 
 TURNS: list[tuple[str, str, int, dict[str, float], dict[str, int]]] = [
-    *(
-        (kind, "smoke", 20, {}, {f"{kind} solved by exact": 16, "results forged": 6})
-        for kind in sorted(KINDS)
+    *((kind, "smoke", 20, {}, {f"{kind} solved by exact": 16, "results forged": 6}) for kind in KINDS),
+    (
+        "consolidation",
+        "devices",
+        12,
+        {"consolidation_documents.ON_DEVICES": 1.0},
+        {"consolidation solved by exact": 9, "certificates forged": 4},
     ),
-    ("consolidation", "devices", 12, {"consolidation_documents.ON_DEVICES": 1.0}, {"certificates forged": 4}),
-    ("staging", "graphs", 16, {"staging.ON_GRAPHS": 1.0, "lanes.TAMPERED": 0.3}, {"certificates forged": 4}),
-    ("scheduling", "smoke:scheduling", 12, {"lanes.TAMPERED": 0.3}, {}),
+    (
+        "staging",
+        "graphs",
+        16,
+        {"staging.ON_GRAPHS": 1.0, "lanes.TAMPERED": 0.3},
+        {"staging instances with graphs of layers": 9, "certificates forged": 4},
+    ),
+    ("scheduling", "smoke:scheduling", 12, {"lanes.TAMPERED": 0.3}, {"scheduling instances": 9}),
 ]
 """Kind, seed, turns, shares of what may be in a turn or not, and how much of what there is at least."""
 
@@ -136,7 +145,6 @@ def test_a_turn_finds_nothing_wrong_with_right_answers(
     for place, share in shares.items():
         monkeypatch.setattr(f"fuzz.{place}", share)
     counts = lanes.faultless(kind, label, turns)
-    assert counts[f"{kind} instances"] > 8
     assert all(counts[name] >= count for name, count in least.items()), counts
 
 

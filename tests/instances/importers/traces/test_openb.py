@@ -29,8 +29,9 @@ def files(folder: Path, *pods: str) -> tuple[Path, Path]:
 
 
 def test_servers_without_gpus_are_refused(tmp_path: Path) -> None:
-    """There is nothing to schedule on."""
+    """There is nothing to schedule on; of models nothing is said where no pod names any."""
     nodes, pods = files(tmp_path, "a,500,10,1,250,100,110,150")
+    assert "GPU models" not in said(import_openb_trace(nodes, pods))
     nodes.write_text(NODES.replace(",4,", ",0,"))
     with pytest.raises(InstanceError, match=r"nodes\.csv: has no GPUs$"):
         import_openb_trace(nodes, pods)
