@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sample_documents import ALLOCATION, CONSOLIDATION, INTERNAL, accepted
+from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, INTERNAL, SCHEDULING, STAGING, accepted
 
 import clusterplan
 from clusterplan.instances import examples
@@ -34,21 +34,6 @@ from clusterplan.instances.files.reading import parse_document
 EXAMPLES = sorted(path.stem for path in Path(examples.__path__[0]).glob("*.yaml"))
 NAN = float("nan")
 REMOVED = object()
-STAGING: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "staging",
-    "name": "s",
-    "training": {"samples": 1000},
-    "probe_batch": 4,
-    "types": [
-        {"name": "A", "price_usd_per_hour": 1, "limit": 4},
-        {"name": "B", "price_usd_per_hour": 2, "limit": 4},
-    ],
-    "layers": [
-        {"name": "l0", "compute_s": {"A": 1, "B": 0.4}, "compute_parallel": 1},
-        {"name": "l1", "compute_s": {"A": 1, "B": 0.3}, "compute_parallel": {"A": 0.5, "B": 0.9}},
-    ],
-}
 CATALOGUE: dict[str, Any] = {
     "schema_version": 1,
     "kind": "catalogue",
@@ -66,22 +51,6 @@ CATALOGUE: dict[str, Any] = {
             "gpu_memory_gib": 8,
         }
     ],
-}
-SCHEDULING: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "scheduling",
-    "name": "s",
-    "resources": {"gpu": 4},
-    "jobs": [
-        {"name": "a", "tasks": 2, "demand": {"gpu": 1}, "duration_s": 60, "tenant": "x"},
-        {"name": "b", "arrival_s": 1.5, "demand": {"gpu": 0.5}, "duration_s": 60},
-    ],
-}
-DOCUMENT = {
-    "allocation": ALLOCATION,
-    "staging": STAGING,
-    "consolidation": CONSOLIDATION,
-    "scheduling": SCHEDULING,
 }
 JOB: tuple[Any, ...] = ("jobs", 0)
 VARIANT: tuple[Any, ...] = (*JOB, "variants", 0)
@@ -620,7 +589,7 @@ TABLES = {
     ),
     "staging": (
         "layers",
-        "name,compute_s.A,compute_s.B,compute_parallel.A,compute_parallel.B\nl0,1,0.4,1,1\nl1,1,0.3,0.5,0.9\n",
+        "name,compute_s.A,compute_s.B,compute_parallel.A,compute_parallel.B\nl0,1,.5,0.9,1\nl1,2,0.3,0.5,0.9\n",
     ),
     "consolidation": ("servers", " name , count,capacity.gpu,capacity.cpu\nn,2, 4 ,8.0\n\n"),
     "scheduling": (
@@ -633,7 +602,15 @@ TABLES = {
 def inline(kind: str) -> dict[str, Any]:
     """Return the document with the list that the table of its kind holds."""
     if kind == "staging":
-        return changed(STAGING, ("layers", 0, "compute_parallel"), {"A": 1, "B": 1})
+        shares = ({"A": 0.9, "B": 1}, {"A": 0.5, "B": 0.9})
+        layers = zip(STAGING["layers"], shares, strict=True)
+        return {**STAGING, "layers": [layer | {"compute_parallel": each} for layer, each in layers]}
+    if kind == "scheduling":
+        jobs = [
+            {"name": "a", "tasks": 2, "demand": {"gpu": 1}, "duration_s": 60, "tenant": "x"},
+            {"name": "b", "arrival_s": 1.5, "demand": {"gpu": 0.5}, "duration_s": 60},
+        ]
+        return {**SCHEDULING, "jobs": jobs}
     return DOCUMENT[kind]
 
 
