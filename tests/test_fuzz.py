@@ -108,44 +108,14 @@ def test_plans_within_the_slack_are_left_open(excess: float, certain: bool, poss
     assert (possible and largest[1]) == certain
 
 
-TURNS: list[tuple[str, str, int, dict[str, float], dict[str, int]]] = [
-    *((kind, "smoke", 20, {}, {f"{kind} solved by exact": 16, "results forged": 6}) for kind in KINDS),
-    (
-        "consolidation",
-        "devices",
-        12,
-        {"consolidation_documents.ON_DEVICES": 1.0},
-        {"consolidation solved by exact": 9, "certificates forged": 4},
-    ),
-    (
-        "staging",
-        "graphs",
-        16,
-        {"staging.ON_GRAPHS": 1.0, "lanes.TAMPERED": 0.3},
-        {"staging instances with graphs of layers": 9, "certificates forged": 4},
-    ),
-    ("scheduling", "smoke:scheduling", 12, {"lanes.TAMPERED": 0.3}, {"scheduling instances": 9}),
-]
-"""Kind, seed, turns, shares of what may be in a turn or not, and how much of what there is at least."""
-
-
 @pytest.mark.parametrize(
-    ("kind", "label", "turns", "shares", "least"),
-    [pytest.param(*row, marks=pytest.mark.slow if row[0] == "scheduling" else ()) for row in TURNS],
+    "kind", [*sorted(KINDS.keys() - {"scheduling"}), pytest.param("scheduling", marks=pytest.mark.slow)]
 )
-def test_a_turn_finds_nothing_wrong_with_right_answers(
-    kind: str,
-    label: str,
-    turns: int,
-    shares: dict[str, float],
-    least: dict[str, int],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Instances of each kind are solved, and results and certificates tampered with: no false alarm."""
-    for place, share in shares.items():
-        monkeypatch.setattr(f"fuzz.{place}", share)
-    counts = lanes.faultless(kind, label, turns)
-    assert all(counts[name] >= count for name, count in least.items()), counts
+def test_a_turn_finds_nothing_wrong_with_right_answers(kind: str) -> None:
+    """Twenty instances of each kind are solved, and results tampered with, without a false alarm."""
+    counts = lanes.faultless(kind, "smoke", 20)
+    assert counts[f"{kind} solved by exact"] > 15
+    assert counts["results forged"] > 5
 
 
 def with_records(result: Result, **figures: Any) -> Result:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from fuzz import lanes
 from fuzz.consolidation_documents import document
 from fuzz.consolidation_truth import ConsolidationTruth, groups_of
 from fuzz.device_truth import BUILT_IN, FREE, Layout, asks_of, fits, states_of, taken
@@ -165,3 +166,11 @@ def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> No
             seen["now"] += bool(group.get("current_devices"))
     kinds = {"devices", "share", "profile", "two names", "others", "free", "now", "moves"}
     assert all(seen[name] >= 10 for name in kinds), seen
+
+
+def test_turns_on_devices_find_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results and certificates of instances with devices are forged as well."""
+    monkeypatch.setattr("fuzz.consolidation_documents.ON_DEVICES", 1.0)
+    counts = lanes.faultless("consolidation", "devices", 12)
+    assert counts["consolidation solved by exact"] > 8
+    assert counts["certificates forged"] > 3

@@ -124,3 +124,12 @@ def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> No
         seen["apart"] += lanes.scales_apart(data)
     assert len(seen) == 14
     assert all(count >= 8 for count in seen.values()), seen
+
+
+def test_turns_on_graphs_find_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results and certificates of graphs are forged as well."""
+    monkeypatch.setattr("fuzz.staging.ON_GRAPHS", 1.0)
+    monkeypatch.setattr(lanes, "TAMPERED", 0.3)
+    counts = lanes.faultless("staging", "graphs", 16)
+    assert counts["staging instances with graphs of layers"] > 8
+    assert counts["certificates forged"] > 3

@@ -110,3 +110,11 @@ def test_truths_are_found_for_most_documents() -> None:
         except TooManyPlansError:
             continue
     assert left > 40
+
+
+@pytest.mark.slow
+def test_turns_find_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results and certificates are forged as well."""
+    monkeypatch.setattr(lanes, "TAMPERED", 0.3)
+    counts = lanes.faultless("scheduling", "smoke:scheduling", 12)
+    assert counts["scheduling instances"] > 8

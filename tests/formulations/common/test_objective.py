@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from device_instances import job
 
 import clusterplan
 from clusterplan.formulations.common.objective import Objective, Violation, agree, loosened, within
@@ -86,7 +85,7 @@ def test_a_limit_that_is_a_rounding_short_is_kept_by_all(must: bool) -> None:
         {
             "objectives": ["value"],
             "servers": [{"name": "n", "capacity": {"gpu": 1}, "free": {"gpu": 1 - 0.9}}],
-            "jobs": [job("j", demand={"gpu": 0.1}, value=3, must_place=must)],
+            "jobs": [{"name": "j", "tasks": 1, "task_demand": {"gpu": 0.1}, "value": 3, "must_place": must}],
         },
     )
     assert set(found.values()) == {("optimal", 3.0)}, found
