@@ -183,6 +183,17 @@ def small_dnn(
     return import_dnn_partitioning(path, **{"types": PRICES, **options})
 
 
+@pytest.mark.parametrize(("size", "expected_bytes"), [(1e6, 1e6), (None, 0)])
+def test_dnn_partitioning_takes_a_link_where_it_has_sizes(
+    tmp_path: Path, size: float | None, expected_bytes: float
+) -> None:
+    """Instead of its transfer times, which an edge without a size has alone; a CPU pays nothing."""
+    edges = [edge(1, 2, 2.0, **({} if size is None else {"size": size})), edge(2, 3, 1.0, size=5.0)]
+    first = small_dnn(tmp_path, edges=edges, link_gbit_per_s=80).layers[0]
+    given = {"cpu": 0} if size else {"accelerator": 0.002, "cpu": 0}
+    assert (first.output_bytes, first.transfer_s) == (expected_bytes, given)
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
