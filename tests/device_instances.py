@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import clusterplan
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 
@@ -46,9 +45,7 @@ def device_instance(seed: int, jobs: int = 4) -> ConsolidationInstance:
         "servers": servers,
         "jobs": [_job(choose, j, geometry, len(servers)) for j in range(choose.randint(1, jobs))],
     }
-    found = clusterplan.parse_instance(document)
-    assert isinstance(found, ConsolidationInstance)
-    return found
+    return ConsolidationInstance.model_validate(document)
 
 
 def _taken(choose: random.Random, geometry: str | None) -> dict[str, Any]:
@@ -94,11 +91,10 @@ def placement(
     objectives: list[str] | None, servers: list[dict[str, Any]], jobs: list[dict[str, Any]], **fields: Any
 ) -> ConsolidationInstance:
     """Return an instance; without objectives it has those of a document that names none."""
-    head = {"schema_version": 1, "kind": "consolidation", "name": "by hand"}
     aims = {"objectives": objectives} if objectives else {}
-    made = clusterplan.parse_instance({**head, **aims, "servers": servers, "jobs": jobs, **fields})
-    assert isinstance(made, ConsolidationInstance)
-    return made
+    return ConsolidationInstance.model_validate(
+        {"name": "by hand", **aims, "servers": servers, "jobs": jobs, **fields}
+    )
 
 
 def server(name: str = "n", **amounts: float) -> dict[str, Any]:

@@ -32,7 +32,6 @@ def plan_by(formulation: SchedulingFormulation, policy: str | Any, **options: An
     """Return the plan of a policy, which has to be feasible."""
     solver = find_solver(policy, "scheduling") if isinstance(policy, str) else policy
     plan = solver.solve(formulation, SolveOptions(**options), Clock()).plan
-    assert plan is not None
     assert formulation.violations(plan) == []
     return list(plan)
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from fuzz.device_documents import on_devices
 
-from clusterplan.instances.common.base import Instance
-from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.instances.staging.instance import StagingInstance
 
 SPEED_MODELS = ("ps_sync", "ps_async", "ring_allreduce", "table")
 
@@ -42,7 +44,7 @@ def variant_data(rng: random.Random, name: str, resources: list[str]) -> dict[st
     return variant
 
 
-def random_allocation(seed: int) -> Instance:
+def random_allocation(seed: int) -> AllocationInstance:
     """Return one to four jobs over every speed model, with variants, restarts, deadlines and budgets."""
     rng = random.Random(seed)
     resources = ["cpu", "gpu", "memory_gib"][: rng.randint(1, 3)]
@@ -70,8 +72,6 @@ def random_allocation(seed: int) -> Instance:
             job["deadline_s"] = rng.randint(200, 5000)
         jobs.append(job)
     data: dict[str, Any] = {
-        "schema_version": 1,
-        "kind": "allocation",
         "name": f"random-{seed}",
         "objective": rng.choice(["total_completion_time", "makespan"]),
         "resources": {r: rng.randint(3, 12) for r in resources},
@@ -80,10 +80,10 @@ def random_allocation(seed: int) -> Instance:
     if rng.random() < 0.3:
         data["prices_usd_per_hour"] = {r: round(rng.uniform(0.1, 2), 2) for r in resources}
         data["budget_usd_per_hour"] = round(rng.uniform(2, 15), 2)
-    return parse_instance(data)
+    return AllocationInstance.model_validate(data)
 
 
-def random_staging(seed: int) -> Instance:
+def random_staging(seed: int) -> StagingInstance:
     """Return two to four layers on one to three types, with limits, floors, budgets, memory, transfers."""
     rng = random.Random(seed)
     types = [f"t{index}" for index in range(rng.randint(1, 3))]
@@ -105,8 +105,6 @@ def random_staging(seed: int) -> Instance:
             }
         )
     data: dict[str, Any] = {
-        "schema_version": 1,
-        "kind": "staging",
         "name": f"random-{seed}",
         "objective": rng.choice(["cost", "cost", "throughput", "time"]),
         "stage_rule": rng.choice(["maximal_runs", "free_cuts"]),
@@ -130,21 +128,23 @@ def random_staging(seed: int) -> Instance:
         data["hourly_budget_usd"] = round(rng.uniform(1, 20), 2)
     if rng.random() < 0.2:
         data["cost_limit_usd"] = round(rng.uniform(1, 500) * data["training"]["samples"] / 1e5, 2)
-    return parse_instance(data)
+    return StagingInstance.model_validate(data)
 
 
 OBJECTIVES = ["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
 
 
-def random_consolidation(seed: int) -> Instance:
+def random_consolidation(seed: int) -> ConsolidationInstance:
     """Return one to three jobs on two or three servers, over every objective in any order."""
-    return parse_instance(consolidation_data(random.Random(seed), f"random-{seed}"))
+    return ConsolidationInstance.model_validate(consolidation_data(random.Random(seed), f"random-{seed}"))
 
 
-def random_devices(seed: int, **fields: Any) -> Instance:
+def random_devices(seed: int, **fields: Any) -> ConsolidationInstance:
     """Return such jobs and servers whose GPUs are single devices; fields replace those of the document."""
     rng = random.Random(seed)
-    return parse_instance({**on_devices(rng, consolidation_data(rng, f"devices-{seed}")), **fields})
+    return ConsolidationInstance.model_validate(
+        {**on_devices(rng, consolidation_data(rng, f"devices-{seed}")), **fields}
+    )
 
 
 def consolidation_data(rng: random.Random, title: str) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def consolidation_data(rng: random.Random, title: str) -> dict[str, Any]:
     }
 
 
-def unlike_consolidation(seed: int) -> Instance:
+def unlike_consolidation(seed: int) -> ConsolidationInstance:
     """Return jobs and servers whose amounts and values have many digits: hardly any sums are equal."""
     rng = random.Random(seed)
     resources = ["gpu", "cpu", "memory"][: rng.randint(2, 3)]
@@ -241,10 +241,8 @@ def unlike_consolidation(seed: int) -> Instance:
                 "gpu_model": rng.choice(["p100", "v100"]),
             }
         )
-    return parse_instance(
+    return ConsolidationInstance.model_validate(
         {
-            "schema_version": 1,
-            "kind": "consolidation",
             "name": f"unlike-{seed}",
             "objectives": rng.sample(["value", "servers", "spread"], rng.randint(1, 3)),
             "servers": servers,
@@ -253,7 +251,7 @@ def unlike_consolidation(seed: int) -> Instance:
     )
 
 
-def random_scheduling(seed: int) -> Instance:
+def random_scheduling(seed: int) -> SchedulingInstance:
     """Return one to four jobs without preemption, whose schedules brute force knows; one or two resources."""
     rng = random.Random(seed)
     resources = ["gpu", "cpu"][: rng.randint(1, 2)]
@@ -273,10 +271,8 @@ def random_scheduling(seed: int) -> Instance:
         if rng.random() < 0.5:
             job["tenant"] = rng.choice(["a", "b"])
         jobs.append(job)
-    return parse_instance(
+    return SchedulingInstance.model_validate(
         {
-            "schema_version": 1,
-            "kind": "scheduling",
             "name": f"random-{seed}",
             "objective": rng.choice(["mean_completion_time", "makespan"]),
             "resources": {r: round(rng.randint(6, 9) * step, 3) for r in resources},

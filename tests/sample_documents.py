@@ -202,7 +202,6 @@ def solved(instance: Instance) -> None:
     """Solve an instance as it is written, and check that its plan places every job and holds."""
     assert is_kept(instance)
     result = clusterplan.solve(instance, solver="best-fit")
-    assert result.plan is not None
     assert all(entry.placed for entry in result.plan)
     assert clusterplan.verify(instance, result).ok
 

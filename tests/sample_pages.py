@@ -86,9 +86,7 @@ def hostile_staging() -> clusterplan.StagingInstance:
         for key, value in layer.items():
             if isinstance(value, dict) and first in value:
                 layer[key] = {HOSTILE if name == first else name: share for name, share in value.items()}
-    instance = clusterplan.parse_instance(document)
-    assert isinstance(instance, clusterplan.StagingInstance)
-    return instance
+    return clusterplan.StagingInstance.model_validate(document)
 
 
 @cache
@@ -98,9 +96,7 @@ def hostile_allocation() -> clusterplan.AllocationInstance:
     document = json.loads(text)
     document["name"] = HOSTILE
     document["jobs"][0]["name"] = HOSTILE
-    instance = clusterplan.parse_instance(document)
-    assert isinstance(instance, clusterplan.AllocationInstance)
-    return instance
+    return clusterplan.AllocationInstance.model_validate(document)
 
 
 def hostile_consolidation(servers: int = 3) -> clusterplan.ConsolidationInstance:
@@ -119,9 +115,7 @@ def hostile_consolidation(servers: int = 3) -> clusterplan.ConsolidationInstance
             {"name": "groß", "tasks": 40 * servers, "task_demand": {"gpu": 1}},
         ],
     }
-    instance = clusterplan.parse_instance(document)
-    assert isinstance(instance, clusterplan.ConsolidationInstance)
-    return instance
+    return clusterplan.ConsolidationInstance.model_validate(document)
 
 
 @cache

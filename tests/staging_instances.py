@@ -9,14 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
-
-
-def _parsed(**fields: Any) -> StagingInstance:
-    made = parse_instance({"schema_version": 1, "kind": "staging", **fields})
-    assert isinstance(made, StagingInstance)
-    return made
 
 
 def two_layers(**fields: Any) -> StagingInstance:
@@ -36,7 +29,7 @@ def two_layers(**fields: Any) -> StagingInstance:
         {"name": "fast", "price_usd_per_hour": 5, "limit": 2},
     ]
     given = {"name": "two", "training": {"samples": 3600, "epochs": 2}, "probe_batch": 2}
-    return _parsed(**{**given, "link_gbit_per_s": 8, "types": types, "layers": layers, **fields})
+    return StagingInstance(**{**given, "link_gbit_per_s": 8, "types": types, "layers": layers, **fields})
 
 
 def half_serial(limit: int | None = 2, **fields: Any) -> StagingInstance:
@@ -47,7 +40,7 @@ def half_serial(limit: int | None = 2, **fields: Any) -> StagingInstance:
     layer = {"name": "a", "compute_s": {"t": 1.0}, "compute_parallel": 0.5}
     hardware = {"name": "t", "price_usd_per_hour": 1.0, "limit": limit}
     given = {"name": "one", "training": {"samples": 3600}, "probe_batch": 1}
-    return _parsed(**{**given, "types": [hardware], "layers": [layer], **fields})
+    return StagingInstance(**{**given, "types": [hardware], "layers": [layer], **fields})
 
 
 SLACK = 1e-9
@@ -72,8 +65,6 @@ def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
         for name, seconds in zip("abcd", (1.0, 2.0, 3.0, 1.0), strict=True)
     ]
     given: dict[str, Any] = {
-        "schema_version": 1,
-        "kind": "staging",
         "name": "diamond",
         "objective": "time",
         "stage_rule": "free_cuts",
@@ -85,9 +76,9 @@ def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
         "layers": layers,
         "edges": [{"source": a, "target": b} for a, b in ("ab", "ac", "bd", "cd")],
     }
-    made = parse_instance({key: value for key, value in {**given, **fields}.items() if value is not None})
-    assert isinstance(made, StagingInstance)
-    return made
+    return StagingInstance.model_validate(
+        {key: value for key, value in {**given, **fields}.items() if value is not None}
+    )
 
 
 def random_graph(seed: int) -> dict[str, Any]:
@@ -155,7 +146,7 @@ def random_row(seed: int) -> StagingInstance:
     known = [edge for edge in document["edges"] if {*edge.values()} <= {*names}]
     document["edges"] = known + [{"source": a, "target": b} for a, b in itertools.pairwise(names)]
     random.Random(seed).shuffle(rows)
-    return _parsed(**document)
+    return StagingInstance(**document)
 
 
 def _pipelined(rng: random.Random, document: dict[str, Any], names: list[str]) -> None:

@@ -124,7 +124,6 @@ def with_records(result: Result, **figures: Any) -> Result:
     changed = (first.model_copy(update=figures), *others)
     found = result.model_copy(update={"objectives": changed})
     deciding = found.deciding
-    assert deciding is not None
     headline = {key: getattr(deciding, key) for key in ("bound", "gap", "certified_bound", "certified_gap")}
     return found.model_copy(update={**headline, "objective": deciding.value})
 
@@ -152,7 +151,6 @@ def proves_that_there_is_none(result: Result) -> Result:
 
 def breaks_a_capacity(result: Result) -> Result:
     """Return the plan with two workers for every job."""
-    assert result.plan is not None
     plan = tuple(entry.model_copy(update={"workers": 2, "completion_s": 5.0}) for entry in result.plan)
     return result.model_copy(update={"plan": plan})
 

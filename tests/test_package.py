@@ -99,7 +99,6 @@ def test_the_changelog_knows_this_version() -> None:
     unreleased, newest, *_ = sections((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")).items()
     assert unreleased[0] == "## [Unreleased]"
     heading = re.fullmatch(r"## \[(.+)\] - (\d{4}-\d{2}-\d{2})", newest[0])
-    assert heading is not None, newest[0]
     assert heading[1] == version
     assert date.fromisoformat(heading[2])
     assert len(newest[1]) <= 60, "a section is to be read in two minutes"

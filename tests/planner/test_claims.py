@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any
 
 import pytest
+from allocation_instances import measured
+from device_instances import job, placement, server
 from forgeries import BUSY, altered, rehashed, stored
 from random_instances import RANDOM
 from sample_documents import CONSOLIDATION, DOCUMENT
@@ -44,7 +46,6 @@ def poor() -> dict[str, Any]:
     """Return a plan of tiresias-testbed worth 27, where 43 is possible, called optimal."""
     instance = clusterplan.load(TIRESIAS)
     plan, out = clusterplan.solve(instance, "exact").plan, ("job-5-inception3", "job-13-resnet50")
-    assert plan is not None
     fewer = [type(e)(job=e.job, placed=False) if e.job in out else e for e in plan]  # type: ignore[attr-defined]
     formulation = formulate(instance)
     return forged(instance, Outcome(fewer, formulation.evaluate(fewer)))
@@ -70,10 +71,8 @@ def test_a_poor_plan_that_is_called_optimal_is_only_claimed() -> None:
 def test_a_bound_on_a_later_objective_is_claimed_too() -> None:
     """The first objective certified, the second not: the status rests on a claim all the same."""
     # Two servers have as many GPUs as are asked for, and each holds but one job.
-    servers = [{"name": "n", "capacity": {"gpu": 3}, "count": 3}]
-    jobs = [{"name": name, "tasks": 1, "task_demand": {"gpu": 2}} for name in "abc"]
-    head = {"schema_version": 1, "kind": "consolidation", "name": "x", "objectives": ["value", "servers"]}
-    instance = clusterplan.parse_instance({**head, "servers": servers, "jobs": jobs})
+    jobs = [job(name, 1, {"gpu": 2}) for name in "abc"]
+    instance = placement(["value", "servers"], [{**server(gpu=3), "count": 3}], jobs)
     result = clusterplan.solve(instance, "exact")
     found = verify(instance, result)
     assert found.complete
@@ -116,7 +115,6 @@ def test_a_bound_without_a_plan_is_checked() -> None:
     data = forged(instance, Outcome(limit="time", bounds=[1e6]))
     assert data["bound"] == 1e6
     assert checked(instance, data).claimed == ("the bound 1000000 on cost",)
-    assert elementary is not None
     data["objectives"][0]["certified_bound"] = data["certified_bound"] = 2 * elementary
     assert any("certified_bound" in fault for fault in checked(instance, data).faults)
 
@@ -125,8 +123,7 @@ def test_a_bound_beyond_all_floats_is_no_gap() -> None:
     """A relative gap that no float can hold is unknown, and neither solve nor check breaks on it."""
     objective = formulate(clusterplan.load(TIRESIAS)).objectives[0]
     assert objective.gap(1e-200, 1e200) is None
-    tiny = {**BUSY, "jobs": [{"name": "j", "tasks": 1, "task_demand": {"gpu": 1}, "value": 1e-9}]}
-    instance = clusterplan.parse_instance(tiny)
+    instance = placement(["value"], [server(gpu=4)], [job("j", value=1e-9)])
     data = stored(instance, "best-fit")
     for place in (data, data["objectives"][0]):
         place |= {"bound": 1e308}
@@ -203,11 +200,10 @@ def test_that_no_plan_exists_is_only_claimed_where_no_quick_method_finds_one() -
 def test_jobs_that_only_fit_where_they_run_refute_it_too() -> None:
     """Largest first leaves no room where leaving everything as it is does."""
     jobs = [
-        {"name": f"j{i}", "tasks": 1, "task_demand": {"gpu": need}, "must_place": True, "current": {at: 1}}
-        for i, (need, at) in enumerate([(5, "b-0"), (3, "b-0"), (3, "a-0"), (3, "a-0"), (3, "b-0")])
+        job(f"j{i}", 1, {"gpu": need}, must_place=True, current={at: 1})
+        for i, (need, at) in enumerate([(5, "b"), (3, "b"), (3, "a"), (3, "a"), (3, "b")])
     ]
-    servers = [{"name": name, "count": 1, "capacity": {"gpu": size}} for name, size in (("a", 6), ("b", 11))]
-    instance = clusterplan.parse_instance({**BUSY, "servers": servers, "jobs": jobs})
+    instance = placement(["value"], [server("a", gpu=6), server("b", gpu=11)], jobs)
     found = checked(instance, forged(instance, Outcome(infeasible=True)))
     assert "leaving jobs where they run finds a plan" in found.faults[0]
 
@@ -300,32 +296,19 @@ def test_prices_that_are_not_derived_make_a_result_incomplete() -> None:
 
 # Why there is no plan
 
-ROW = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]}
 NOT_ALWAYS_FEASIBLE = [kind for kind in RANDOM if kind != "scheduling"]
 """Every trace that is valid has a schedule."""
 TOGETHER = {
     "allocation": {
         **DOCUMENT["allocation"],
         "resources": {"gpu": 2, "cpu": 2},
-        "jobs": [
-            {
-                "name": name,
-                "remaining_steps": 1,
-                "variants": [
-                    {"name": f"v{gpu}", "worker_demand": {"gpu": gpu, "cpu": 3 - gpu}, "speed": ROW}
-                    for gpu in (1, 2)
-                ],
-            }
-            for name in ("a", "b")
-        ],
+        "jobs": [measured(name, (1, {"gpu": 1, "cpu": 2}), (1, {"gpu": 2, "cpu": 1})) for name in "ab"],
     },
     "consolidation": {
         **CONSOLIDATION,
         "objectives": ["value"],
         "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 3}}],
-        "jobs": [
-            {"name": f"j{i}", "tasks": 1, "task_demand": {"gpu": 2}, "must_place": True} for i in range(3)
-        ],
+        "jobs": [job(name, 1, {"gpu": 2}, must_place=True) for name in "abc"],
     },
 }
 """Documents without a plan, which counting alone does not show."""

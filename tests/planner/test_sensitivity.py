@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from allocation_instances import allocation, ring
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
@@ -187,12 +188,10 @@ def test_a_plan_that_breaks_a_limit_at_an_end_is_not_allowed_there() -> None:
 
 
 def test_times_that_a_plan_states_are_those_of_its_own_end() -> None:
-    speed = {"model": "ring_allreduce", "theta": [1.0, 0.1, 0.01, 0.0], "batch": 8}
-    variant = {"name": "v", "worker_demand": {"gpu": 1}, "workers": {"max": 4}, "speed": speed}
+    variant = ring({"gpu": 1}, [8, 0.1, 0.01, 0], 4)
     job = {"name": "one", "remaining_steps": 100, "variants": [variant]}
     figure = {"figure": "/jobs/*/variants/*/speed/theta/*", "low": 0.5, "high": 2.0, "basis": "a guess"}
-    document = {"schema_version": 1, "kind": "allocation", "name": "a", "resources": {"gpu": 4}}
-    found = robust(clusterplan.parse_instance({**document, "jobs": [job], "uncertainty": [figure]}))
+    found = robust(allocation({"gpu": 4}, [job], uncertainty=[figure]))
     assert not any(one.broken for one in found.regrets)
     assert found.headline() == "One plan is best at every end: the uncertainty does not matter here."
     values = {one.end: one.value or 0.0 for one in found.regrets if one.plan == "middle"}

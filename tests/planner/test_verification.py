@@ -41,7 +41,6 @@ def checked(formulation: Any, proven: str | None = None, **more: Any) -> Finding
 
 
 def test_what_counting_shows_is_confirmed() -> None:
-    assert KNOWN is not None
     found = checked(TOO_FAST)
     assert found.confirmed == ["infeasible: " + "; ".join(KNOWN.reasons)]
     assert not found.faults
@@ -264,7 +263,6 @@ def test_every_column_has_a_cell_for_every_entry(name: str) -> None:
 def test_a_plan_has_at_most_as_many_entries_as_the_list_it_names(name: str) -> None:
     instance = clusterplan.parse_instance(DOCUMENT[name])
     plan = clusterplan.solve(instance).plan
-    assert plan is not None
     kind = KINDS[name]
     assert len(plan) <= instance.sizes()[kind.rows_of_plan] * kind.entries_of_row
 

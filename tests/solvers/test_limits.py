@@ -88,7 +88,6 @@ def test_a_warm_start_is_used_and_never_lost(kind: str) -> None:
     }[kind]
     heuristic = {"allocation": "marginal-gain", "staging": "greedy", "consolidation": "best-fit"}[kind]
     first = clusterplan.solve(instance, heuristic)
-    assert first.plan is not None
     start = tuple(entry.model_dump() for entry in first.plan)
     objective = formulate(instance).objectives[0]
     for solver in solvers_for(kind, available=True):

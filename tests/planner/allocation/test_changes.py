@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from allocation_instances import allocation, ring
 from sample_documents import ALLOCATION
 
 import clusterplan
@@ -45,20 +46,9 @@ def test_current_configurations_are_compared_with_the_plan() -> None:
 
 
 def test_the_resource_that_is_named_is_one_that_is_used() -> None:
-    speed = {"model": "ring_allreduce", "theta": [1.0, 0.0, 0.0, 0.0], "batch": 1}
-    variants = [
-        {"name": n, "worker_demand": {n: 1}, "workers": {"max": 2}, "speed": speed} for n in ("l4", "h100")
-    ]
+    variants = [ring({name: 1}, [1, 0, 0, 0], 2, name=name) for name in ("l4", "h100")]
     job = {"name": "one", "remaining_steps": 1, "variants": variants}
-    resources = {"l4": 8, "h100": 2}
-    document = {
-        "schema_version": 1,
-        "kind": "allocation",
-        "name": "two",
-        "resources": resources,
-        "jobs": [job],
-    }
-    instance = clusterplan.parse_instance(document)
+    instance = allocation({"l4": 8, "h100": 2}, [job])
     plan = (JobAllocation(job="one", placed=True, variant="h100", workers=2),)
     assert changes(instance, None, plan).answer() == "1 job starts; h100 in use: 0 → 2 of 2."
     plan = (JobAllocation(job="one", placed=True, variant="l4", workers=2),)

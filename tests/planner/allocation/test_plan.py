@@ -52,7 +52,6 @@ def test_plain_data_separates_the_unplaced() -> None:
 def test_the_kind_shows_plans_with_these_functions() -> None:
     """And its frontier trades cost for mean completion time."""
     assert ALLOCATION.columns is columns
-    assert ALLOCATION.frontier is not None
     assert set(ALLOCATION.frontier.settings) == {"mix", "prices"}
 
 

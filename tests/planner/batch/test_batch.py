@@ -117,7 +117,6 @@ def test_ctrl_c_writes_what_is_known_and_exits_130(tmp_path: Path) -> None:
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         ) as process:
-            assert process.stderr is not None
             for line in process.stderr:
                 if line.startswith("[ 3/60]"):
                     break
@@ -260,7 +259,6 @@ def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> No
     assert all(record.result and record.result.status == "optimal" for record in records)
     alone = clusterplan.solve(twins[1])
     (second,) = [record.result for record in records if record.source == "twin #2"]
-    assert second is not None
     assert second.objective == alone.objective
     assert second.plan == alone.plan
 
@@ -284,7 +282,6 @@ def test_an_interrupted_batch_reports_its_own_solver_only(tmp_path: Path) -> Non
         str(folder),
     ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
         # The first one is done, and brute force takes hours for the second one.
         for line in process.stderr:
             if line.startswith("[1/2]"):

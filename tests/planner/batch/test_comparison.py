@@ -317,8 +317,6 @@ def test_an_interrupt_keeps_the_rows_that_are_finished(tmp_path: Path) -> None:
     )
     command = [*COMMAND, "compare", "example:opt-350-three-gpus", "example:heterps-ctr", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert process.stdout is not None
         for line in process.stderr:
             if line.startswith("[1/8]"):
                 break
@@ -429,7 +427,6 @@ def test_an_interrupt_before_anything_is_done_leaves_the_files_alone(tmp_path: P
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         ) as process:
-            assert process.stderr is not None
             assert any(line.split("|")[-1].strip() == loaded for line in process.stderr), loaded
             process.send_signal(signal.SIGTERM)
             said = process.stderr.read()
@@ -450,7 +447,6 @@ def test_a_comparison_of_policies_has_measures_and_advice() -> None:
     policies = [row for row in found.rows if row.kind == "scheduling"]
     assert [row.solver for row in policies] == ["fifo", "srsf"]
     for row in policies:
-        assert row.measures is not None
         (mean,) = [one.value for one in row.measures.figures if one.name == "mean"]
         assert mean == pytest.approx(row.objective)
     assert [row.measures for row in found.rows if row.kind == "allocation"] == [None]
@@ -480,8 +476,6 @@ def test_a_file_that_changed_meanwhile_has_no_measures(tmp_path: Path) -> None:
 def test_a_plan_that_breaks_its_constraints_has_no_measures() -> None:
     """As a journal may hold one that somebody altered."""
     whole = measuring_record("t")
-    assert whole.result is not None
-    assert whole.result.plan is not None
     short = whole.result.model_copy(update={"plan": whole.result.plan[1:]})
     measurer = Measurer({"t": TRACE}, allow_outside=False)
     measurer.take(Record.of("t", "fifo", short, 0.1))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allocation_instances import measured
 from command_line import Command, Done, run_here
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, put
 
@@ -58,9 +59,7 @@ def test_a_file_is_named_once_in_a_fault(run: Command) -> None:
 
 def test_an_allocation_job_larger_than_the_cluster_exits_4(run: Command) -> None:
     """The diagnosis names the job, the resource and how much is missing."""
-    document = allocation(resources={"cpu": 10, "gpu": 4, "tpu": 1})
-    document["jobs"] = [{**ALLOCATION["jobs"][1]}]
-    document["jobs"][0]["variants"] = [{**ALLOCATION["jobs"][1]["variants"][0], "worker_demand": {"gpu": 9}}]
+    document = allocation(resources={"gpu": 4, "tpu": 1}, jobs=[measured("k", (1, {"gpu": 9}))])
     answer = run("solve", put("d.yaml", document))
     assert answer.returncode == 4
     why = next(line for line in answer.stdout.splitlines() if line.startswith("why: "))
@@ -347,17 +346,9 @@ def test_exported_models_survive_any_name(run: Command, form: str) -> None:
 @pytest.mark.parametrize("form", ["mps", "lp"])
 def test_exported_models_keep_every_digit(run: Command, form: str) -> None:
     """Two demands of 15 decimals that fill a capacity exactly still fit in the file that is written."""
-    variant = ALLOCATION["jobs"][1]["variants"][0]
-    speed = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 2}]}
-    document = allocation(resources={"cpu": 1.029541231769497})
-    document["jobs"] = [
-        {
-            "name": f"job-{amount}",
-            "remaining_steps": 100,
-            "variants": [{**variant, "worker_demand": {"cpu": amount}, "speed": speed}],
-        }
-        for amount in (0.562235846240962, 0.467305385528535)
-    ]
+    amounts = (0.562235846240962, 0.467305385528535)
+    jobs = [measured(f"job-{amount}", (50, {"cpu": amount})) for amount in amounts]
+    document = allocation(resources={"cpu": 1.029541231769497}, jobs=jobs)
     run("export-model", put("d.yaml", document), "--format", form, "--output", f"m.{form}")
     assert clusterplan.solve(clusterplan.load("d.yaml"), "brute-force").objective == 100
     assert optimum_of_file(f"m.{form}") == pytest.approx(100)
@@ -460,8 +451,6 @@ def test_the_module_runs_like_the_command_and_a_closed_pipe_is_quiet() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "clusterplan", "schema", "allocation"], stdout=-1, stderr=-1, text=True
     ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert process.stdout.readline() == "{\n"
         process.stdout.close()
         assert process.stderr.read() == ""

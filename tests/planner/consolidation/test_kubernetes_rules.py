@@ -84,9 +84,7 @@ def imported(folder: Path, listed: Mapping[str, Any], choice: str, drained: str)
     items = [each for part in PARTS for each in listed[part]]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     (folder / "cluster.json").write_text(text, encoding="utf-8")
-    instance = import_kubernetes(folder / "cluster.json", choice=choice, drained=drained)
-    assert isinstance(instance, ConsolidationInstance)
-    return instance
+    return import_kubernetes(folder / "cluster.json", choice=choice, drained=drained)
 
 
 @dataclass

@@ -146,9 +146,7 @@ SHARED = JobPlacement.model_validate(
 
 
 def _instance() -> ConsolidationInstance:
-    found = clusterplan.parse_instance(DOCUMENT)
-    assert isinstance(found, ConsolidationInstance)
-    return found
+    return ConsolidationInstance.model_validate(DOCUMENT)
 
 
 def test_words() -> None:

@@ -16,7 +16,6 @@ from slurm_cluster import SlurmCluster, slurm_cluster
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.hostlist import expand_hostlist
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.planner.publish import plan_text
 
@@ -38,8 +37,6 @@ def _planned_class() -> Any:
     """Return the class `Planned` of the tests beside this one, which are no package."""
     file = Path(__file__).with_name("test_slurm_on_a_cluster.py")
     spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.Planned
@@ -331,7 +328,6 @@ class RandomPlan(Planned):  # type: ignore[misc]
         self.nodes_before = nodes_now(cluster)
         made = import_slurm(*cluster.export(folder), **_reservation_option(cluster, folder), **options)
         self.instance = made.replace(**fields)
-        assert isinstance(self.instance, ConsolidationInstance)
         result = clusterplan.solve(self.instance)
         self.is_possible = result.plan is not None
         self.entries = {e.job.split()[0]: e for e in result.plan or () if isinstance(e, JobPlacement)}

@@ -87,7 +87,6 @@ def test_each_plan_has_a_line_with_its_distance_from_the_bound() -> None:
     """Figures are in their units; a plan without one has a dash."""
     rows = (row("a", gap_to_best_bound=0.1), row("b", measures=Measures(figures=())), row("c"))
     table = measures_table(Comparison(rows=rows))
-    assert table is not None
     assert [column.title for column in table.columns] == ["solver", "gap to best bound", "mean", "idle"]
     assert [cell.text for cell in table.rows[0]] == ["a", "10.00 %", "90 s", "25.0 %"]
     assert [line[0].text for line in table.rows] == ["a", "c"]

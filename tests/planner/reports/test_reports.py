@@ -40,7 +40,6 @@ def pages() -> dict[str, Page]:
 @cache
 def opt() -> tuple[clusterplan.StagingInstance, clusterplan.Frontier]:
     instance = clusterplan.load("example:opt-350-three-gpus")
-    assert isinstance(instance, clusterplan.StagingInstance)
     return instance, clusterplan.pareto(instance, error=0.01)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
+from allocation_instances import allocation, measured
 from random_instances import random_allocation
 from small_models import best_choice
 
-import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
-from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import ClusterplanError
 from clusterplan.solvers.allocation.exact import AllocationBruteForce, AllocationExact, diagnose
 from clusterplan.solvers.allocation.kind import ALLOCATION
@@ -23,24 +21,8 @@ from clusterplan.solvers.common.result import SolveOptions
 
 def either(gpu: float, cpu: float) -> AllocationFormulation:
     """Return four jobs that need two GPUs, or two CPUs, each."""
-
-    def job(name: str) -> dict[str, Any]:
-        speed = {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 1}
-        one = {"workers": {"min": 1, "max": 1}, "speed": speed}
-        variants = [{"name": r, "worker_demand": {r: 2}, **one} for r in ("gpu", "cpu")]
-        return {"name": name, "remaining_steps": 1, "variants": variants}
-
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "allocation",
-            "name": "either",
-            "resources": {"gpu": gpu, "cpu": cpu},
-            "jobs": [job(name) for name in "abcd"],
-        }
-    )
-    assert isinstance(made, AllocationInstance)
-    return AllocationFormulation(made)
+    jobs = [measured(name, (1, {"gpu": 2}), (1, {"cpu": 2})) for name in "abcd"]
+    return AllocationFormulation(allocation({"gpu": gpu, "cpu": cpu}, jobs))
 
 
 def test_the_least_missing_capacity_is_named() -> None:
@@ -48,7 +30,6 @@ def test_the_least_missing_capacity_is_named() -> None:
     formulation = either(2, 4)
     assert formulation.elementary_infeasibility() is None
     found = diagnose(formulation, None, Clock(None))
-    assert found is not None
     assert found.reasons == ("cpu: 2 more than the 4 there are would be needed",)
     assert found.remedies == ("raise cpu to 6",)
 
@@ -66,7 +47,6 @@ def test_the_optimum_is_that_of_plain_enumeration() -> None:
     compared = 0
     for seed in range(40):
         instance = random_allocation(seed)
-        assert isinstance(instance, AllocationInstance)
         formulation = AllocationFormulation(
             instance.model_copy(update={"objective": "total_completion_time"})
         )

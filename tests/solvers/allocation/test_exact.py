@@ -9,13 +9,14 @@ import dataclasses
 import importlib
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from allocation_instances import allocation, measured, ring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_allocation
+from small_models import best_choice, random_knapsack
 
 import clusterplan
 from clusterplan import SolveOptions
@@ -42,7 +43,6 @@ def test_khans_instances_have_their_known_optima(
     instance, total = importlib.import_module("knapsacks").khan(shared_data / "mmkp" / name)
     result = clusterplan.solve(instance, "exact", SolveOptions(gap=0))
     assert result.status == "optimal"
-    assert result.objective is not None
     assert total - result.objective == pytest.approx(KHAN[name], abs=1e-6)
     assert clusterplan.verify(instance, result).ok
 
@@ -59,13 +59,9 @@ def test_tight_capacities_are_solved_and_certified(seed: int) -> None:
     result = clusterplan.solve(instance, "exact")
     expected = clusterplan.solve(instance, "milp:highs", SolveOptions(time_limit_s=60, gap=1e-3))
     assert result.status == "optimal"
-    assert result.prices is not None
-    assert result.objective is not None
     assert expected.objective is not None
-    assert expected.bound is not None
     assert all(price > 0 for price in result.prices.values())
     assert expected.bound * (1 - 1e-9) <= result.objective <= expected.objective * (1 + 1e-6)
-    assert result.certified_gap is not None
     assert result.certified_gap <= 1e-6
     verification = clusterplan.verify(instance, result)
     assert verification.ok
@@ -82,7 +78,6 @@ def optimum(instance: AllocationInstance) -> Result:
 def test_prices_limit_what_one_more_unit_saves(seed: int, data: st.DataObject) -> None:
     """0 ≤ V(C) − V(C + e_r) ≤ λ_r + V(C) − L(λ), where L knows what fits beside one unit more."""
     instance = random_allocation(seed)
-    assert isinstance(instance, AllocationInstance)
     instance = instance.model_copy(update={"objective": "total_completion_time"})
     result = clusterplan.solve(instance, "exact")
     if result.objective is None or result.prices is None:
@@ -91,7 +86,6 @@ def test_prices_limit_what_one_more_unit_saves(seed: int, data: st.DataObject) -
     more = {**instance.resources, resource: instance.resources[resource] + 1}
     richer = instance.model_copy(update={"resources": more})
     after = optimum(richer)
-    assert after.objective is not None
     configs = AllocationFormulation(richer).checked
     bound = price_bound(configs, np.array([result.prices[name] for name in configs.resources]))
     saved, slack = result.objective - after.objective, 1e-6 * abs(result.objective)
@@ -111,7 +105,6 @@ def test_no_certificate_certifies_more_than_the_optimum(
 ) -> None:
     """Whatever prices and cutoff somebody writes, the certified bound never exceeds the optimum."""
     instance = random_allocation(seed)
-    assert isinstance(instance, AllocationInstance)
     formulation = AllocationFormulation(instance)
     if formulation.elementary_infeasibility() is not None:
         return
@@ -131,7 +124,6 @@ def test_no_certificate_certifies_more_than_the_optimum(
 def test_price_bounds_never_exceed_the_optimum(seed: int, scale: float) -> None:
     """Any prices give a lower bound, for both objectives."""
     instance = random_allocation(seed)
-    assert isinstance(instance, AllocationInstance)
     best = optimum(instance)
     if best.objective is None:
         return
@@ -145,22 +137,12 @@ def test_price_bounds_never_exceed_the_optimum(seed: int, scale: float) -> None:
 @given(seed=st.integers(0, 10**6), ratio=st.sampled_from([0.9, 1 - 1e-6, 1 + 1e-6, 1.1]))
 def test_the_search_of_the_check_is_right(seed: int, ratio: float) -> None:
     """`no_choice_below` says True only where enumeration finds nothing, and finds what is there."""
-    rng = np.random.default_rng(seed)
-    jobs, limits = int(rng.integers(1, 6)), int(rng.integers(1, 4))
-    counts = rng.integers(1, 5, jobs)
-    start = np.concatenate([[0], np.cumsum(counts)])
-    cost = rng.integers(0, 20, start[-1]) * float(rng.choice([1.0, 0.1, 1e3]))
-    demand = rng.integers(0, 6, (start[-1], limits)) * float(rng.choice([1.0, 0.1]))
-    limit = demand.sum(axis=0) / counts.mean() * rng.uniform(0.5, 1.2)
-    picks = (
-        np.array(np.meshgrid(*[np.arange(start[j], start[j + 1]) for j in range(jobs)])).reshape(jobs, -1).T
-    )
-    fits = (demand[picks].sum(axis=1) <= limit).all(axis=1)
-    best = cost[picks].sum(axis=1)[fits].min() if fits.any() else math.inf
+    problem, rng = random_knapsack(seed), np.random.default_rng(seed)
+    best, _ = best_choice(problem)
     cutoff = ratio * (best if math.isfinite(best) else 100.0) + (1e-6 if ratio > 1 else -1e-6)
-    choices = Choices(start, cost, demand, limit)
-    answer = no_choice_below(choices, rng.random(limits) * rng.choice([0.0, 1.0, 10.0]), cutoff)
-    assert answer is bool(best >= cutoff)
+    choices = Choices(problem.start, problem.cost, problem.demand, problem.limit)
+    prices = rng.random(len(problem.limit)) * rng.choice([0.0, 1.0, 10.0])
+    assert no_choice_below(choices, prices, cutoff) is bool(best >= cutoff)
 
 
 def test_a_makespan_has_no_prices_and_a_certificate() -> None:
@@ -175,40 +157,22 @@ def test_a_makespan_has_no_prices_and_a_certificate() -> None:
     assert clusterplan.verify(instance, result).claimed == ()
 
 
-def test_prices_prove_that_there_is_no_plan() -> None:
+@pytest.mark.parametrize("objective", ["total_completion_time", "makespan"])
+def test_prices_prove_that_there_is_no_plan(objective: str) -> None:
     """Two resources that are each enough alone, and not together: counting finds nothing, prices do."""
-    job = {
-        "remaining_steps": 10,
-        "variants": [
-            {
-                "name": name,
-                "worker_demand": {resource: 3},
-                "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]},
-            }
-            for name, resource in (("a", "x"), ("b", "y"))
-        ],
-    }
-    data = {
-        "schema_version": 1,
-        "kind": "allocation",
-        "name": "either",
-        "resources": {"x": 3.5, "y": 3.5},
-        "jobs": [{"name": str(index), **job} for index in range(3)],
-    }
-    for objective in ("total_completion_time", "makespan"):
-        instance = clusterplan.parse_instance({**data, "objective": objective})
-        result = clusterplan.solve(instance, "exact")
-        assert result.status == "infeasible"
-        verification = clusterplan.verify(instance, result)
-        assert verification.ok
-        assert any("prove that there is no plan" in line for line in verification.confirmed)
+    jobs = [measured(name, (10, {"x": 3}), (10, {"y": 3})) for name in "abc"]
+    instance = allocation({"x": 3.5, "y": 3.5}, jobs, objective=objective)
+    result = clusterplan.solve(instance, "exact")
+    assert result.status == "infeasible"
+    verification = clusterplan.verify(instance, result)
+    assert verification.ok
+    assert any("prove that there is no plan" in line for line in verification.confirmed)
 
 
 def test_a_tampered_certificate_is_found() -> None:
     """Prices that prove less than the stored certified bound, and a form that cannot be read."""
     instance = tight(30, 1)
     result = clusterplan.solve(instance, "exact")
-    assert result.certificate is not None
     less = {**result.certificate, "prices": dict.fromkeys(result.certificate["prices"], 0.0), "cutoff": 0.0}
     answer = clusterplan.verify(instance, result.model_copy(update={"certificate": less}))
     assert any("certified_bound" in fault for fault in answer.faults)
@@ -222,7 +186,6 @@ def test_what_to_buy_next_is_said() -> None:
     prices = {"cpu": 0.04, "gpu": 2.0, "memory_gib": 0.005}
     result = clusterplan.solve(instance.model_copy(update={"prices_usd_per_hour": prices}), "exact")
     assert result.prices is not None
-    assert result.message is not None
     best = max(prices, key=lambda name: result.prices[name] / prices[name])
     assert f"buy {best} next" in result.message
 
@@ -240,7 +203,6 @@ def test_warm_start_is_kept_where_nothing_better_is_found() -> None:
     """A given plan counts as a first plan."""
     instance = tight(50, 4)
     best = clusterplan.solve(instance, "exact")
-    assert best.plan is not None
     start = tuple(entry.model_dump() for entry in best.plan)
     again = clusterplan.solve(instance, "exact", SolveOptions(warm_start=start, time_limit_s=1e-6))
     assert again.objective == best.objective
@@ -253,33 +215,9 @@ def test_the_answers_of_other_methods_are_certified_too(solver: str) -> None:
         instance = random_allocation(seed)
         result = clusterplan.solve(instance, solver)
         if result.status == "optimal":
-            assert result.certified_gap is not None
             assert result.certified_gap <= 1e-6, seed
         else:
             assert clusterplan.verify(instance, result).confirmed, seed
-
-
-def measured(name: str, *choices: tuple[float, dict[str, float]], **more: Any) -> dict[str, Any]:
-    """Return a job whose variants take these seconds and demands."""
-    variants = [
-        {
-            "name": f"v{index}",
-            "worker_demand": demand,
-            "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1 / seconds}]},
-        }
-        for index, (seconds, demand) in enumerate(choices)
-    ]
-    return {"name": name, "remaining_steps": 1, "variants": variants, **more}
-
-
-def of_jobs(
-    jobs: list[dict[str, Any]], resources: dict[str, float], objective: str = "total_completion_time"
-) -> AllocationInstance:
-    """Return an instance of these jobs."""
-    head = {"schema_version": 1, "kind": "allocation", "name": "few", "objective": objective}
-    made = clusterplan.parse_instance({**head, "resources": resources, "jobs": jobs})
-    assert isinstance(made, AllocationInstance)
-    return made
 
 
 @pytest.mark.parametrize("price", [9e307, 1e100, 1e99, 1e-99, 5e-324])
@@ -289,9 +227,8 @@ def test_absurd_prices_prove_nothing(price: float, makespan: bool) -> None:
     small = measured("a", (10, {"g": 0.6}), (5, {"g": 0.7}))
     wide = measured("b", (10, {"g": 2}), (5, {"g": 6}))
     objective = "makespan" if makespan else "total_completion_time"
-    instance = of_jobs([small, wide], {"g": 8}, objective)
+    instance = allocation({"g": 8}, [small, wide], objective=objective)
     best = optimum(instance).objective
-    assert best is not None
     configs = AllocationFormulation(instance).checked
     for cutoff in (None, 1e6, 1e100, best * 1.001):
         found = certified_bound(configs, makespan, {"prices": {"g": price}, "cutoff": cutoff})
@@ -309,12 +246,13 @@ def test_a_certificate_that_proves_too_much_is_a_fault(monkeypatch: pytest.Monke
 def test_integrality_alone_can_make_it_infeasible() -> None:
     """Three jobs of 0.6 do not fit into two resources of 1, though their sum does."""
     jobs = [measured(f"j{k}", (10, {"a": 0.6}), (10, {"b": 0.6})) for k in range(3)]
-    result = clusterplan.solve(of_jobs(jobs, {"a": 1, "b": 1}), "exact")
+    result = clusterplan.solve(allocation({"a": 1, "b": 1}, jobs), "exact")
     assert result.status == "infeasible"
-    spare = [{**job, "variants": [*job["variants"], {**job["variants"][0], "name": "c"}]} for job in jobs]
-    for job in spare:
-        job["variants"][2]["worker_demand"] = {"c": 0.1}
-    roomy = of_jobs(spare, {"a": 1, "b": 1, "c": 0.1, "unused": 5})
+    spare = [
+        measured(f"j{k}", *((10, {r: need}) for r, need in (("a", 0.6), ("b", 0.6), ("c", 0.1))))
+        for k in range(3)
+    ]
+    roomy = allocation({"a": 1, "b": 1, "c": 0.1, "unused": 5}, spare)
     assert clusterplan.solve(roomy, "exact").objective == optimum(roomy).objective
 
 
@@ -326,9 +264,8 @@ def test_demands_of_very_different_size_are_kept(gap: float) -> None:
         measured("m", (10, {"h": 0.6}), (10, {"h": 0.7})),
         *[measured(f"s{k}", (1, {"g": 0.9}), (1 + (k % 5) / 10, {"g": 0})) for k in range(50)],
     ]
-    result = clusterplan.solve(of_jobs(jobs, {"g": 2e9, "h": 1}), "exact", SolveOptions(gap=gap))
+    result = clusterplan.solve(allocation({"g": 2e9, "h": 1}, jobs), "exact", SolveOptions(gap=gap))
     assert result.objective == pytest.approx(79.2)
-    assert result.certified_gap is not None
     assert result.certified_gap <= 1e-6
 
 
@@ -345,7 +282,7 @@ def test_huge_penalties_do_not_blur_small_times(penalty: float) -> None:
         )
         for k, (size, *times) in enumerate(bins)
     ]
-    result = clusterplan.solve(of_jobs(jobs, {"b0": 30, "b1": 30, "b2": 30}), "exact")
+    result = clusterplan.solve(allocation({"b0": 30, "b1": 30, "b2": 30}, jobs), "exact")
     assert (result.status, result.objective) == ("optimal", 13.0)
 
 
@@ -355,35 +292,20 @@ def test_a_makespan_leaves_nothing_idle_that_helps(solver: str) -> None:
     slow = measured("slow", (100, {"g": 1}))
     quick = measured("quick", (50, {"g": 1}), (10, {"g": 2}))
     spare = measured("spare", (60, {"g": 1}), optional=True, unplaced_s=90)
-    result = clusterplan.solve(of_jobs([slow, quick, spare], {"g": 4}, "makespan"), solver)
+    result = clusterplan.solve(allocation({"g": 4}, [slow, quick, spare], objective="makespan"), solver)
     assert (result.status, result.objective) == ("optimal", 100)
     assert result.to_frame()["completion_s"].tolist() == pytest.approx([100, 10, 60])
 
 
 def test_a_configuration_that_nobody_can_afford_does_not_blur_the_others() -> None:
     """One costs 20,000 times the optimum, and a demand is a millionth of another: proven and certified."""
-
-    def variant(demand: float, theta: list[float], **workers: int) -> dict[str, Any]:
-        speed = {"model": "ring_allreduce", "theta": theta, "batch": 1}
-        return {
-            "name": f"{demand:g} cpu",
-            "worker_demand": {"cpu": demand},
-            "speed": speed,
-            "workers": workers,
-        }
-
-    dear, cheap = variant(0, [0, 1e5, 0, 0], max=1), variant(1.2, [3, 0, 0, 0], max=1)
-    document = {
-        "schema_version": 1,
-        "kind": "allocation",
-        "name": "two jobs",
-        "resources": {"cpu": 1.200002},
-        "jobs": [
-            {"name": "a", "remaining_steps": 2, "variants": [dear, cheap]},
-            {"name": "b", "remaining_steps": 2, "variants": [variant(1e-6, [2, 1, 1, 0], min=2, max=3)]},
-        ],
-    }
-    result = clusterplan.solve(clusterplan.parse_instance(document), "exact")
+    dear, cheap = ring({"cpu": 0}, [0, 1e5, 0, 0], name="dear"), ring({"cpu": 1.2}, [3, 0, 0, 0])
+    small = ring({"cpu": 1e-6}, [2, 1, 1, 0], workers={"min": 2, "max": 3})
+    jobs = [
+        {"name": "a", "remaining_steps": 2, "variants": [dear, cheap]},
+        {"name": "b", "remaining_steps": 2, "variants": [small]},
+    ]
+    result = clusterplan.solve(allocation({"cpu": 1.200002}, jobs), "exact")
     assert result.status == "optimal"
     assert result.objective == pytest.approx(11.0)
     assert result.objectives[0].certified_gap == pytest.approx(0.0, abs=1e-9)
@@ -396,11 +318,9 @@ def test_the_bound_of_brute_force_is_certified(objective: str) -> None:
     formulation = AllocationFormulation(instance)
     outcome = AllocationBruteForce().solve(formulation, SolveOptions(), Clock(None))
     optimum = outcome.bounds[0]
-    assert optimum is not None
     certify(formulation, outcome, Clock(None))
     assert formulation.certified_bounds(outcome.certificate)[0] == pytest.approx(optimum, rel=1e-8)
     outcome.bounds = (1.1 * optimum,)
     certify(formulation, outcome, Clock(None))
     proven = formulation.certified_bounds(outcome.certificate)[0]
-    assert proven is not None
     assert proven <= optimum

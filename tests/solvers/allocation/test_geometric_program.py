@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from typing import Any
 
 import numpy as np
 import pytest
+import random_instances
+from allocation_instances import allocation, measured
+from random_instances import random_allocation
 
 import clusterplan
 from clusterplan.formulations.allocation.check.bound import price_bound
@@ -16,7 +18,6 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.allocation.geometric_program import (
-    AllocationGeometric,
     GeometricProgram,
     RelaxationSolution,
     Rounding,
@@ -25,75 +26,36 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
-MODELS = ("ps_sync", "ps_async", "ring_allreduce")
-
-
-def _theta(rng: random.Random, model: str) -> list[float]:
-    """Return coefficients of which some are 0; those of a ring make its time a posynomial with M = 4."""
-    theta = [
-        round(rng.choice([0, 1, 1]) * rng.uniform(0.01, 2), 4) for _ in range(5 if model == "ps_sync" else 4)
-    ]
-    theta[0] = theta[0] or 0.5
-    if model == "ring_allreduce":
-        theta[2] = min(theta[2], 4 * theta[0])
-        theta[3] = min(theta[3], theta[1] + theta[2])
-    return theta
-
 
 def covered(seed: int) -> AllocationInstance:
-    """Return one to three jobs of all that the geometric program covers, often too tight for everybody."""
-    rng = random.Random(seed)
-    resources = ["cpu", "gpu", "memory_gib"][: rng.randint(1, 3)]
-    jobs = []
-    for index in range(rng.randint(1, 3)):
-        model = rng.choice(MODELS)
-        variant: dict[str, Any] = {
-            "name": "v",
-            "worker_demand": {r: rng.choice([0, 0.5, 1, 2]) for r in resources},
-            "ps_demand": {r: rng.choice([0, 0.5, 1]) for r in resources},
-            "workers": {"min": rng.randint(1, 2), "max": rng.randint(2, 7)},
-            "speed": {"model": model, "theta": _theta(rng, model)},
-        }
-        if model != "ps_async":
-            variant["speed"]["batch"] = 4
-        if model != "ring_allreduce":
-            variant["ps"] = {"min": 1, "max": rng.randint(1, 4)}
-        job = {"name": f"job-{index}", "remaining_steps": rng.randint(10, 1000), "variants": [variant]}
-        job["weight"] = rng.choice([1, 1, 2, 0.5, 0])
-        job["restart_s"] = rng.choice([0, 0, 50])
-        if rng.random() < 0.3:
-            job["deadline_s"] = rng.randint(200, 3000)
-        jobs.append(job)
-    document: dict[str, Any] = {
-        "schema_version": 1,
-        "kind": "allocation",
-        "name": f"covered-{seed}",
-        "objective": rng.choice(["total_completion_time", "makespan"]),
-        "resources": {
-            r: rng.choice([0, 4, 6, 9, 12]) if r == "memory_gib" else rng.randint(5, 15) for r in resources
-        },
-        "jobs": jobs,
-    }
-    if rng.random() < 0.3:
-        document["prices_usd_per_hour"] = {r: round(rng.uniform(0.1, 2), 2) for r in resources}
-        document["budget_usd_per_hour"] = round(rng.uniform(5, 25), 2)
-    made = clusterplan.parse_instance(document)
-    assert isinstance(made, AllocationInstance)
-    return made
+    """Return a random instance with all that the geometric program covers, and nothing else."""
+    document = random_allocation(seed).document()
+    for job in document["jobs"]:
+        (variant, *_) = job["variants"]
+        job["variants"] = [variant]
+        for field in ("optional", "unplaced_s", "current"):
+            job.pop(field, None)
+        for tasks in ("workers", "ps"):
+            if tasks in variant:
+                variant[tasks]["max"] += 3
+        if variant["speed"]["model"] == "ring_allreduce":  # its time is to be a posynomial
+            a, b, c, d = variant["speed"]["theta"]
+            c = min(c, variant["speed"]["batch"] * a)
+            variant["speed"]["theta"] = [a, b, c, min(d, b + c)]
+    return AllocationInstance.model_validate(document)
 
 
 def one_job(**job: Any) -> AllocationInstance:
     """Return one job of the geometric program with changed fields."""
     document = generate_allocation(1, 2, tightness=0.3, seed=1).document()
     document["jobs"][0] |= job
-    made = clusterplan.parse_instance(document)
-    assert isinstance(made, AllocationInstance)
-    return made
+    return AllocationInstance.model_validate(document)
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_bound_and_plan_against_brute_force(first: int) -> None:
+def test_bound_and_plan_against_brute_force(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound never exceeds the optimum, the plan is never better, and most plans are nearly as good."""
+    monkeypatch.setattr(random_instances, "SPEED_MODELS", ("ps_sync", "ps_async", "ring_allreduce"))
     solved = near = 0
     for seed in range(first, first + 50):
         expected = clusterplan.solve(covered(seed), "brute-force")
@@ -103,7 +65,6 @@ def test_bound_and_plan_against_brute_force(first: int) -> None:
             assert result.plan is None, seed
             continue
         assert result.status in ("optimal", "feasible", "unknown"), seed
-        assert result.bound is not None
         assert result.bound <= expected.objective * (1 + 1e-9), seed
         solved += 1
         if result.objective is not None:
@@ -140,7 +101,6 @@ def test_relaxation_is_the_geometric_program(objective: str) -> None:
     aim = cp.max(cp.hstack(times)) if makespan else cp.sum(times)
     best = cp.Problem(cp.Minimize(aim), [*used, *ranges]).solve(gp=True, solver=cp.CLARABEL)
     assert (max(value) if makespan else sum(value)) == pytest.approx(best, rel=1e-5)
-    assert relaxed.prices is not None
     elasticities = np.array([float(np.squeeze(row.dual_value)) for row in used])
     assert elasticities.max() > 0.01
     found = relaxed.prices * formulation.configurations.capacity / best
@@ -152,19 +112,15 @@ def test_gap_and_time_at_300_jobs(tightness: float) -> None:
     """Hundreds of jobs take a second, and plan and bound meet within half a per cent."""
     instance = generate_allocation(300, 4, tightness, seed=2)
     result = clusterplan.solve(instance, "geometric")
-    assert result.gap is not None
     assert result.gap < 5e-3
     assert result.runtime_s < 10
-    assert result.prices is not None
     prices = np.array(list(result.prices.values()))
     configs = AllocationFormulation(instance).checked
     assert result.bound == max(price_bound(configs, prices), price_bound(configs, 0 * prices))
     last = clusterplan.solve(instance.model_copy(update={"objective": "makespan"}), "geometric")
     assert last.prices is None
     for solved in (result, last):
-        assert solved.deciding is not None
         assert solved.deciding.certified_bound == pytest.approx(solved.bound, rel=1e-8)
-    assert last.gap is not None
     assert last.gap < 5e-2
 
 
@@ -172,7 +128,6 @@ def test_deadlines_shape_the_plan() -> None:
     """Jobs that would be late in the cheapest plan get what they need, and the bound knows it."""
     instance = generate_allocation(40, 3, tightness=0.9, seed=6)
     plan = clusterplan.solve(instance, "geometric").plan
-    assert plan is not None
     formulation = AllocationFormulation(instance)
     times = [entry.completion_s for entry in plan]  # type: ignore[attr-defined]
     alone = np.minimum.reduceat(formulation.configurations.time_s, formulation.configurations.start[:-1])
@@ -182,7 +137,6 @@ def test_deadlines_shape_the_plan() -> None:
     ]
     result = clusterplan.solve(instance.model_copy(update={"jobs": tuple(hurried)}), "geometric")
     assert result.status == "feasible"
-    assert result.gap is not None
     assert result.gap < 0.02
 
 
@@ -210,18 +164,10 @@ def asynchronous(demand: dict[str, float], **job: Any) -> dict[str, Any]:
     return {"remaining_steps": 1, "variants": [variant], **job}
 
 
-def parse(jobs: list[dict[str, Any]], **resources: float) -> AllocationInstance:
-    """Return an instance of these jobs."""
-    document = {"schema_version": 1, "kind": "allocation", "name": "x", "resources": resources, "jobs": jobs}
-    made = clusterplan.parse_instance(document)
-    assert isinstance(made, AllocationInstance)
-    return made
-
-
 def test_a_relaxation_without_solution_is_not_called_infeasible() -> None:
     """Two jobs that need five tasks each do not fit into eight; the method says it found no plan."""
     jobs = [asynchronous({"cpu": 1}, name=name, deadline_s=0.9) for name in "ab"]
-    instance = parse(jobs, gpu=4, cpu=4)
+    instance = allocation({"gpu": 4, "cpu": 4}, jobs)
     assert AllocationFormulation(instance).elementary_infeasibility() is None
     assert clusterplan.solve(instance, "brute-force").status == "infeasible"
     outcome = find_solver("geometric", "allocation").solve(
@@ -236,15 +182,15 @@ def test_what_is_zero_or_fixed_is_no_trouble() -> None:
     """Weights, demands, capacities and coefficients of 0, and ranges of one number, all have a plan."""
     weightless = clusterplan.solve(one_job(weight=0), "geometric")
     assert (weightless.status, weightless.objective) == ("optimal", 0)
-    free = clusterplan.solve(parse([asynchronous({}, name="a")], gpu=3, cpu=0), "geometric")
+    free = clusterplan.solve(allocation({"gpu": 3, "cpu": 0}, [asynchronous({}, name="a")]), "geometric")
     assert free.objective == pytest.approx(1 / 3 + 1 / 4)
     fixed = asynchronous({"cpu": 1}, name="a")
     fixed["variants"][0] |= {"workers": {"min": 2, "max": 2}, "ps": {"min": 2, "max": 2}}
-    assert clusterplan.solve(parse([fixed], gpu=3, cpu=3), "geometric").objective == 1
+    assert clusterplan.solve(allocation({"gpu": 3, "cpu": 3}, [fixed]), "geometric").objective == 1
     fixed["variants"][0]["ps"] = {"min": 1, "max": 4}
-    assert clusterplan.solve(parse([fixed], gpu=2, cpu=3), "geometric").objective == pytest.approx(
-        1 / 2 + 1 / 3
-    )
+    assert clusterplan.solve(
+        allocation({"gpu": 2, "cpu": 3}, [fixed]), "geometric"
+    ).objective == pytest.approx(1 / 2 + 1 / 3)
 
 
 def test_a_relaxation_that_fails_still_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +223,6 @@ def test_makespan_prices_that_prove_infeasibility(monkeypatch: pytest.MonkeyPatc
     assert clusterplan.solve(instance, "geometric").status == "infeasible"
 
 
-TABLE = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 2}]}
 RING = {"model": "ring_allreduce", "theta": [1, 0, 1, 2], "batch": 4}
 
 
@@ -290,7 +235,7 @@ RING = {"model": "ring_allreduce", "theta": [1, 0, 1, 2], "batch": 4}
             "'a' may keep its current conf",
         ),
         (
-            {"variants": [{"name": "v", "worker_demand": {"gpu": 1}, "speed": TABLE}]},
+            measured("a", (1, {"gpu": 1})),
             "'a' has a table of speeds",
         ),
         (
@@ -306,7 +251,7 @@ RING = {"model": "ring_allreduce", "theta": [1, 0, 1, 2], "batch": 4}
 def test_what_is_not_covered_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
     """The message names the job, what is not covered, and methods that cover it."""
     with pytest.raises(OptionError, match=message):
-        clusterplan.solve(parse([asynchronous({}, name="a") | fields], gpu=3), "geometric")
+        clusterplan.solve(allocation({"gpu": 3}, [asynchronous({}, name="a") | fields]), "geometric")
 
 
 def test_several_variants_are_refused() -> None:
@@ -314,7 +259,7 @@ def test_several_variants_are_refused() -> None:
     job = asynchronous({}, name="a")
     job["variants"].append(job["variants"][0] | {"name": "other"})
     with pytest.raises(OptionError, match="'a' has 2 variants, and only one is covered"):
-        clusterplan.solve(parse([job], gpu=3), "geometric")
+        clusterplan.solve(allocation({"gpu": 3}, [job]), "geometric")
 
 
 def test_a_restart_that_nothing_avoids_is_covered() -> None:
@@ -322,12 +267,4 @@ def test_a_restart_that_nothing_avoids_is_covered() -> None:
     new = asynchronous({}, name="a", restart_s=5)
     moved = new | {"current": {"variant": "v", "ps": 1, "workers": 9}}
     for job in (new, moved):
-        assert clusterplan.solve(parse([job], gpu=4), "geometric").objective == pytest.approx(5.5)
-
-
-def test_the_method_refuses_what_it_does_not_cover() -> None:
-    """A job with several variants is named."""
-    instance = clusterplan.load("example:gavel-three-gpu-types")
-    assert isinstance(instance, AllocationInstance)
-    with pytest.raises(OptionError, match="variants, and only one is covered"):
-        AllocationGeometric().solve(AllocationFormulation(instance), SolveOptions(), Clock(None))
+        assert clusterplan.solve(allocation({"gpu": 4}, [job]), "geometric").objective == pytest.approx(5.5)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from allocation_instances import allocation, measured, ring
 from random_instances import random_allocation
 from small_models import best_choice, random_knapsack
 
@@ -81,13 +82,11 @@ def step_times_s(variant: Variant) -> Iterator[tuple[int, int, float]]:
         for row in sorted(speed.rows, key=lambda row: (row.workers, row.ps)):
             yield row.ps, row.workers, 1.0 / row.steps_per_s
         return
-    assert variant.workers is not None
     for w in range(variant.workers.min, variant.workers.max + 1):
         if speed.model == "ring_allreduce":
             a, b, c, d = speed.theta
             yield 0, w, a * speed.batch / w + b + c * (w - 1) / w + d * (w - 1)
             continue
-        assert variant.ps is not None
         for p in range(variant.ps.min, variant.ps.max + 1):
             if speed.model == "ps_async":
                 a, b, c, d = speed.theta
@@ -186,7 +185,6 @@ def reference(made: AllocationInstance, joint: bool, stop: bool) -> Plan | None:
         for j, (job, configs) in enumerate(zip(made.jobs, menus, strict=True)):
             way = chosen[j]
             for order, other, amount in next_ways(made, configs, way, joint) if way is not None else ():
-                assert way is not None
                 gained = gain(made, job, way.time_s - other.time_s, amount)
                 fit = fits(taken(made, [*chosen[:j], other, *chosen[j + 1 :]]), made)
                 if gained > 0 and (fit or stop) and (best is None or gained > best[0]):
@@ -214,9 +212,7 @@ def busy(seed: int) -> AllocationInstance:
     whole["resources"] = dict(sorted(whole["resources"].items()))
     if "budget_usd_per_hour" in whole:
         whole["budget_usd_per_hour"] *= len(jobs)
-    made = clusterplan.parse_instance(whole)
-    assert isinstance(made, AllocationInstance)
-    return made
+    return AllocationInstance.model_validate(whole)
 
 
 @pytest.mark.parametrize("stop", [False, True])
@@ -242,33 +238,12 @@ def test_plan_is_that_of_the_plain_reference(first: int, name: str, stop: bool) 
 
 def test_a_step_that_frees_a_resource_lets_others_grow() -> None:
     """A measured configuration without a parameter server gives back the cpu that another job waits for."""
-    grows = {
-        "name": "grows",
-        "remaining_steps": 1000,
-        "variants": [
-            {
-                "name": "v",
-                "worker_demand": {"cpu": 1.5},
-                "workers": {"min": 1, "max": 2},
-                "speed": {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 1},
-            }
-        ],
-    }
+    wide = ring({"cpu": 1.5}, [1, 0, 0, 0], 2)
+    grows = {"name": "grows", "remaining_steps": 1000, "variants": [wide]}
     rows = [{"workers": 1, "ps": 1, "steps_per_s": 1}, {"workers": 2, "ps": 0, "steps_per_s": 2}]
-    frees = {
-        "name": "frees",
-        "remaining_steps": 10,
-        "variants": [
-            {
-                "name": "v",
-                "worker_demand": {"gpu": 1},
-                "ps_demand": {"cpu": 1},
-                "speed": {"model": "table", "rows": rows},
-            }
-        ],
-    }
-    head = {"schema_version": 1, "kind": "allocation", "name": "two", "resources": {"cpu": 3.5, "gpu": 4}}
-    instance = clusterplan.parse_instance({**head, "jobs": [grows, frees]})
+    frees = measured("frees", (1, {"gpu": 1}), remaining_steps=10)
+    frees["variants"][0] |= {"ps_demand": {"cpu": 1}, "speed": {"model": "table", "rows": rows}}
+    instance = allocation({"cpu": 3.5, "gpu": 4}, [grows, frees])
     assert clusterplan.solve(instance, "marginal-gain").objective == 505
 
 

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from allocation_instances import allocation, measured
 from random_instances import random_allocation
 from small_models import best_choice, random_knapsack
 
-import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
-from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.arrays import Ints
 from clusterplan.solvers.allocation.exact import AllocationBruteForce
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice
@@ -30,7 +29,6 @@ def by_brute_force(objective: str) -> Iterator[tuple[AllocationFormulation, floa
     """Yield random formulations that counting does not refute, with their optima; None where none fits."""
     for seed in range(60):
         instance = random_allocation(seed)
-        assert isinstance(instance, AllocationInstance)
         formulation = AllocationFormulation(instance.model_copy(update={"objective": objective}))
         if formulation.elementary_infeasibility() is None:
             best = AllocationBruteForce().solve(formulation, OPTIONS, Clock(None)).plan
@@ -48,13 +46,11 @@ def test_plans_and_bounds_enclose_the_optimum(cores: bool) -> None:
             assert found.infeasible or not cores
             continue
         compared += 1
-        assert found.bounds[0] is not None
         assert found.bounds[0] <= optimum * (1 + 1e-9)
         if found.plan is not None:
             assert not formulation.violations(found.plan)
             assert formulation.evaluate(found.plan)[0] >= optimum * (1 - 1e-9)
         if cores:
-            assert found.plan is not None
             assert formulation.evaluate(found.plan)[0] == pytest.approx(optimum, rel=1e-6)
             assert found.bounds[0] == pytest.approx(optimum, rel=1e-5)
     assert compared > 20
@@ -68,27 +64,9 @@ def knapsack(groups: int, resources: int) -> AllocationFormulation:
     for group in range(groups):
         taken = rng.integers(0, 10, (4, resources))
         times = 10 * resources + 10 - taken.sum(axis=1) + rng.random(4)
-        variants = [
-            {
-                "name": str(item),
-                "worker_demand": dict(zip(names, taken[item].tolist(), strict=True)),
-                "workers": {"min": 1, "max": 1},
-                "speed": {"model": "ring_allreduce", "theta": [0, times[item], 0, 0], "batch": 1},
-            }
-            for item in range(4)
-        ]
-        jobs.append({"name": str(group), "remaining_steps": 1, "variants": variants})
-    resource = dict.fromkeys(names, 5 * groups)
-    data = {
-        "schema_version": 1,
-        "kind": "allocation",
-        "name": "knapsack",
-        "resources": resource,
-        "jobs": jobs,
-    }
-    instance = clusterplan.parse_instance(data)
-    assert isinstance(instance, AllocationInstance)
-    return AllocationFormulation(instance)
+        demands = [dict(zip(names, amounts, strict=True)) for amounts in taken.tolist()]
+        jobs.append(measured(str(group), *zip(times.tolist(), demands, strict=True)))
+    return AllocationFormulation(allocation(dict.fromkeys(names, 5 * groups), jobs))
 
 
 @pytest.mark.parametrize(("limit_s", "wanted"), [(60.0, True), (None, True), (1.0, False)])
@@ -120,8 +98,6 @@ def test_an_open_core_leads_to_pairs(resources: int, monkeypatch: pytest.MonkeyP
     outcome = search.run()
     assert search.searched_pairs
     assert outcome.bounds[0] == pytest.approx(expected.bounds[0])
-    assert outcome.plan is not None
-    assert expected.plan is not None
     assert formulation.evaluate(outcome.plan) == pytest.approx(formulation.evaluate(expected.plan))
     assert outcome.bounds[0] == pytest.approx(formulation.evaluate(outcome.plan)[0])
 
@@ -152,7 +128,6 @@ def test_jobs_without_a_choice_are_constants() -> None:
     single = problem.only(np.isin(np.arange(len(problem.cost)), problem.start[:-1]))
     roomy = replace(single, limit=single.demand.sum(axis=0))
     answer = solve_core(roomy, Clock(None), OPTIONS)
-    assert answer.chosen is not None
     assert answer.chosen.tolist() == list(range(problem.jobs))
     assert answer.bound == pytest.approx(roomy.value(answer.chosen))
     assert solve_core(replace(roomy, limit=roomy.limit - 1), Clock(None), OPTIONS).bound == math.inf
@@ -240,7 +215,6 @@ def test_plan_and_bound_reach_the_optimum() -> None:
             assert found.infeasible
             continue
         compared += 1
-        assert found.plan is not None
         assert not formulation.violations(found.plan)
         assert formulation.evaluate(found.plan)[0] == pytest.approx(optimum)
         assert found.bounds[0] == pytest.approx(optimum)

@@ -26,13 +26,6 @@ def solved(instance: ConsolidationInstance, name: str) -> Result:
     return solve_with(instance, find_solver(name, "consolidation"), SolveOptions())
 
 
-def of_seed(seed: int) -> ConsolidationInstance:
-    """Return a random instance."""
-    instance = unlike_consolidation(seed)
-    assert isinstance(instance, ConsolidationInstance)
-    return instance
-
-
 def without_tables(patch: pytest.MonkeyPatch, methods: bool = True) -> None:
     """Let the check search, and the methods as well, as if there were too many sums."""
     patch.setattr(server_prices, "MAX_MERGED", -1)
@@ -51,7 +44,7 @@ BATCHES = [
 def test_exact_agrees_with_brute_force(methods: bool, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the methods have a table or not: the same values, and no bound that is beyond them."""
     for seed in seeds:
-        instance = of_seed(seed)
+        instance = unlike_consolidation(seed)
         best = solved(instance, "brute-force")
         with monkeypatch.context() as patch:
             without_tables(patch, methods)
@@ -88,7 +81,7 @@ def test_prices_that_are_off_prove_no_more_than_is_true(monkeypatch: pytest.Monk
     monkeypatch.setattr(check_certificate, "no_better_placement", lambda *_: None)
     rng, weaker = random.Random(1), 0
     for seed in range(15):
-        instance = of_seed(seed)
+        instance = unlike_consolidation(seed)
         found = solved(instance, "exact")
         forged = _with_a_price_off(found.certificate or {}, rng)
         if forged is None or found.status != "optimal":
@@ -125,18 +118,15 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def _with(models: Any) -> ConsolidationInstance:
+def _with(models: Any) -> Any:
     first, *others = DOCUMENT["jobs"]
-    found = clusterplan.parse_instance({**DOCUMENT, "jobs": [{**first, "gpu_model": models}, *others]})
-    assert isinstance(found, ConsolidationInstance)
-    return found
+    return clusterplan.parse_instance({**DOCUMENT, "jobs": [{**first, "gpu_model": models}, *others]})
 
 
 @pytest.mark.parametrize("solver", ["exact", "brute-force", "milp:highs", "cp-sat"])
 def test_a_job_goes_to_any_of_its_models(solver: str) -> None:
     """The optimum needs it on B, for another job can only be on A; the certificate says so too."""
     result = clusterplan.solve(clusterplan.parse_instance(DOCUMENT), solver=solver)
-    assert result.plan is not None
     assert [entry.model_dump()["servers"] for entry in result.plan] == [{"b": 2}, {"a": 1}, {"c": 1}, {}]
     assert result.objectives[0].certified_bound == result.objectives[0].value == 12.0
     reason = result.plan[-1].model_dump()["reason"]

@@ -11,7 +11,6 @@ import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Stage
-from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.brute_force import StagingBruteForce
@@ -23,11 +22,9 @@ from clusterplan.solvers.staging.kind import STAGING
 def test_the_diagnosis_names_what_is_out_of_reach() -> None:
     """Four units reach 1.6 samples/s; the cheapest plan costs one dollar."""
     floor = diagnose(StagingFormulation(half_serial(4, throughput_floor_samples_per_s=1.7)), None, Clock())
-    assert floor is not None
     assert "highest throughput within the limits is 1.6 samples/s" in floor.reasons[0]
     assert "lower the floor to 1.59998" in floor.remedies[0]
     money = diagnose(StagingFormulation(half_serial(4, cost_limit_usd=0.9)), None, Clock())
-    assert money is not None
     assert "without the cost limit of 0.9 USD the cheapest plan takes 1 USD" in money.reasons[0]
     assert diagnose(StagingFormulation(half_serial(4)), None, Clock()) is None
 
@@ -155,7 +152,6 @@ def test_no_plan_is_faster_than_the_serial_part(solver: Any) -> None:
 def test_quick_methods_find_a_plan_with_the_options_that_are_registered() -> None:
     """In both ways of provisioning."""
     instance = half_serial(4)
-    assert isinstance(instance, StagingInstance)
     for name, options in STAGING.quick:
         result = clusterplan.solve(instance, name, SolveOptions(method_options=dict(options)))
         assert result.objective == pytest.approx(1.0), (name, options)

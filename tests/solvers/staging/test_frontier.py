@@ -20,7 +20,6 @@ from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers import import_sailor
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
@@ -68,7 +67,6 @@ def test_every_breakpoint_is_there_and_nothing_else() -> None:
     sizes = set()
     for seed in range(120):
         instance = random_staging(seed)
-        assert isinstance(instance, StagingInstance)
         plans = every_plan(StagingFormulation(instance))
         frontier = clusterplan.pareto(instance, error=0.0)
         points = points_of(frontier)

@@ -44,8 +44,7 @@ def _planted(servers: int, seed: int) -> DeviceFormulation:
         for n, share in enumerate(shares)
     ]
     document = {"schema_version": 1, "kind": "consolidation", "name": "planted", "objectives": ["value"]}
-    instance = clusterplan.parse_instance({**document, "servers": [row], "jobs": jobs})
-    assert isinstance(instance, ConsolidationInstance)
+    instance = ConsolidationInstance.model_validate({**document, "servers": [row], "jobs": jobs})
     return DeviceFormulation(instance)
 
 
@@ -140,10 +139,8 @@ def test_what_comes_out_stands_on_devices(seed: int) -> None:
 
 def test_what_devices_do_not_hold_goes_elsewhere() -> None:
     """Three shares of 600 on two devices are one too many; a third device has room."""
-    instance = clusterplan.parse_instance(
+    instance = ConsolidationInstance.model_validate(
         {
-            "schema_version": 1,
-            "kind": "consolidation",
             "name": "repair",
             "servers": [
                 {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}},
@@ -154,7 +151,6 @@ def test_what_devices_do_not_hold_goes_elsewhere() -> None:
             ],
         }
     )
-    assert isinstance(instance, ConsolidationInstance)
     formulation = DeviceFormulation(instance)
     pooled: ConsolidationFormulation = formulation.pooled
     plan = pooled.parse_plan([{"job": f"j{n}", "servers": {"n": 1}} for n in range(3)])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from device_instances import device_instance
 
-import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Device, DeviceDemand, DeviceSlot
@@ -155,8 +154,7 @@ DOCUMENT: dict[str, Any] = {
 
 def test_kinds_shapes_and_classes() -> None:
     """Amounts are multiples of their common unit; what a server never holds is known from the start."""
-    instance = clusterplan.parse_instance(DOCUMENT)
-    assert isinstance(instance, ConsolidationInstance)
+    instance = ConsolidationInstance.model_validate(DOCUMENT)
     cluster = Cluster(DeviceFormulation(instance))
     assert cluster.units == [Fraction(1, 4)]
     assert [(shape.server.name, shape.members, shape.free) for shape in cluster.shapes] == [

@@ -30,8 +30,7 @@ def _formulation(jobs: list[dict[str, Any]], servers: int = 4, **devices: Any) -
     row = {"name": "n", "count": servers, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1, **devices}}}
     listed = [{"name": f"j{n}", "tasks": 1, "task_demand": {"cpu": 1}, **job} for n, job in enumerate(jobs)]
     document = {"schema_version": 1, "kind": "consolidation", "name": "lp", "servers": [row], "jobs": listed}
-    instance = clusterplan.parse_instance({**document, "objectives": ["value", "servers"]})
-    assert isinstance(instance, ConsolidationInstance)
+    instance = ConsolidationInstance.model_validate({**document, "objectives": ["value", "servers"]})
     return DeviceFormulation(instance)
 
 
@@ -40,12 +39,10 @@ def test_patterns_beat_the_sum_of_the_devices() -> None:
     formulation = _formulation([{"share": {"gpu": 600}}] * 9)
     program = ShapeProgram(Cluster(formulation))
     relaxed = program.solve("value", {}, Clock())
-    assert relaxed is not None
     assert relaxed.value == pytest.approx(-2.4)
     assert formulation.elementary_bounds()[0] == pytest.approx(4.0)
     assert formulation.certified_bounds({"devices": [relaxed.goal]})[0] == 2.4
     servers = program.solve("servers", {"value": -1.8}, Clock())
-    assert servers is not None
     assert servers.value == pytest.approx(3.0)
     certificate = {"devices": [relaxed.goal, servers.goal]}
     assert formulation.certified_bounds(certificate, (2.4, 4.0))[:2] == (2.4, 4.0)
@@ -55,7 +52,6 @@ def test_patterns_mix_shares_by_column_generation() -> None:
     """Two devices hold 500 + 300 + 200 each: only patterns of one sort would waste some."""
     jobs = [{"share": {"gpu": share}} for share in (500, 300, 200) * 2]
     relaxed = ShapeProgram(Cluster(_formulation(jobs, servers=2))).solve("value", {}, Clock())
-    assert relaxed is not None
     assert relaxed.value == pytest.approx(-2.0)
     assert relaxed.tasks.sum() == pytest.approx(6.0)
 
@@ -65,7 +61,6 @@ def test_partitions_have_patterns_too() -> None:
     jobs = [{"profile": {"gpu": "3g.20gb"}, "value": 1}] * 5
     program = ShapeProgram(Cluster(_formulation(jobs, servers=2, geometry="a100-40")))
     relaxed = program.solve("value", {}, Clock())
-    assert relaxed is not None
     assert relaxed.value == pytest.approx(-4.0)
 
 
@@ -79,7 +74,6 @@ def test_the_check_derives_the_value_of_the_programme(seed: int) -> None:
         assert any(job.must_place for job in instance.jobs)
         return
     proven = formulation.certified_bounds({"devices": [relaxed.goal]})[0]
-    assert proven is not None
     assert proven <= -relaxed.value + 1e-6
     best = clusterplan.solve(instance, solver="best-fit").objectives
     assert not best or best[0].value is None or proven >= best[0].value

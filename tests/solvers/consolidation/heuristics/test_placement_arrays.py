@@ -108,7 +108,6 @@ def test_what_must_be_placed_goes_first() -> None:
     jobs = [job("a", 2, value=9), job("b", 2, value=1, must_place=True)]
     formulation = ConsolidationFormulation(placement(["value"], [server(gpu=2)], jobs))
     plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
     assert [entry.placed for entry in plan] == [False, True]
     jobs = [job("a", 3, must_place=True)]
     servers = [server("n", gpu=2), server("m", gpu=2)]
@@ -134,5 +133,4 @@ def test_without_time_nothing_optional_is_placed() -> None:
     formulation = ConsolidationFormulation(placement(["value"], [server(gpu=2)], [job("a")]))
     outcome = BestFit().solve(formulation, SolveOptions(), Clock(0.0))
     assert outcome.limit == "time"
-    assert outcome.plan is not None
     assert not outcome.plan[0].placed

@@ -13,7 +13,6 @@ from clusterplan.formulations.consolidation.certificate import MUST_PLACE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import TooLargeError
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
@@ -47,7 +46,6 @@ def test_slots_on_few_racks() -> None:
 def test_a_plan_survives_the_way_through_patterns(seed: int) -> None:
     """With the columns of a plan alone, the master problem has a solution as good as the plan."""
     instance = random_consolidation(seed)
-    assert isinstance(instance, ConsolidationInstance)
     first = instance.model_copy(update={"objectives": ("value", "migrations")})
     formulation = ConsolidationFormulation(first)
     plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan

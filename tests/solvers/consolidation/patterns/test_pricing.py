@@ -14,7 +14,6 @@ from random_instances import random_consolidation
 from clusterplan.formulations.consolidation.classes import ClassTable
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.consolidation.patterns.knapsack_pricing import (
     CoarseTable,
     Item,
@@ -62,7 +61,6 @@ def test_a_search_to_the_end_finds_what_the_table_finds(steps: int, monkeypatch:
     looked = 0
     for seed in range(40):
         instance = random_consolidation(seed)
-        assert isinstance(instance, ConsolidationInstance)
         classes = ConsolidationFormulation(instance).classes
         paid = random_prices(classes, seed)
         for pool in classes.usages:
@@ -197,7 +195,6 @@ def test_branch_and_bound_finds_the_best_pattern(seed: int) -> None:
     """Its slots are paid what it says, and fit."""
     items = random_items(seed)
     found = solved_knapsack(items, FREE)
-    assert found is not None
     assert found.value == pytest.approx(brute(items, FREE))
     assert found.bound == pytest.approx(found.value)
     pairs = [(items[k], list(items[k].rows).index(row)) for k, row in found.slots]

@@ -72,12 +72,6 @@ def method(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def staging(seed: int) -> StagingInstance:
-    made = random_staging(seed)
-    assert isinstance(made, StagingInstance)
-    return made
-
-
 def solve(instance: StagingInstance, name: str, seed: int = 0, **settings: Any) -> clusterplan.Result:
     options = SolveOptions(threads=1, seed=seed, method_options={**SMALL[name], **settings})
     return solve_with(instance, find_solver(name, "staging"), options)
@@ -102,7 +96,7 @@ def test_exact_provisioning_is_the_best_of_all_unit_counts(first: int) -> None:
     """On random stages, limits, floors and budgets; load balance keeps the limits and is no better."""
     found = balanced = 0
     for seed in range(first, first + 100):
-        made = staging(seed)
+        made = random_staging(seed)
         formulation, rng = StagingFormulation(made), random.Random(seed)
         objective = formulation.objectives[0]
         segments = segments_of([rng.randrange(len(made.types)) for _ in made.layers])
@@ -133,8 +127,6 @@ def test_exact_provisioning_without_any_limit() -> None:
         formulation = StagingFormulation(made)
         segments = segments_of([0, 0, 1, 1, 0, 1])
         exact, load = exactly(formulation, segments), by_load_balance(formulation, segments)
-        assert exact is not None
-        assert load is not None
         assert formulation.evaluate(exact)[0] <= formulation.evaluate(load)[0] * (1 + 1e-9)
         # Twice the limit that the plan needs changes nothing.
         most = 2 * max(stage.units for stage in exact)
@@ -153,7 +145,7 @@ def test_plans_are_verified_and_never_better_than_brute_force(method: str) -> No
     """With exact units too; `single-type` and the searches start from single types where those exist."""
     plans = 0
     for seed in range(700, 725):
-        made = staging(seed)
+        made = random_staging(seed)
         result = solve(made, method, seed, provisioning="exact")
         assert result.status != "error", (seed, result.message)
         assert result.bound is None or result.status == "optimal" or result.objectives[0].certified_bound
@@ -263,14 +255,12 @@ def test_defaults_come_close_to_the_optimum_of_the_example(method: str, most: fl
     made = clusterplan.load(EXAMPLE)
     options = SolveOptions(threads=1, seed=1, method_options={"provisioning": "exact"})
     result = clusterplan.solve(made, method, options)
-    assert result.objective is not None
     assert OPTIMUM * (1 - 1e-6) <= result.objective <= OPTIMUM * (1 + most + 1e-6)
 
 
 def test_more_violation_is_worse_than_any_plan() -> None:
     """Infeasible choices rank behind feasible ones, and nearer ones before others."""
     made = clusterplan.load(EXAMPLE)
-    assert isinstance(made, StagingInstance)
     search, penalised = TypeSearch(StagingFormulation(made), "exact", Clock(), 10), PenalisedObjective()
     found = [search.fitness([0] * lookups + [1] * (16 - lookups)) for lookups in (6, 10, 16)]
     assert [fitness.feasible for fitness in found] == [True, False, False]
