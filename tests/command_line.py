@@ -62,6 +62,15 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
     return Done(int(str(stop.value.code or 0)), *printed)
 
 
+def interrupted(command: list[str], begins: str, stop: int = signal.SIGINT) -> Done:
+    """Run a command in a process of its own, and stop it once a line of stderr begins like this."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        any(line.startswith(begins) for line in process.stderr)
+        process.send_signal(stop)
+        said, shown = process.stderr.read(), process.stdout.read()
+    return Done(process.returncode, shown, said)
+
+
 def descendants(pid: int) -> set[int]:
     """Return the processes that a process has started, and those that these have."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout

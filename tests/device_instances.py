@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.common.faults import validated
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 
 SHARES = (100, 250, 300, 334, 400, 460, 500, 510, 600, 700, 999)
@@ -92,14 +93,25 @@ def placement(
 ) -> ConsolidationInstance:
     """Return an instance; without objectives it has those of a document that names none."""
     aims = {"objectives": objectives} if objectives else {}
-    return ConsolidationInstance.model_validate(
-        {"name": "by hand", **aims, "servers": servers, "jobs": jobs, **fields}
-    )
+    document = {"name": "by hand", **aims, "servers": servers, "jobs": jobs, **fields}
+    return validated(ConsolidationInstance, document, "by hand")
 
 
 def server(name: str = "n", **amounts: float) -> dict[str, Any]:
     """Return a server of some capacity."""
     return {"name": name, "capacity": amounts}
+
+
+def gpus(name: str, devices: int, cpu: float = 8, **fields: Any) -> dict[str, Any]:
+    """Return a server whose GPUs are single devices; fields are its own, or those of its devices."""
+    own = {key: fields[key] for key in ("geometry", "taken") if key in fields}
+    others = {key: value for key, value in fields.items() if key not in own}
+    return {"name": name, "capacity": {"cpu": cpu}, "devices": {"gpu": {"count": devices, **own}}, **others}
+
+
+def sharing(name: str, share: int, cpu: float = 0, **fields: Any) -> dict[str, Any]:
+    """Return a job of one task on a share of a GPU."""
+    return job(name, 1, {"cpu": cpu}, share={"gpu": share}) | fields
 
 
 def job(name: str, tasks: int = 1, demand: dict[str, float] | None = None, **fields: Any) -> dict[str, Any]:

@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from clusterplan.instances.common.faults import validated
 from clusterplan.instances.staging.instance import StagingInstance
+
+
+def _checked(**fields: Any) -> StagingInstance:
+    return validated(StagingInstance, fields, "document")
 
 
 def two_layers(**fields: Any) -> StagingInstance:
@@ -29,7 +34,7 @@ def two_layers(**fields: Any) -> StagingInstance:
         {"name": "fast", "price_usd_per_hour": 5, "limit": 2},
     ]
     given = {"name": "two", "training": {"samples": 3600, "epochs": 2}, "probe_batch": 2}
-    return StagingInstance(**{**given, "link_gbit_per_s": 8, "types": types, "layers": layers, **fields})
+    return _checked(**{**given, "link_gbit_per_s": 8, "types": types, "layers": layers, **fields})
 
 
 def half_serial(limit: int | None = 2, **fields: Any) -> StagingInstance:
@@ -40,7 +45,7 @@ def half_serial(limit: int | None = 2, **fields: Any) -> StagingInstance:
     layer = {"name": "a", "compute_s": {"t": 1.0}, "compute_parallel": 0.5}
     hardware = {"name": "t", "price_usd_per_hour": 1.0, "limit": limit}
     given = {"name": "one", "training": {"samples": 3600}, "probe_batch": 1}
-    return StagingInstance(**{**given, "types": [hardware], "layers": [layer], **fields})
+    return _checked(**{**given, "types": [hardware], "layers": [layer], **fields})
 
 
 SLACK = 1e-9
@@ -76,9 +81,7 @@ def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
         "layers": layers,
         "edges": [{"source": a, "target": b} for a, b in ("ab", "ac", "bd", "cd")],
     }
-    return StagingInstance.model_validate(
-        {key: value for key, value in {**given, **fields}.items() if value is not None}
-    )
+    return _checked(**{key: value for key, value in {**given, **fields}.items() if value is not None})
 
 
 def random_graph(seed: int) -> dict[str, Any]:
@@ -146,7 +149,7 @@ def random_row(seed: int) -> StagingInstance:
     known = [edge for edge in document["edges"] if {*edge.values()} <= {*names}]
     document["edges"] = known + [{"source": a, "target": b} for a, b in itertools.pairwise(names)]
     random.Random(seed).shuffle(rows)
-    return StagingInstance(**document)
+    return _checked(**document)
 
 
 def _pipelined(rng: random.Random, document: dict[str, Any], names: list[str]) -> None:

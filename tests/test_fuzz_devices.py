@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from device_instances import gpus, job, sharing
 from fuzz import lanes
 from fuzz.consolidation_documents import document
 from fuzz.consolidation_truth import ConsolidationTruth, groups_of
@@ -22,10 +23,6 @@ A100 = BUILT_IN["a100-40"]
 
 def _document(**fields: Any) -> dict[str, Any]:
     return {"schema_version": 1, "kind": "consolidation", "name": "n", "objectives": ["value"], **fields}
-
-
-def _share(name: str, share: int, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "tasks": 1, "task_demand": {}, "share": {"gpu": share}, "value": 1, **fields}
 
 
 @pytest.mark.parametrize(
@@ -71,14 +68,14 @@ def test_what_others_hold() -> None:
 
 def test_optima_worked_out_by_hand() -> None:
     """Two devices hold two shares of 600; for a whole device one of two that run has to move."""
-    server = {"name": "n", "capacity": {"cpu": 1}, "devices": {"gpu": {"count": 2}}}
-    jobs = [_share(name, 600) for name in "abc"]
+    server = gpus("n", 2)
+    jobs = [sharing(name, 600, value=1) for name in "abc"]
     assert ConsolidationTruth(_document(servers=[server], jobs=jobs)).best() == 2
     running = [
-        _share(name, 400, current={"n": 1}, current_devices={"n": [{"gpu": [device]}]})
-        for name, device in (("a", 0), ("b", 1))
+        sharing(name, 400, value=1, current={"n": 1}, current_devices={"n": [{"gpu": [device]}]})
+        for device, name in enumerate("ab")
     ]
-    whole = {"name": "c", "tasks": 1, "task_demand": {}, "devices": {"gpu": 1}, "value": 1}
+    whole = job("c", 1, {"cpu": 0}, devices={"gpu": 1}, value=1)
     data = _document(servers=[server], jobs=[*running, whole], objectives=["value", "migrations"])
     for device_moves, moved in ((None, 0), (False, 0), (True, 1)):
         truth = ConsolidationTruth({**data, "device_moves": device_moves})
@@ -87,9 +84,9 @@ def test_optima_worked_out_by_hand() -> None:
 
 def _running(**fields: Any) -> dict[str, Any]:
     """Return a share that runs on the first of two devices, beside a job that asks for both."""
-    server = {"name": "n", "capacity": {"cpu": 1}, "devices": {"gpu": {"count": 2, "taken": [{"device": 1}]}}}
-    job = _share("a", 400, current={"n": 1}, current_devices={"n": [{"gpu": [0]}]}, **fields)
-    return _document(servers=[server], jobs=[job], restart_cost_h=0.5, device_moves=True)
+    server = gpus("n", 2, taken=[{"device": 1}])
+    runs = sharing("a", 400, value=1, current={"n": 1}, current_devices={"n": [{"gpu": [0]}]}, **fields)
+    return _document(servers=[server], jobs=[runs], restart_cost_h=0.5, device_moves=True)
 
 
 def test_who_keeps_its_devices_pays_nothing_and_who_stays_keeps_them() -> None:
@@ -106,18 +103,17 @@ def test_who_keeps_its_devices_pays_nothing_and_who_stays_keeps_them() -> None:
 
 def _planned() -> tuple[ConsolidationTruth, list[dict[str, Any]]]:
     """Return a truth and its best plan: a share, a partition and a whole device on three devices."""
-    server = {"name": "n", "capacity": {"cpu": 1}, "devices": {"gpu": {"count": 3, "geometry": "a100-40"}}}
     jobs = [
-        _share("s", 400),
-        {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1},
-        {"name": "w", "tasks": 1, "task_demand": {}, "devices": {"gpu": 1}, "value": 1},
+        sharing("s", 400, value=1),
+        job("p", 1, {"cpu": 0}, profile={"gpu": "2g.10gb"}, value=1),
+        job("w", 1, {"cpu": 0}, devices={"gpu": 1}, value=1),
     ]
     held = ({"gpu": [0]}, {"gpu": {"device": 1, "slot": 2}}, {"gpu": [2]})
     plan = [
-        {"job": job["name"], "placed": True, "servers": {"n": 1}, "devices": {"tasks": {"n": [task]}}}
-        for job, task in zip(jobs, held, strict=True)
+        {"job": row["name"], "placed": True, "servers": {"n": 1}, "devices": {"tasks": {"n": [task]}}}
+        for row, task in zip(jobs, held, strict=True)
     ]
-    return ConsolidationTruth(_document(servers=[server], jobs=jobs)), plan
+    return ConsolidationTruth(_document(servers=[gpus("n", 3, geometry="a100-40")], jobs=jobs)), plan
 
 
 @pytest.mark.parametrize(
@@ -161,7 +157,7 @@ def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> No
             seen["two names"] += len(devices) > 1
             seen["others"] += any(had.get("taken") for had in devices.values())
             seen["free"] += "gpu" in (server.get("free") or {})
-        for group in (group for job in data["jobs"] for group in groups_of(job)):
+        for group in (group for row in data["jobs"] for group in groups_of(row)):
             seen.update(form for form, _ in asks_of(group).values())
             seen["now"] += bool(group.get("current_devices"))
     kinds = {"devices", "share", "profile", "two names", "others", "free", "now", "moves"}

@@ -17,7 +17,7 @@ import yaml
 from command_line import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING, put
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
@@ -139,39 +139,7 @@ def test_consolidation_as_json(run: Command) -> None:
     assert err == f"not placed: big: {data['unplaced']['big']}\n"
 
 
-def test_other_kinds_as_json(run: Command) -> None:
-    """Variants and tasks of each job; layers by name and units of each stage."""
-    _, out, _ = run("export-plan", *export_plan_solved(ALLOCATION))
-    data = json.loads(out)
-    assert set(data["jobs"]) == {"j", "k"}
-    assert data["jobs"]["k"]["workers"] in (1, 2)
-    _, out, _ = run("export-plan", *export_plan_solved(STAGING))
-    assert [name for stage in json.loads(out)["stages"] for name in stage["layers"]] == ["l0", "l1"]
-
-
-@pytest.mark.parametrize("kind", ["allocation", "staging"])
-@pytest.mark.parametrize("format", ["slurm-options", "kubernetes"])
-def test_other_kinds_are_only_json(run: Command, kind: str, format: str) -> None:
-    """A plan without servers has no nodes to name."""
-    code, out, err = run("export-plan", *export_plan_solved(DOCUMENT[kind]), "--format", format)
-    assert (code, out) == (2, "")
-    assert f"--format {format} is for plans of consolidation; a plan of {kind} is exported as json" in err
-
-
 # Slurm
-
-
-def test_slurm_lines(run: Command) -> None:
-    """Even numbers of tasks have a range of nodes, uneven ones each node once for each task."""
-    document = jobs({"name": "even", "tasks": 8, "task_demand": {"gpu": 1}})
-    code, out, err = run(
-        "export-plan", *export_plan_solved(document), "--format", "slurm-options", "--output", "plan.txt"
-    )
-    assert (code, out, err) == (0, "", "")
-    text = Path("plan.txt").read_text()
-    assert text == "even '--nodelist=n-[0-1]' --nodes=2 --ntasks=8 --ntasks-per-node=4 --gres=gpu:4\n"
-    uneven = exported("slurm-options", JobPlacement(job="u", servers={"n-0": 3, "n-1": 1}))
-    assert uneven == "u --nodelist=n-0,n-0,n-0,n-1 --ntasks=4 --distribution=arbitrary\n"
 
 
 def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
@@ -182,15 +150,6 @@ def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
     parts = shlex.split(text)
     assert parts[0] == "p"
     assert parts[parts.index(":") + 1] == "--nodelist=n-[0-1]"
-
-
-def test_groups_that_share_a_node_are_named(run: Command) -> None:
-    """Slurm plans the parts of a heterogeneous job for nodes of their own, which the user has to know."""
-    groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "w")]
-    files = export_plan_solved(jobs({"name": "p", "groups": groups}, count=1))
-    code, _, err = run("export-plan", *files, "--format", "slurm-options")
-    assert (code, err) == (0, "p: several groups share a node, which Slurm's backfill may never start\n")
-    assert run("export-plan", *files)[2] == ""
 
 
 def slurm_job(name: str, tasks: int, **more: Any) -> dict[str, Any]:
@@ -274,17 +233,6 @@ def test_actions() -> None:
     assert data["runs_now_on"] == {"moves": {"n-0": 1, "n-1": 1}, "stops": {"n-1": 1}}
 
 
-def test_actions_of_a_solved_plan(run: Command) -> None:
-    """What keeps running is written only with --all."""
-    files = export_plan_solved(jobs(RUNNING[0], RUNNING[2]))
-    for format, lines in (("slurm-options", 1), ("kubernetes-affinity", 1)):
-        _, short, err = run("export-plan", *files, "--format", format)
-        _, full, _ = run("export-plan", *files, "--format", format, "--all")
-        assert (short.count("starts"), short.count("keeps")) == (lines + (format != "slurm-options"), 0)
-        assert "keeps" in full
-        assert err == "1 job keeps running where it is\n"
-
-
 names = st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() and bool(text.strip()))
 hosts = st.from_regex(r"[a-z][a-z0-9-]{0,3}[0-9](\.[a-z0-9]{1,2})?[0-9]{0,3}[a-z0-9]", fullmatch=True)
 placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
@@ -349,13 +297,6 @@ def test_kubernetes_documents(run: Command) -> None:
     ]
 
 
-def test_kubernetes_groups() -> None:
-    """Each group of pods has a document of its own."""
-    text = exported("kubernetes", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-1": 2}}))
-    assert [document["metadata"]["name"] for document in documents(text)] == ["p-ps", "p-w"]
-    assert documents(text)[1]["metadata"]["annotations"] == {"clusterplan/job": "p", "clusterplan/group": "w"}
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(names, placed, min_size=1, max_size=4))
 def test_kubernetes_documents_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
@@ -406,47 +347,12 @@ def test_names_that_no_node_can_have(name: str) -> None:
 # What is refused
 
 
-def test_a_plan_that_fails_verification_is_not_exported(run: Command) -> None:
-    """An altered plan is refused with what is wrong, and nothing is written."""
-    instance, result = export_plan_solved(CONSOLIDATION)
-    data = json.loads(Path(result).read_text())
-    data["plan"][0]["servers"] = {"n-0": 5}
-    Path(result).write_text(json.dumps(data))
-    code, out, err = run("export-plan", instance, result, "--output", "plan.json")
-    assert (code, out) == (7, "")
-    assert "r.json: verification failed, so the plan is not exported\n" in err
-    assert "  wrong: " in err
-    assert not Path("plan.json").exists()
-
-
-def test_a_result_of_another_instance_is_not_exported(run: Command) -> None:
-    """The hash of the instance does not agree."""
-    export_plan_solved(CONSOLIDATION)
-    other = jobs({"name": "j", "tasks": 1, "task_demand": {"gpu": 1}})
-    put("other.yaml", other)
-    assert run("export-plan", "other.yaml", "r.json")[0] == 7
-
-
-def test_a_result_without_a_plan(run: Command) -> None:
-    """An infeasible result has nothing to export, and says so with the code of its status."""
-    document = jobs({"name": "j", "tasks": 9, "task_demand": {"gpu": 1}, "must_place": True})
-    code, out, err = run("export-plan", *export_plan_solved(document))
-    assert (code, out) == (4, "")
-    assert err == "r.json: holds no plan: infeasible\n"
-
-
 def test_files_that_do_not_hold_one_result(run: Command) -> None:
-    """Several results, none, a frontier, or something else are faults of the file."""
+    """Several results are a fault of the file."""
     instance, result = export_plan_solved(CONSOLIDATION)
     text = Path(result).read_text()
-    Path("two.json").write_text(text + text)
-    code, _, err = run("export-plan", instance, "two.json")
+    code, _, err = run("export-plan", instance, put("two.json", text + text))
     assert (code, err) == (3, "two.json: has 2 results of the instance; give a file with one\n")
-    Path("no.json").write_text('{"a": 1}')
-    assert run("export-plan", instance, "no.json")[0] == 3
-    assert run("export-plan", instance, "missing.json")[0] == 3
-    assert run("export-plan", instance, result, "--output", "no/folder.txt")[0] == 2
-    assert run("export-plan", instance, result, "--format", "xml")[0] == 2
 
 
 def test_frontiers_are_not_exported(run: Command) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import all_end, descendants
+from command_line import all_end, descendants, interrupted
 from command_line import run_here as run
 
 import clusterplan
@@ -108,26 +108,17 @@ def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_ctrl_c_writes_what_is_known_and_exits_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_writes_what_is_known_and_exits_130(tmp_path: Path, stop: int) -> None:
     """An interrupt, or a batch system's request to end, leaves journal and summary; workers end too."""
-    files = [str(path) for path in mixed(tmp_path, 60)]
-    for number, stop in enumerate((signal.SIGINT, signal.SIGTERM)):
-        folder = tmp_path / f"out{number}"
-        command = [*COMMAND, "solve", *files, *OPTIONS, "--output", str(folder)]
-        with subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        ) as process:
-            for line in process.stderr:
-                if line.startswith("[ 3/60]"):
-                    break
-            process.send_signal(stop)
-            said = process.stderr.read()
-        assert process.returncode == 130
-        assert "of 60 are finished; --resume continues it" in said
-        assert "Traceback" not in said
-        done = len(journal_lines(folder))
-        assert 3 <= done < 60
-        assert len((folder / "summary.csv").read_text().splitlines()) == done + 1
+    files, folder = [str(path) for path in mixed(tmp_path, 60)], tmp_path / "out"
+    ended = interrupted([*COMMAND, "solve", *files, *OPTIONS, "--output", str(folder)], "[ 3/60]", stop)
+    assert ended.returncode == 130
+    assert "of 60 are finished; --resume continues it" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    done = len(journal_lines(folder))
+    assert 3 <= done < 60
+    assert len((folder / "summary.csv").read_text().splitlines()) == done + 1
 
 
 def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
@@ -235,21 +226,6 @@ def test_threads_are_shared_among_jobs_and_too_many_are_warned_of(
     assert "WARNING" in said
 
 
-def test_options_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
-    """Each with what to do instead."""
-    for words, hint in (
-        (("--resume",), "--output DIR"),
-        (("--engine", "dask"), "--scheduler ADDRESS"),
-        (("--scheduler", "tcp://127.0.0.1:9"), "--engine dask"),
-        (("--jobs", "0"), "1"),
-        (("--jobs", "1", "--memory-limit", "-1"), "memory_limit_gib"),
-        (("--jobs", "1", "--solver", "exactt"), "did you mean 'exact'"),
-    ):
-        refused = run("solve", "example:heterps-ctr", *words, cwd=tmp_path)
-        assert refused.returncode == 2, words
-        assert hint in refused.stderr, refused.stderr
-
-
 def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> None:
     """Instances of one name are told apart; one that stands twice is solved once."""
     (file,) = mixed(tmp_path, 1)
@@ -267,29 +243,13 @@ def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> No
 def test_an_interrupted_batch_reports_its_own_solver_only(tmp_path: Path) -> None:
     """What another solver left in the same journal is not this batch's."""
     clusterplan.save(generate_allocation(2, seed=1), tmp_path / "tiny.yaml")
-    files = [str(tmp_path / "tiny.yaml"), "example:optimus-testbed"]
-    folder = tmp_path / "out"
-    assert run("solve", *files, *OPTIONS, "--solver", "marginal-gain", "--output", folder).returncode == 0
-    command = [
-        *COMMAND,
-        "solve",
-        *files,
-        *OPTIONS,
-        "--solver",
-        "brute-force",
-        "--resume",
-        "--output",
-        str(folder),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        # The first one is done, and brute force takes hours for the second one.
-        for line in process.stderr:
-            if line.startswith("[1/2]"):
-                break
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-    assert process.returncode == 130, said
-    assert "marginal-gain" not in (folder / "summary.csv").read_text()
+    words = ["solve", str(tmp_path / "tiny.yaml"), "example:optimus-testbed", *OPTIONS]
+    words += ["--output", str(tmp_path / "out"), "--solver"]
+    assert run(*words, "marginal-gain").returncode == 0
+    # The first one is done, and brute force takes hours for the second one.
+    ended = interrupted([*COMMAND, *words, "brute-force", "--resume"], "[1/2]")
+    assert ended.returncode == 130, ended.stderr
+    assert "marginal-gain" not in (tmp_path / "out" / "summary.csv").read_text()
 
 
 def test_file_names_that_are_no_text_are_shown_as_well_as_possible(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from command_line import invoke
+from device_instances import gpus, job, sharing
 from sample_documents import put
 
 from clusterplan.instances.common.errors import InstanceError
@@ -19,22 +20,17 @@ from clusterplan.planner.cli.solving import RunOptions, batch_options
 from clusterplan.planner.cli.stored_results import export_plan, report, verify
 from clusterplan.solvers.common.result import SolveOptions
 
-
-def _job(name: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "tasks": 1, "task_demand": {}, **fields}
-
-
+RUNNING = [
+    sharing(name, 400, current={"n": 1}, current_devices={"n": [{"gpu": [device]}]})
+    for device, name in enumerate("ab")
+]
 DOCUMENT: dict[str, Any] = {
     "schema_version": 1,
     "kind": "consolidation",
     "name": "moves",
     "objectives": ["value", "migrations"],
-    "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}],
-    "jobs": [
-        _job(name, share={"gpu": 400}, current={"n": 1}, current_devices={"n": [{"gpu": [device]}]})
-        for device, name in enumerate("ab")
-    ]
-    + [_job("c", devices={"gpu": 1})],
+    "servers": [gpus("n", 2)],
+    "jobs": [*RUNNING, job("c", 1, {"cpu": 0}, devices={"gpu": 1})],
 }
 
 
@@ -80,16 +76,7 @@ def test_processes_of_a_batch_are_told(instance: Path) -> None:
     assert BatchOptions().changes == {}
     found = compare([str(instance)], ["best-fit"], SolveOptions(time_limit_s=20), batch)
     assert found.rows[0].status in ("optimal", "feasible")
-    answer = invoke(
-        solve,
-        instance,
-        "--jobs",
-        1,
-        "--device-moves",
-        "--quiet",
-        "--format",
-        "json",
-    )
+    answer = invoke(solve, instance, "--jobs", 1, "--device-moves", "--quiet", "--format", "json")
     assert answer.exit_code == 0, answer.output
     assert json.loads(answer.stdout.splitlines()[0])["objectives"][1]["value"] == 1
 

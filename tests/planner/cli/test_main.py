@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import pytest
 import typer
 from command_line import invoke
-from sample_documents import CONSOLIDATION, put
 from typer.testing import CliRunner
 
 from clusterplan.formulations.common.objective import Objective
@@ -23,7 +22,7 @@ from clusterplan.planner.cli.instances.generate import schema_of
 from clusterplan.planner.cli.main import COMMANDS, Verbs, _shortened, app
 from clusterplan.planner.cli.options import pairs, taking
 from clusterplan.planner.cli.progress import working
-from clusterplan.planner.cli.solvers import Finding, doctor, export_model, solvers
+from clusterplan.planner.cli.solvers import Finding, doctor, solvers
 from clusterplan.planner.cli.solving import RunOptions, write_text
 from clusterplan.planner.registry import KINDS
 from clusterplan.solvers.common.result import SolveOptions
@@ -134,14 +133,6 @@ def test_solvers_are_listed_in_every_format() -> None:
     lines = invoke(solvers, "--format", "csv").stdout.splitlines()
     assert [line.split(",")[0] for line in lines[1:]] == names
     assert all(name in invoke(solvers).stdout for name in names)
-
-
-def test_a_model_is_written_in_the_format_of_its_ending(tmp_path: Path) -> None:
-    path = put(tmp_path / "d.yaml", CONSOLIDATION)
-    assert invoke(export_model, path).stdout.startswith("*SENSE:Minimize")
-    invoke(export_model, path, "--output", tmp_path / "m.lp")
-    assert "Subject To" in (tmp_path / "m.lp").read_text()
-    assert "--objective 9" in invoke(export_model, path, "--objective", 9, fails=OptionError)
 
 
 COST = Objective("cost", "min", "USD")

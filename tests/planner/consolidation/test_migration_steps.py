@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from device_instances import device_instance, job, placement, server
+from device_instances import device_instance, gpus, job, placement, server, sharing
 from random_instances import random_consolidation
 from step_replay import overfull, replay
 
@@ -95,14 +95,12 @@ def test_a_plan_that_does_not_fit_is_refused() -> None:
 
 def test_shares_that_are_in_the_way_are_restarted() -> None:
     """Two kept jobs have half of a device each, and a third needs a whole one."""
-    half = {"task_demand": {"cpu": 1}, "share": {"gpu": 500}, "current": {"a": 1}}
     jobs = [
-        {"name": name, "tasks": 1, **half, "current_devices": {"a": [{"gpu": [device]}]}}
-        for name, device in (("k", 0), ("l", 1))
+        sharing(name, 500, 1, current={"a": 1}, current_devices={"a": [{"gpu": [device]}]})
+        for device, name in enumerate("kl")
     ]
-    whole = {"name": "new", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 1}}
-    machine = {"name": "a", "capacity": {"cpu": 4}, "devices": {"gpu": {"count": 2}}}
-    instance = placement(["value"], [machine], [*jobs, whole])
+    whole = job("new", 1, {"cpu": 1}, devices={"gpu": 1})
+    instance = placement(["value"], [gpus("a", 2, 4)], [*jobs, whole])
     entries = [
         JobPlacement.model_validate({**entry.model_dump(), "devices": {"tasks": {"a": [{"gpu": [device]}]}}})
         for entry, device in zip(moved(instance, new={"a": 1}), (0, 0, 1), strict=True)

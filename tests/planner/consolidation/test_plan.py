@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from device_instances import job, placement, server
+from device_instances import gpus, job, placement, server, sharing
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import DeviceDemand, DeviceSlot
-from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
+from clusterplan.instances.consolidation.instance import Server
 from clusterplan.instances.consolidation.job import Group
 from clusterplan.instances.importers.clusters.slurm_jobs import EQUAL_SHARES
 from clusterplan.planner.changes import leading_resource
@@ -119,19 +119,15 @@ def test_moves_between_devices_name_the_server() -> None:
     assert list(actions(ACTIONS_INSTANCE, [entry])) == ["to move: moves: to other devices of n"]
 
 
-DOCUMENT: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "consolidation",
-    "name": "views",
-    "servers": [
-        {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 4, "geometry": "a100-40"}}}
+DEVICES = placement(
+    ["value"],
+    [gpus("n", 4, geometry="a100-40")],
+    [
+        job("w", 1, {"cpu": 1}, devices={"gpu": 2}),
+        job("p", 1, {"cpu": 1}, profile={"gpu": "4g.20gb"}, value=1),
+        sharing("s", 455, 1, tasks=2),
     ],
-    "jobs": [
-        {"name": "w", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}},
-        {"name": "p", "tasks": 1, "task_demand": {"cpu": 1}, "profile": {"gpu": "4g.20gb"}, "value": 1},
-        {"name": "s", "tasks": 2, "task_demand": {"cpu": 1}, "share": {"gpu": 455}},
-    ],
-}
+)
 DEVICES_PLAN = (
     JobPlacement.model_validate(
         {"job": "w", "servers": {"n": 1}, "devices": {"tasks": {"n": [{"gpu": [0, 1]}]}}}
@@ -143,10 +139,6 @@ DEVICES_PLAN = (
 SHARED = JobPlacement.model_validate(
     {"job": "s", "servers": {"n": 2}, "devices": {"tasks": {"n": [{"gpu": [3]}, {"gpu": [3]}]}}}
 )
-
-
-def _instance() -> ConsolidationInstance:
-    return ConsolidationInstance.model_validate(DOCUMENT)
 
 
 def test_words() -> None:
@@ -163,7 +155,7 @@ def test_words() -> None:
 
 def test_partitions_of_servers() -> None:
     """Those that the entries need; other servers are not named."""
-    jobs = {job.name: job for job in _instance().jobs}
+    jobs = {job.name: job for job in DEVICES.jobs}
     assert partitions([*DEVICES_PLAN, SHARED, DEVICES_PLAN[1]], jobs) == {"n": {"4g.20gb": 2}}
 
 
@@ -173,15 +165,15 @@ def test_the_table_and_the_data_name_devices() -> None:
         "1×n (gpu 0+1)",
         "1×n (gpu 2 slot 0)",
     ]
-    data = as_data(_instance(), DEVICES_PLAN)
+    data = as_data(DEVICES, DEVICES_PLAN)
     assert data["devices"]["p"] == {"tasks": {"n": ({"gpu": {"device": 2, "slot": 0}},)}}
-    assert "devices" not in as_data(_instance(), [JobPlacement(job="w", placed=False)])
+    assert "devices" not in as_data(DEVICES, [JobPlacement(job="w", placed=False)])
 
 
 def test_the_page_shows_devices_as_amounts() -> None:
     """A bar for the GPUs, of which 3.41 are in use, and the devices in the table of jobs."""
-    result = clusterplan.solve(_instance(), solver="exact")
-    parts = consolidation_parts(_instance(), result)
+    result = clusterplan.solve(DEVICES, solver="exact")
+    parts = consolidation_parts(DEVICES, result)
     bars = {name: words for name, _, words in parts["bars"]}
     assert bars["gpu"] == "3.41 of the 4 that were free"
     assert "gpu" in str(parts["jobs"].rows)
@@ -192,7 +184,7 @@ def test_the_page_shows_devices_as_amounts() -> None:
 
 def test_kubernetes_has_devices_as_comments() -> None:
     """With the share or the profile of a task; affinity cannot choose them."""
-    lines = list(kubernetes_lines(_instance(), [*DEVICES_PLAN, SHARED]))
+    lines = list(kubernetes_lines(DEVICES, [*DEVICES_PLAN, SHARED]))
     assert "# Devices on n: gpu 0+1. Affinity does not choose devices." in lines
     assert "# Devices on n: gpu 2 slot 0 (4g.20gb). Affinity does not choose devices." in lines
     assert "# Devices on n: gpu 3 (45.5 %); gpu 3 (45.5 %). Affinity does not choose devices." in lines
@@ -200,11 +192,11 @@ def test_kubernetes_has_devices_as_comments() -> None:
 
 def test_slurm_asks_for_devices_and_partitions() -> None:
     """How many shards a share is, is not known; notes say so, and which partitions there have to be."""
-    whole, part, shared = slurm_lines(_instance(), [*DEVICES_PLAN, SHARED])
+    whole, part, shared = slurm_lines(DEVICES, [*DEVICES_PLAN, SHARED])
     assert whole.endswith("--gres=gpu:2")
     assert part.endswith("--ntasks-per-node=1 --gres=gpu:4g.20gb:1")
     assert shared.endswith("--ntasks-per-node=2")
-    devices, shards, parts = slurm_notes(_instance(), [*DEVICES_PLAN, SHARED])
+    devices, shards, parts = slurm_notes(DEVICES, [*DEVICES_PLAN, SHARED])
     assert devices.startswith("Slurm chooses devices itself")
     assert shards.startswith("1 job has a share of a GPU: in Slurm these are shards")
     assert parts == "to have partitions: n 1 of 4g.20gb"
@@ -212,10 +204,10 @@ def test_slurm_asks_for_devices_and_partitions() -> None:
 
 def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
     """What is placed of them are equal shares, whatever they ask for of GPUs."""
-    jobs = [{**job, "gpu_model": "a100"} for job in DOCUMENT["jobs"]]
-    servers = [{**server, "gpu_model": "a100"} for server in DOCUMENT["servers"]]
-    own = {**DOCUMENT, "assumptions": [f"{EQUAL_SHARES}: such."], "jobs": jobs, "servers": servers}
-    lines = list(slurm_lines(clusterplan.parse_instance(own), [*DEVICES_PLAN, SHARED]))
+    document = DEVICES.document()
+    own = {key: [{**row, "gpu_model": "a100"} for row in document[key]] for key in ("jobs", "servers")}
+    typed = DEVICES.replace(assumptions=[f"{EQUAL_SHARES}: such."], **own)
+    lines = list(slurm_lines(typed, [*DEVICES_PLAN, SHARED]))
     assert lines == [
         "w --nodelist=n --nodes=1 --gres=gpu:a100:2",
         "p --nodelist=n --nodes=1 --gres=gpu:a100_4g.20gb:1",

@@ -55,12 +55,6 @@ def test_tasks_without_gpus_ask_for_none() -> None:
     assert not are_shares(INSTANCE)
 
 
-def test_a_server_that_cannot_be_a_node_is_refused() -> None:
-    """With its name."""
-    with pytest.raises(InstanceError, match="two words"):
-        lines(JobPlacement(job="even", servers={"two words": 4}))
-
-
 NASTY = "7_1 it's $(touch pwned); `touch pwned`"
 
 FAKE = """#!/usr/bin/env bash

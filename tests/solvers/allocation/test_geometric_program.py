@@ -30,7 +30,7 @@ from clusterplan.solvers.registry import find_solver
 def covered(seed: int) -> AllocationInstance:
     """Return a random instance with all that the geometric program covers, and nothing else."""
     document = random_allocation(seed).document()
-    for job in document["jobs"]:
+    for index, job in enumerate(document["jobs"]):
         (variant, *_) = job["variants"]
         job["variants"] = [variant]
         for field in ("optional", "unplaced_s", "current"):
@@ -38,6 +38,7 @@ def covered(seed: int) -> AllocationInstance:
         for tasks in ("workers", "ps"):
             if tasks in variant:
                 variant[tasks]["max"] += 3
+        variant["workers"]["min"] = 1 + index % 2
         if variant["speed"]["model"] == "ring_allreduce":  # its time is to be a posynomial
             a, b, c, d = variant["speed"]["theta"]
             c = min(c, variant["speed"]["batch"] * a)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_instances import three_jobs
+from device_instances import job, placement, server, three_jobs
 from random_instances import random_consolidation
 
 import clusterplan
@@ -60,37 +60,16 @@ def fragmented(
             "cpu": min(96, gpus * rng.choice([6, 8, 12])),
             "memory_gib": min(512, gpus * rng.choice([28, 40, 64])),
         }
-        capacity = {"gpu": 8, "cpu": 96, "memory_gib": 512}
-        kept = list(capacity)[:resources]
-        listed.append(
-            {
-                "name": f"n{n}",
-                "capacity": {r: capacity[r] for r in kept},
-                "free": {r: amounts[r] for r in kept},
-            }
-        )
+        room = dict([("gpu", 8), ("cpu", 96), ("memory_gib", 512)][:resources])
+        listed.append({**server(f"n{n}", **room), "free": {r: amounts[r] for r in room}})
     room, asked, jobs = sum(s["free"]["gpu"] for s in listed), 0, []
     while asked < room * load:
         demand = rng.choice(requests) if resources > 1 else {"gpu": 1}
         tasks = rng.choice([2, 3, 4, 5, 6, 8, 12, 16])
         spread = rng.choice(["preferred"] * 6 + ["required"] * 2 + ["free"] * 2)
-        jobs.append({"name": f"j{len(jobs)}", "tasks": tasks, "task_demand": demand, "spread": spread})
+        jobs.append(job(f"j{len(jobs)}", tasks, demand, spread=spread))
         asked += tasks * demand["gpu"]
-    return parsed(listed, jobs, objectives)
-
-
-def parsed(
-    servers: list[dict[str, Any]], jobs: list[dict[str, Any]], objectives: list[str]
-) -> ConsolidationInstance:
-    """Return an instance of these servers and jobs."""
-    return ConsolidationInstance.model_validate(
-        {
-            "name": "made",
-            "objectives": objectives,
-            "servers": servers,
-            "jobs": jobs,
-        }
-    )
+    return placement(objectives, listed, jobs)
 
 
 @pytest.mark.parametrize("load", [0.95, 1.4])
@@ -142,26 +121,24 @@ def test_integer_gaps_are_closed() -> None:
 
 def test_migrations_by_hand() -> None:
     """Freeing a whole server takes moving the smaller job, not the larger one."""
-    servers = [{"name": f"n{i}", "capacity": {"gpu": 4}} for i in range(3)]
+    servers = [server(f"n{i}", gpu=4) for i in range(3)]
     jobs = [
-        {"name": "three", "tasks": 3, "task_demand": {"gpu": 1}, "current": {"n0": 3}},
-        {"name": "one", "tasks": 1, "task_demand": {"gpu": 1}, "current": {"n1": 1}},
-        {"name": "two", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n2": 2}},
-        {"name": "new", "tasks": 4, "task_demand": {"gpu": 1}, "spread": "required"},
+        job("three", 3, current={"n0": 3}),
+        job("one", current={"n1": 1}),
+        job("two", 2, current={"n2": 2}),
+        job("new", 4, spread="required"),
     ]
-    result = proven(parsed(servers, jobs, ["value", "migrations", "servers"]))
+    result = proven(placement(["value", "migrations", "servers"], servers, jobs))
     assert values(result) == [10, 1, 3]
     assert [r.certified_bound for r in result.objectives] == [10, 1, 3]
-    placed = {entry.model_dump()["job"]: entry.model_dump()["servers"] for entry in result.plan or ()}
-    assert placed["three"] == {"n0": 3}
-    assert placed["two"] == {"n2": 2}
-    assert placed["new"] == {"n1": 4}
+    three, _, two, new = (entry.servers for entry in result.plan)
+    assert (three, two, new) == ({"n0": 3}, {"n2": 2}, {"n1": 4})
 
 
 def test_running_clusters_are_proven() -> None:
     """A busy cluster is defragmented with the fewest moves; placing all anew moves more."""
     rng = random.Random(5)
-    servers = [{"name": f"n{i}", "capacity": {"gpu": 8}} for i in range(40)]
+    servers = [server(f"n{i}", gpu=8) for i in range(40)]
     left, jobs = [8] * 40, []
     for number in range(70):
         tasks = rng.choice([1, 2, 4, 4, 8])
@@ -172,9 +149,8 @@ def test_running_clusters_are_proven() -> None:
             left[n] -= count
             current[f"n{n}"] = current.get(f"n{n}", 0) + count
         spread = rng.choice(["required", "preferred", "free"])
-        job = {"name": f"j{number}", "tasks": tasks, "task_demand": {"gpu": 1}, "spread": spread}
-        jobs.append(job | ({"current": current} if current else {}))
-    instance = parsed(servers, jobs, ["value", "spread", "migrations", "servers"])
+        jobs.append(job(f"j{number}", tasks, spread=spread, **({"current": current} if current else {})))
+    instance = placement(["value", "spread", "migrations", "servers"], servers, jobs)
     result = proven(instance)
     assert (result.objectives[2].value or 0) > 0
     other = clusterplan.solve(instance, "best-fit")
@@ -252,9 +228,8 @@ def test_other_methods_get_certificates() -> None:
 
 def test_infeasible_is_certified_and_explained() -> None:
     """Five jobs of two thirds of a server do not fit on four; prices prove it, and one is named."""
-    servers = [{"name": f"n{i}", "capacity": {"gpu": 3}} for i in range(4)]
-    jobs = [{"name": f"j{i}", "tasks": 1, "task_demand": {"gpu": 2}, "must_place": True} for i in range(5)]
-    instance = parsed(servers, jobs, ["servers"])
+    jobs = [job(name, 1, {"gpu": 2}, must_place=True) for name in "abcde"]
+    instance = placement(["servers"], [{**server(gpu=3), "count": 4}], jobs)
     result = clusterplan.solve(instance)
     assert result.status == "infeasible"
     assert "4 of the 5 jobs that must be placed" in result.diagnosis.reasons[0]
@@ -266,31 +241,31 @@ def test_infeasible_is_certified_and_explained() -> None:
 def test_what_can_never_fit_is_named_by_shape() -> None:
     """Each resource is enough on some server, but no server has enough of both."""
     servers = [
-        {"name": "many-gpus", "capacity": {"gpu": 8, "memory_gib": 64}},
-        {"name": "much-memory", "capacity": {"gpu": 2, "memory_gib": 512}, "gpu_model": "p100"},
+        server("many-gpus", gpu=8, memory_gib=64),
+        {**server("much-memory", gpu=2, memory_gib=512), "gpu_model": "p100"},
     ]
     jobs = [
-        {"name": "both", "tasks": 1, "task_demand": {"gpu": 4, "memory_gib": 128}},
-        {"name": "model", "tasks": 1, "task_demand": {"gpu": 1}, "gpu_model": "h100"},
-        {"name": "small", "tasks": 3, "task_demand": {"gpu": 1}, "gpu_model": "p100", "spread": "required"},
+        job("both", 1, {"gpu": 4, "memory_gib": 128}),
+        job("model", gpu_model="h100"),
+        job("small", 3, gpu_model="p100", spread="required"),
     ]
-    result = proven(parsed(servers, jobs, ["value"]))
-    reasons = {e.model_dump()["job"]: e.model_dump()["reason"] for e in result.plan or ()}
-    assert "on 1 server: too little memory_gib (128 needed)" in reasons["both"]
-    assert "on 1 server: too little gpu (4 needed)" in reasons["both"]
-    assert "no server has the GPU model 'h100'; there are: 'p100'" in reasons["model"]
-    assert "all servers with GPU model 'p100' together hold 2 of its 3 tasks" in reasons["small"]
-    must = [{**job, "must_place": True} for job in jobs]
-    infeasible = clusterplan.solve(parsed(servers, must, ["value"]))
+    result = proven(placement(["value"], servers, jobs))
+    both, model, small = (entry.reason for entry in result.plan)
+    assert "on 1 server: too little memory_gib (128 needed)" in both
+    assert "on 1 server: too little gpu (4 needed)" in both
+    assert "no server has the GPU model 'h100'; there are: 'p100'" in model
+    assert "all servers with GPU model 'p100' together hold 2 of its 3 tasks" in small
+    must = [{**each, "must_place": True} for each in jobs]
+    infeasible = clusterplan.solve(placement(["value"], servers, must))
     assert infeasible.status == "infeasible"
     assert len(infeasible.diagnosis.reasons) == 3
 
 
 def test_a_contradiction_is_named() -> None:
     """A job that must be placed and consolidated, on servers of which too little is free."""
-    servers = [{"name": f"n{i}", "capacity": {"gpu": 4}, "free": {"gpu": 2}} for i in range(3)]
-    job = {"name": "j", "tasks": 4, "task_demand": {"gpu": 1}, "spread": "required", "must_place": True}
-    result = clusterplan.solve(parsed(servers, [job], ["value"]))
+    servers = [{**server(gpu=4), "count": 3, "free": {"gpu": 2}}]
+    whole = job("j", 4, spread="required", must_place=True)
+    result = clusterplan.solve(placement(["value"], servers, [whole]))
     assert result.status == "infeasible"
     assert "must be placed, but waits: it must run on a single server" in result.diagnosis.reasons[0]
     assert "it would take 2" in result.diagnosis.reasons[0]
@@ -310,12 +285,12 @@ def test_tiresias_jobs_are_placed_optimally(shared_data: Path, tmp_path: Path, c
     assert result.objectives[0].value == gpus == result.objectives[0].certified_bound
     formulation = ConsolidationFormulation(instance)
     for entry in formulation.parse_plan([e.model_dump() for e in result.plan or ()]):
-        job = formulation.jobs[entry.job]
-        if entry.placed and instance.spread_of(job) == "required":
-            assert len(entry.used_servers) == formulation.fewest(job)
+        known = formulation.jobs[entry.job]
+        if entry.placed and instance.spread_of(known) == "required":
+            assert len(entry.used_servers) == formulation.fewest(known)
         assert entry.placed or (entry.reason or "").startswith("waits:")
-    skewed = [job for job in instance.jobs if instance.spread_of(job) == "required"]
-    assert {job.name.split()[-1] for job in skewed} >= {"vgg19", "alexnet"}
+    skewed = [known for known in instance.jobs if instance.spread_of(known) == "required"]
+    assert {known.name.split()[-1] for known in skewed} >= {"vgg19", "alexnet"}
 
 
 @pytest.mark.slow
@@ -407,11 +382,11 @@ def test_the_method_alone_leaves_bounds_prices_and_a_certificate() -> None:
 
 def test_the_method_alone_keeps_a_better_plan_that_it_is_given() -> None:
     """Without time the warm start is the plan, and nothing is proven about it."""
-    start = [
+    start = (
         {"job": "a", "servers": {"n": 3}},
         {"job": "b", "servers": {"m": 3}},
         {"job": "c", "placed": False},
-    ]
-    outcome = ConsolidationExact().solve(three_jobs(), SolveOptions(warm_start=tuple(start)), Clock(0.0))
+    )
+    outcome = ConsolidationExact().solve(three_jobs(), SolveOptions(warm_start=start), Clock(0.0))
     assert outcome.plan[0].servers == {"n": 3}
     assert outcome.limit == "time"

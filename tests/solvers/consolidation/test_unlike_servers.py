@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from device_instances import job, server
 from random_instances import unlike_consolidation
 
 import clusterplan
@@ -105,15 +106,15 @@ DOCUMENT: dict[str, Any] = {
     "kind": "consolidation",
     "name": "models",
     "servers": [
-        {"name": "a", "capacity": {"gpu": 4}, "gpu_model": "A"},
-        {"name": "b", "capacity": {"gpu": 4}, "gpu_model": "B"},
-        {"name": "c", "capacity": {"gpu": 4}},
+        {**server("a", gpu=4), "gpu_model": "A"},
+        {**server("b", gpu=4), "gpu_model": "B"},
+        server("c", gpu=4),
     ],
     "jobs": [
-        {"name": "either", "tasks": 2, "task_demand": {"gpu": 2}, "gpu_model": ["B", "A"]},
-        {"name": "only a", "tasks": 1, "task_demand": {"gpu": 4}, "gpu_model": "A"},
-        {"name": "any", "tasks": 1, "task_demand": {"gpu": 4}},
-        {"name": "none", "tasks": 1, "task_demand": {"gpu": 4}, "gpu_model": ["D", "C"]},
+        job("either", 2, {"gpu": 2}, gpu_model=["B", "A"]),
+        job("only a", 1, {"gpu": 4}, gpu_model="A"),
+        job("any", 1, {"gpu": 4}),
+        job("none", 1, {"gpu": 4}, gpu_model=["D", "C"]),
     ],
 }
 
@@ -127,9 +128,9 @@ def _with(models: Any) -> Any:
 def test_a_job_goes_to_any_of_its_models(solver: str) -> None:
     """The optimum needs it on B, for another job can only be on A; the certificate says so too."""
     result = clusterplan.solve(clusterplan.parse_instance(DOCUMENT), solver=solver)
-    assert [entry.model_dump()["servers"] for entry in result.plan] == [{"b": 2}, {"a": 1}, {"c": 1}, {}]
+    assert [entry.servers for entry in result.plan] == [{"b": 2}, {"a": 1}, {"c": 1}, {}]
     assert result.objectives[0].certified_bound == result.objectives[0].value == 12.0
-    reason = result.plan[-1].model_dump()["reason"]
+    reason = result.plan[-1].reason
     assert reason == "never fits: no server has the GPU model 'C' or 'D'; there are: 'A', 'B'"
 
 

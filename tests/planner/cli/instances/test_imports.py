@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 import yaml
-from sample_documents import put
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -54,59 +51,6 @@ def test_what_is_typed_reaches_the_importer(tmp_path: Path, monkeypatch: pytest.
     (options,) = seen
     assert (options.graph_file, options.types, options.memory) == (Path("g.txt"), {"a": 2, "b": 1}, {"a": 16})
     assert (options.input_time, options.link_gbit_per_s, options.parallel_share) == (False, None, 0.99)
-
-
-def sailor_files(folder: Path) -> Path:
-    """Write times and sizes of two layers on one GPU and on two, and return the model's folder."""
-    layers = {"0": [1, 2, 0.5], "1": [1, 2, 0.5]}
-    sizes = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
-    model = folder / "profiles" / "M"
-    for gpu in ("A100-40", "GH-96"):
-        (model / gpu).mkdir(parents=True)
-        put(model / gpu / "profile.json", {"4": {"1": layers, "2": layers}})
-    info = {"M": {degree: {"0": sizes, "1": sizes} for degree in "12"}}
-    put(folder / "llm_info.json", info)
-    return model
-
-
-def imported(words: str, output: Path) -> dict[str, Any]:
-    """Return the document that a command writes."""
-    done = CliRunner().invoke(importers, [*words.split(), "--output", str(output)])
-    assert done.exit_code == 0, done.output
-    document = json.loads(output.read_text())
-    assert isinstance(document, dict)
-    return document
-
-
-def test_sailor_with_tensor_parallelism(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Types by name or by degree, limits in GPUs, rule and objective; a shared limit is a warning."""
-    model, output = sailor_files(tmp_path), tmp_path / "a.json"
-    by_name = imported(f"sailor --model-dir {model} --types A100-40-tp2 --limit A100-40-tp2=3", output)
-    (one,) = by_name["types"]
-    assert (one["name"], one["limit"], one["price_usd_per_hour"]) == ("A100-40-tp2", 3, 2 * 3.673385)
-    assert by_name["stage_rule"] == "free_cuts"
-    words = "--tensor-parallel 1,2 --limit A100-40=4,GH-96=2 --objective throughput --stage-rule maximal_runs"
-    every = imported(f"sailor --model-dir {model} --types all {words}", output)
-    assert [(kind["name"], kind["limit"]) for kind in every["types"]] == [
-        ("A100-40", 4),
-        ("A100-40-tp2", 2),
-        ("GH-96", 2),
-        ("GH-96-tp2", 1),
-    ]
-    assert every["objective"] == "throughput"
-    assert "stage_rule" not in every  # the default of the document
-    assert every["layers"][0]["memory_gib"].keys() == {kind["name"] for kind in every["types"]}
-    assert any("binds each of its types" in message for message in caplog.messages)
-
-
-def test_a_warning_stands_on_stderr(tmp_path: Path) -> None:
-    """Even where the instance goes to stdout."""
-    words = f"import sailor --model-dir {sailor_files(tmp_path)} --types all --tensor-parallel 1,2"
-    command = [sys.executable, "-m", "clusterplan", *words.split(), "--limit", "A100-40=4,GH-96=2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("WARNING The limit of 4 A100-40 binds each of its types, not all together")
-    assert done.stdout.startswith("schema_version")
 
 
 TRACE = "arrive,gpus,run\n0,2,100\n10,1,20\n"

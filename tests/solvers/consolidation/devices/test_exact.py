@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from device_instances import device_instance, job, placement, server
+from device_instances import device_instance, gpus, job, placement, server, sharing
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
@@ -31,35 +31,22 @@ from clusterplan.solvers.consolidation.presolve import AroundFixedJobs
 from clusterplan.solvers.run import find_plan
 
 
-def _large(**fields: Any) -> ConsolidationInstance:
+def _large(*objectives: str) -> DeviceFormulation:
     """Return an instance that is too large for the pooled relaxation to be solved beside it."""
     shares = (150, 220, 260, 340, 410, 480, 530, 610, 720, 880)
-    rows = [
-        {"name": f"n{n}", "count": 40, "capacity": {"cpu": 30 + n}, "devices": {"gpu": {"count": 4}}}
-        for n in range(3)
-    ]
-    jobs = [
-        {
-            "name": f"j{n}",
-            "tasks": 1,
-            "task_demand": {"cpu": 1 + n % 7},
-            **({"devices": {"gpu": 1 + n % 2}} if n % 3 == 0 else {"share": {"gpu": shares[n % 10]}}),
-        }
-        for n in range(900)
-    ]
-    document = {
-        "schema_version": 1,
-        "kind": "consolidation",
-        "name": "large",
-        "objectives": ["value"],
-        **fields,
-    }
-    return ConsolidationInstance.model_validate({**document, "servers": rows, "jobs": jobs})
+    jobs = []
+    for n in range(900):
+        asked = {"devices": {"gpu": 1 + n % 2}} if n % 3 == 0 else {"share": {"gpu": shares[n % 10]}}
+        jobs.append(job(f"j{n}", 1, {"cpu": 1 + n % 7}, **asked))
+    servers = [gpus(f"n{n}", 4, 30 + n, count=40) for n in range(3)]
+    return DeviceFormulation(placement(list(objectives) or ["value"], servers, jobs))
 
 
 def test_a_gap_of_few_percent() -> None:
     """On 120 servers with 900 jobs, certified by the check."""
-    result = clusterplan.solve(_large(), solver="exact", options=SolveOptions(gap=0.05, time_limit_s=60))
+    result = clusterplan.solve(
+        _large().instance, solver="exact", options=SolveOptions(gap=0.05, time_limit_s=60)
+    )
     (value,) = result.objectives
     assert value.value <= value.certified_bound <= 1.05 * value.value
     assert set(result.certificate) == {"devices"}
@@ -67,7 +54,7 @@ def test_a_gap_of_few_percent() -> None:
 
 def test_with_no_time_there_is_a_plan() -> None:
     """That of the greedy method, never less."""
-    formulation = DeviceFormulation(_large())
+    formulation = _large()
     outcome = DevicePlacementSearch(formulation, SolveOptions(), Clock(0.0)).run(ConsolidationExact())
     assert outcome.limit == "time"
     assert formulation.violations(outcome.plan) == []
@@ -94,31 +81,18 @@ def test_small_instances_by_every_bound(seed: int) -> None:
 
 def _three_shares() -> ConsolidationInstance:
     """Return shares of 600 on two devices, which hold two of them; the sum leaves room for three."""
-    jobs = [{"name": f"j{n}", "tasks": 1, "task_demand": {}, "share": {"gpu": 600}} for n in range(3)]
-    server = {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}
-    document = {"schema_version": 1, "kind": "consolidation", "name": "three", "objectives": ["value"]}
-    return ConsolidationInstance.model_validate({**document, "servers": [server], "jobs": jobs})
+    return placement(["value"], [gpus("n", 2)], [sharing(name, 600) for name in "abc"])
 
 
 def test_what_bounds_leave_open_is_settled_by_the_compact_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPUs that only the pooled relaxation sees bind on A, devices that only prices by shape see on B."""
-    document = {
-        "schema_version": 1,
-        "kind": "consolidation",
-        "name": "both",
-        "objectives": ["value", "servers"],
-        "servers": [
-            {"name": "a", "count": 2, "capacity": {"cpu": 3}, "gpu_model": "A"} | _gpus(1),
-            {"name": "b", "capacity": {"cpu": 8}, "gpu_model": "B"} | _gpus(2),
-        ],
-        "jobs": [
-            {"name": f"{model}{n}", "tasks": 1, "task_demand": {"cpu": 2}, "gpu_model": model, "value": 1}
-            | {"share": {"gpu": share}}
-            for model, share in (("A", 10), ("B", 600))
-            for n in range(3)
-        ],
-    }
-    instance = clusterplan.parse_instance(document)
+    servers = [gpus("a", 1, 3, count=2, gpu_model="A"), gpus("b", 2, gpu_model="B")]
+    jobs = [
+        sharing(f"{model}{n}", share, 2, gpu_model=model, value=1)
+        for model, share in (("A", 10), ("B", 600))
+        for n in range(3)
+    ]
+    instance = placement(["value", "servers"], servers, jobs)
     settled = clusterplan.solve(instance, solver="exact")
     assert settled.status == "optimal"
     assert [(o.value, o.bound) for o in settled.objectives] == [(4, 4), (3, 3)]
@@ -126,10 +100,6 @@ def test_what_bounds_leave_open_is_settled_by_the_compact_model(monkeypatch: pyt
     monkeypatch.setattr(exact, "MAX_COMPACT_SIZE", 0)
     found = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=2.0))
     assert (found.status, found.objectives[0].bound) == ("feasible", 5)
-
-
-def _gpus(count: int) -> dict[str, Any]:
-    return {"devices": {"gpu": {"count": count}}}
 
 
 def test_a_certificate_is_the_same_from_its_json() -> None:
@@ -151,7 +121,7 @@ def test_a_warm_start_is_never_made_worse() -> None:
 
 def test_prices_need_the_values_of_earlier_objectives() -> None:
     """Servers after value have none without a plan; other objectives have none at all."""
-    formulation = DeviceFormulation(_large(objectives=["value", "racks", "servers"]))
+    formulation = _large("value", "racks", "servers")
     program = ShapeProgram(Cluster(formulation))
     assert price_objective(formulation, program, 2, None, {}, Clock()) == (None, {})
     assert price_objective(formulation, program, 1, (1.0, 0.0, 0.0), {}, Clock()) == (None, {})
@@ -226,20 +196,9 @@ def test_instances_without_devices_go_the_old_way() -> None:
 
 
 def test_jobs_that_must_be_placed_and_do_not_fit() -> None:
-    """Two shares of 600 on one device: only enumeration and the compact model can tell, and all say why."""
-    document = {
-        "schema_version": 1,
-        "kind": "consolidation",
-        "name": "too much",
-        "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}}],
-        "jobs": [
-            {"name": n, "tasks": 1, "task_demand": {}, "share": {"gpu": 510}, "must_place": True}
-            for n in "ab"
-        ],
-    }
-    document["servers"][0]["devices"]["gpu"]["count"] = 2  # type: ignore[index]
-    document["jobs"].append({**document["jobs"][0], "name": "c"})  # type: ignore[attr-defined, index, dict-item]
-    instance = clusterplan.parse_instance(document)
+    """Three shares of 510 on two devices: enumeration and the compact model can tell, and all say why."""
+    jobs = [sharing(name, 510, must_place=True) for name in "abc"]
+    instance = placement(["value"], [gpus("n", 2)], jobs)
     for name in ("brute-force", "milp:highs"):
         assert clusterplan.solve(instance, solver=name).status == "infeasible"
     for name in ("best-fit", "first-fit-decreasing"):
@@ -252,21 +211,13 @@ def test_jobs_that_must_be_placed_and_do_not_fit() -> None:
 def test_what_is_won_and_lost_cancels_to_nothing(name: str) -> None:
     """Speeds of 1.2 and 0.8 for the same value; products of doubles would leave 1e-15 to be proven."""
     apart = [{"name": n, "tasks": 1, "demand": {}, "devices": {"gpu": 1}} for n in ("ps", "worker")]
-    document = {
-        "schema_version": 1,
-        "kind": "consolidation",
-        "name": "cancel",
-        "objectives": ["value", "slowdown"],
-        "servers": [
-            {"name": n, "capacity": {"cpu": 4}, "devices": {"gpu": {"count": 2}}} for n in ("n0", "n1")
-        ],
-        "jobs": [
-            # Both are fastest on two servers.
-            {"name": "fast", "groups": apart, "value": 2, "speed_by_servers": {"1": 1.0, "2": 1.2}},
-            {"name": "slow", "groups": apart, "value": 2, "speed_by_servers": {"1": 0.7, "2": 0.8}},
-        ],
-    }
-    result = clusterplan.solve(clusterplan.parse_instance(document), solver=name)
+    jobs = [
+        # Both are fastest on two servers.
+        {"name": "fast", "groups": apart, "value": 2, "speed_by_servers": {"1": 1.0, "2": 1.2}},
+        {"name": "slow", "groups": apart, "value": 2, "speed_by_servers": {"1": 0.7, "2": 0.8}},
+    ]
+    instance = placement(["value", "slowdown"], [gpus("n", 2, 4, count=2)], jobs)
+    result = clusterplan.solve(instance, solver=name)
     assert result.status == "optimal"
     assert (result.objectives[1].name, result.objectives[1].value) == ("slowdown", 0)
 

@@ -6,14 +6,11 @@ From plans of the pooled relaxation to plans on devices.
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
-from device_instances import device_instance
+from device_instances import device_instance, gpus, placement, sharing
 
-import clusterplan
-from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.devices.classes import Cluster
@@ -38,14 +35,8 @@ def _planted(servers: int, seed: int) -> DeviceFormulation:
         second = choose.randint(10, 90 - first)
         shares += [10 * first, 10 * second, 1000 - 10 * (first + second)]
     choose.shuffle(shares)
-    row = {"name": "n", "count": servers, "capacity": {"cpu": 99}, "devices": {"gpu": {"count": 4}}}
-    jobs: list[dict[str, Any]] = [
-        {"name": f"j{n}", "tasks": 1, "task_demand": {"cpu": 1}, "share": {"gpu": share}}
-        for n, share in enumerate(shares)
-    ]
-    document = {"schema_version": 1, "kind": "consolidation", "name": "planted", "objectives": ["value"]}
-    instance = ConsolidationInstance.model_validate({**document, "servers": [row], "jobs": jobs})
-    return DeviceFormulation(instance)
+    jobs = [sharing(f"j{n}", share, 1) for n, share in enumerate(shares)]
+    return DeviceFormulation(placement(["value"], [gpus("n", 4, 99, count=servers)], jobs))
 
 
 def test_ruin_and_recreate_fills_what_greedy_leaves() -> None:
@@ -139,22 +130,10 @@ def test_what_comes_out_stands_on_devices(seed: int) -> None:
 
 def test_what_devices_do_not_hold_goes_elsewhere() -> None:
     """Three shares of 600 on two devices are one too many; a third device has room."""
-    instance = ConsolidationInstance.model_validate(
-        {
-            "name": "repair",
-            "servers": [
-                {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}},
-                {"name": "m", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}},
-            ],
-            "jobs": [
-                {"name": f"j{n}", "tasks": 1, "task_demand": {}, "share": {"gpu": 600}} for n in range(3)
-            ],
-        }
-    )
-    formulation = DeviceFormulation(instance)
-    pooled: ConsolidationFormulation = formulation.pooled
-    plan = pooled.parse_plan([{"job": f"j{n}", "servers": {"n": 1}} for n in range(3)])
-    assert pooled.violations(plan) == []
+    jobs = [sharing(name, 600) for name in "abc"]
+    formulation = DeviceFormulation(placement(["value"], [gpus("n", 2), gpus("m", 1)], jobs))
+    plan = formulation.pooled.parse_plan([{"job": name, "servers": {"n": 1}} for name in "abc"])
+    assert formulation.pooled.violations(plan) == []
     found = repaired_plan(formulation, plan)
     assert formulation.violations(found) == []
     assert sorted(server for entry in found for server in entry.servers) == ["m", "n", "n"]
@@ -162,14 +141,8 @@ def test_what_devices_do_not_hold_goes_elsewhere() -> None:
 
 def test_a_job_that_is_spread_too_far_is_placed_again() -> None:
     """Three shares of 600 fit the sum of one server, so that the relaxation has no rule; devices need two."""
-    document = {
-        "schema_version": 1,
-        "kind": "consolidation",
-        "name": "spread",
-        "servers": [{"name": "n", "count": 3, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}],
-        "jobs": [{"name": "j", "tasks": 3, "task_demand": {}, "share": {"gpu": 600}, "spread": "required"}],
-    }
-    formulation = DeviceFormulation(clusterplan.parse_instance(document))  # type: ignore[arg-type]
+    wide = sharing("j", 600, tasks=3, spread="required")
+    formulation = DeviceFormulation(placement(["value"], [gpus("n", 2, count=3)], [wide]))
     plan = formulation.pooled.parse_plan([{"job": "j", "servers": {"n-0": 1, "n-1": 1, "n-2": 1}}])
     assert formulation.pooled.violations(plan) == []
     (entry,) = repaired_plan(formulation, plan)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
-from typing import Any
 
 import pytest
-from device_instances import device_instance
+from device_instances import device_instance, gpus, job, placement, server, sharing
 
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Device, DeviceDemand, DeviceSlot
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.consolidation.devices import partial_placement
 from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.partial_placement import (
@@ -118,8 +116,8 @@ def test_the_first_of_equal_servers_is_taken() -> None:
     """So that nothing depends on the order of look-ups."""
     document = device_instance(2).document()
     document["servers"] = [{**document["servers"][0], "name": f"n{n}"} for n in range(3)]
-    for job in document["jobs"]:
-        job.pop("current", None)
+    for row in document["jobs"]:
+        row.pop("current", None)
     formulation = DeviceFormulation(type(device_instance(2)).model_validate(document))
     board = PartialPlacement(Cluster(formulation))
     holding = [k for k, row in enumerate(board.hosts) if any(row)]
@@ -127,35 +125,22 @@ def test_the_first_of_equal_servers_is_taken() -> None:
     assert all(ServerRanking(board, ScoreWeights(), None).best(k) == 0 for k in holding)
 
 
-DOCUMENT: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "consolidation",
-    "name": "integers",
-    "servers": [
-        {"name": "a", "count": 2, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}},
-        {"name": "b", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}, "gpu_model": "B"},
-        {"name": "c", "capacity": {"cpu": 1.2}},
+INTEGERS = placement(
+    ["value"],
+    [gpus("a", 2, count=2), gpus("b", 1, gpu_model="B"), server("c", cpu=1.2)],
+    [
+        job("w", 1, {"cpu": 1.5}, devices={"gpu": 2}),
+        sharing("s", 460, 0.25, tasks=2),
+        sharing("t", 460, 0.25, tasks=2),
+        sharing("b", 460, 0.25, gpu_model=["B", "C"]),
+        job("n", 1, {"cpu": 0}),
     ],
-    "jobs": [
-        {"name": "w", "tasks": 1, "task_demand": {"cpu": 1.5}, "devices": {"gpu": 2}},
-        {"name": "s", "tasks": 2, "task_demand": {"cpu": 0.25}, "share": {"gpu": 460}},
-        {"name": "t", "tasks": 2, "task_demand": {"cpu": 0.25}, "share": {"gpu": 460}},
-        {
-            "name": "b",
-            "tasks": 1,
-            "task_demand": {"cpu": 0.25},
-            "share": {"gpu": 460},
-            "gpu_model": ["B", "C"],
-        },
-        {"name": "n", "tasks": 1, "task_demand": {}},
-    ],
-}
+)
 
 
 def test_kinds_shapes_and_classes() -> None:
     """Amounts are multiples of their common unit; what a server never holds is known from the start."""
-    instance = ConsolidationInstance.model_validate(DOCUMENT)
-    cluster = Cluster(DeviceFormulation(instance))
+    cluster = Cluster(DeviceFormulation(INTEGERS))
     assert cluster.units == [Fraction(1, 4)]
     assert [(shape.server.name, shape.members, shape.free) for shape in cluster.shapes] == [
         ("a-0", (0, 1), (32,)),

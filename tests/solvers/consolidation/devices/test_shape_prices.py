@@ -8,13 +8,12 @@ import random
 from typing import Any
 
 import pytest
-from device_instances import device_instance
+from device_instances import device_instance, gpus, job, placement
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import WHOLE, Device, DeviceDemand
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.shape_relaxation import (
@@ -26,12 +25,9 @@ from clusterplan.solvers.consolidation.devices.shape_relaxation import (
 A100 = GEOMETRIES["a100-40"]
 
 
-def _formulation(jobs: list[dict[str, Any]], servers: int = 4, **devices: Any) -> DeviceFormulation:
-    row = {"name": "n", "count": servers, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1, **devices}}}
-    listed = [{"name": f"j{n}", "tasks": 1, "task_demand": {"cpu": 1}, **job} for n, job in enumerate(jobs)]
-    document = {"schema_version": 1, "kind": "consolidation", "name": "lp", "servers": [row], "jobs": listed}
-    instance = ConsolidationInstance.model_validate({**document, "objectives": ["value", "servers"]})
-    return DeviceFormulation(instance)
+def _formulation(asked: list[dict[str, Any]], servers: int = 4, **devices: Any) -> DeviceFormulation:
+    jobs = [job(f"j{n}", 1, {"cpu": 1}, **fields) for n, fields in enumerate(asked)]
+    return DeviceFormulation(placement(["value", "servers"], [gpus("n", 1, count=servers, **devices)], jobs))
 
 
 def test_patterns_beat_the_sum_of_the_devices() -> None:
@@ -71,7 +67,7 @@ def test_the_check_derives_the_value_of_the_programme(seed: int) -> None:
     formulation = DeviceFormulation(instance)
     relaxed = ShapeProgram(Cluster(formulation)).solve("value", {}, Clock())
     if relaxed is None:  # jobs that must be placed cannot all be
-        assert any(job.must_place for job in instance.jobs)
+        assert any(each.must_place for each in instance.jobs)
         return
     proven = formulation.certified_bounds({"devices": [relaxed.goal]})[0]
     assert proven <= -relaxed.value + 1e-6
