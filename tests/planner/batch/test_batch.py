@@ -226,6 +226,12 @@ def test_threads_are_shared_among_jobs_and_too_many_are_warned_of(
     assert "WARNING" in said
 
 
+@pytest.mark.parametrize(("option", "least"), [("memory_limit_gib", "0.001"), ("kill_after_s", "0")])
+def test_limits_of_processes_are_numbers(option: str, least: str) -> None:
+    with pytest.raises(OptionError, match=f"{option} is -1; it must be a number from {least} on"):
+        BatchOptions(**{option: -1.0})
+
+
 def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> None:
     """Instances of one name are told apart; one that stands twice is solved once."""
     (file,) = mixed(tmp_path, 1)

@@ -213,9 +213,7 @@ def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
         "p --nodelist=n --nodes=1 --gres=gpu:a100_4g.20gb:1",
         "s --nodelist=n --nodes=1",
     ]
-    assert any(
-        "keep their own --ntasks" in note for note in slurm_notes(clusterplan.parse_instance(own), [SHARED])
-    )
+    assert any("keep their own --ntasks" in note for note in slurm_notes(typed, [SHARED]))
 
 
 def test_devices_as_amounts() -> None:
