@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from ...instances.common.arrays import Flags, Floats, Ints
-from ...instances.scheduling.instance import SchedulingInstance
-from ...instances.scheduling.jobs import JobTable
+from ...instances.scheduling.instance import Moments, SchedulingInstance
 from ..common.objective import TOLERANCE, Violation, all_loosened
-from .plan import Segment, SegmentTable
+from .plan import SegmentTable, differs
 
-EPSILON = float(np.finfo(float).eps)
+EPSILON = float(np.finfo(np.longdouble).eps)
+EXACT = 1024.0
+"""Parts of a unit whose multiples are added without rounding, up to 2³⁰."""
 TIME_ROUNDING = 4e-15
 """Relative rounding error of times as doubles."""
 
@@ -30,16 +31,40 @@ TIME_ROUNDING = 4e-15
 def cumulative_sums(changes: Floats, least: float) -> Floats:
     """Return the cumulative sums of an array, with rounding errors well below TOLERANCE × `least`.
 
-    Doubles are added where that is exact enough, otherwise integer multiples of a unit: a change of 1 would
-    be lost beside an amount of 10^12.
+    The longest floats of the machine are added where that is exact enough, otherwise integer multiples of a
+    unit: a change of 1 would be lost beside an amount of 10^12.
     """
-    totals = np.cumsum(changes)
-    if len(totals) * EPSILON * np.abs(totals).max(initial=0.0) <= 0.1 * TOLERANCE * least:
-        return np.asarray(totals)
+    totals = np.cumsum(changes, dtype=np.longdouble)
+    largest, parts = np.abs(totals).max(initial=0.0), changes * EXACT
+    if len(totals) * EPSILON * largest <= 0.1 * TOLERANCE * least or (
+        largest < EXACT**3 and np.array_equal(parts, np.rint(parts))
+    ):
+        return totals.astype(float)
     fractions = [Fraction(change) for change in changes.tolist()]
     unit = math.lcm(*(fraction.denominator for fraction in fractions))
     whole = (fraction.numerator * (unit // fraction.denominator) for fraction in fractions)
     return np.array([total / unit for total in itertools.accumulate(whole)])
+
+
+def amounts_in_use(at: Moments, start: Moments, end: Moments, amount: Floats, least: Floats) -> Floats:
+    """Return what is in use from each of the ascending moments `at` on, of each of R resources, (K, R).
+
+    Parameters
+    ----------
+    start, end, amount
+        From when to when an amount is in use; shapes (S,), (S,) and (S, R).
+    least
+        The least limit that uses of each resource are compared with, for the rounding, shape (R,).
+    """
+    moment = np.concatenate([end, start])
+    order = np.argsort(moment, kind="stable")
+    last = np.searchsorted(moment[order], at, side="right") - 1
+    changes = np.concatenate([-amount, amount])[order]
+    used = np.empty((len(at), len(least)))
+    for r, limit in enumerate(least.tolist()):
+        # Before the first change, whose index is −1, nothing is in use.
+        used[:, r] = np.append(cumulative_sums(changes[:, r], limit), 0.0)[last]
+    return used
 
 
 @dataclass(frozen=True)
@@ -62,36 +87,22 @@ class Usage:
     running: Ints
     waiting: Ints
 
-    @property
-    def length_s(self) -> Floats:
-        """Length of the interval from each time to the next, in seconds, shape (K − 1,)."""
-        return np.diff(self.at_s)
-
 
 def usage_over_time(instance: SchedulingInstance, segments: SegmentTable) -> Usage:
     """Return resource use, capacity, and running and waiting jobs over time, as step functions."""
-    jobs = instance.table()
-    demand = instance.menus().usage[segments.row]
+    arrival_s, start, end = instance.table().arrival_s, segments.start_s, segments.end_s
     times, amounts = instance.capacity_over_time
-    done = segments.completion_s
-    at = np.unique(np.concatenate([segments.start_s, segments.end_s, jobs.arrival_s]))
-    at = np.union1d(at, times[(times > at[0]) & (times < at[-1])])
-    starts, ends = (np.searchsorted(at, moment) for moment in (segments.start_s, segments.end_s))
-    used = np.zeros((len(at), demand.shape[1]))
-    least = amounts.min(axis=0)
-    moment = np.concatenate([ends, starts])
-    order = np.argsort(moment, kind="stable")
-    last = np.searchsorted(moment[order], np.arange(len(at)), side="right") - 1
-    for r in range(demand.shape[1] if len(demand) else 0):
-        change = np.concatenate([-demand[:, r], demand[:, r]])[order]
-        totals = cumulative_sums(change, float(least[r]))
-        used[:, r] = np.where(last >= 0, totals[last], 0.0)
-    running = np.cumsum(np.bincount(starts, minlength=len(at)) - np.bincount(ends, minlength=len(at)))
-    arrived = np.bincount(np.searchsorted(at, jobs.arrival_s), minlength=len(at))
-    finished = np.bincount(np.searchsorted(at, done[np.isfinite(done)]), minlength=len(at))
-    present = np.cumsum(arrived - finished)
+    own = np.concatenate([start, end, arrival_s])
+    at = np.unique(np.concatenate([own, times[(times > own.min()) & (times < own.max())]]))
+    used = amounts_in_use(at, start, end, instance.menus().usage[segments.row], amounts.min(axis=0))
+    done = np.abs(segments.completion_s)  # a job that never runs is there for ever
+    arrived, started, ended, finished = [
+        np.cumsum(np.bincount(np.searchsorted(at, moment), minlength=len(at))[: len(at)])
+        for moment in (arrival_s, start, end, done)
+    ]
     capacity = amounts[np.searchsorted(times, at, side="right") - 1]
-    return Usage(at, used, capacity, running, present - running)
+    running = started - ended
+    return Usage(at, used, capacity, running, arrived - finished - running)
 
 
 @dataclass(frozen=True)
@@ -145,14 +156,9 @@ def metrics_of(instance: SchedulingInstance, segments: SegmentTable) -> Metrics:
     in_order = np.sort(times)
     slowdown = times / jobs.duration_s
     usage = usage_over_time(instance, segments)
-    used, idle, available = (
-        usage.length_s @ column[:-1]
-        for column in (
-            usage.used,
-            np.where(usage.waiting[:, None] > 0, usage.capacity - usage.used, 0.0),
-            usage.capacity,
-        )
-    )
+    idle = np.where(usage.waiting[:, None] > 0, usage.capacity - usage.used, 0.0)
+    parts = np.array([usage.used, idle, usage.capacity])
+    used, idle, available = np.diff(usage.at_s) @ parts[:, :-1]
     return Metrics(
         mean_s=float(times.mean()),
         median_s=quantile(in_order, 0.5),
@@ -218,52 +224,29 @@ def checkpointed_progress_s(progress_s: float, interval: float, slack_s: float =
     return max(0.0, min(progress_s, math.floor((progress_s + slack_s) / interval) * interval))
 
 
-class CapacityDrops:
-    """The times at which the capacity of the whole cluster, or of a server, drops."""
-
-    def __init__(self, instance: SchedulingInstance) -> None:
-        times, amounts = instance.capacity_over_time
-        falls = (amounts[1:] < amounts[:-1]).any(axis=1)
-        self.of_all: Floats = times[1:][falls]
-        self._of_servers: set[tuple[float, str]] = set()
-        if instance.servers:
-            states = instance.server_states
-            now = states.amounts.copy()
-            for at_s, n, available in states.changes:
-                if (available < now[n]).any():
-                    self._of_servers.add((at_s, states.names[n]))
-                now[n] = available
-
-    def evicts(self, end_s: float, servers: Mapping[str, int]) -> bool:
-        """Return whether a run that ends at a time is evicted by a drop of capacity.
-
-        Without named servers the run is in the pooled cluster.
-        """
-        if servers:
-            return any((end_s, name) in self._of_servers for name in servers)
-        return bool((self.of_all == end_s).any())
+def capacity_drops(moments: Moments, amounts: Floats) -> Moments:
+    """Return the moments, of those at which servers get other amounts, at which one of them gets less."""
+    falls = (amounts[1:] < amounts[:-1]).any(axis=1) & (moments.real[1:] == moments.real[:-1])
+    return np.asarray(moments[1:][falls])
 
 
-def evicted_runs(
-    instance: SchedulingInstance, of: Ints, end_s: Floats, servers: Sequence[Mapping[str, int]]
-) -> Flags:
+def evicted_runs(instance: SchedulingInstance, segments: SegmentTable) -> Flags:
     """Return a mask of the evicted runs, which end at a capacity drop and before their job does.
 
-    Parameters
-    ----------
-    servers
-        Servers of each run; empty where no segment names any.
+    Runs without named servers are in the pooled cluster.
     """
-    evicted = np.zeros(len(of), dtype=bool)
+    of, _, end_s = segments.runs
     if not instance.events:
-        return evicted
-    falls = CapacityDrops(instance)
-    later = np.zeros(len(of), dtype=bool)
-    later[:-1] = of[1:] == of[:-1]
-    moments = instance.capacity_over_time[0] if instance.servers else falls.of_all
-    for k in np.flatnonzero(later & np.isin(end_s, moments)).tolist():
-        evicted[k] = falls.evicts(float(end_s[k]), servers[k] if servers else {})
-    return evicted
+        return np.zeros(len(of), dtype=bool)
+    times, amounts = instance.capacity_over_time
+    at_drop = np.isin(end_s * 1j, capacity_drops(times * 1j, amounts))
+    if segments.servers:
+        on = [segments.servers[k] for k in segments.first_of_run.tolist()]
+        run, server, _ = tasks_on_servers(instance, on)
+        hit = np.isin(server + end_s[run] * 1j, capacity_drops(*instance.server_amounts))
+        at_drop[run] = False
+        at_drop[run[hit]] = True
+    return at_drop & ~np.roll(differs(of), -1)
 
 
 def final_progress(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
@@ -277,16 +260,13 @@ def final_progress(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: 
         Work between two checkpoints of each job, and its tolerance, shape (J,).
     """
     total = np.bincount(of, gain, len(slack)).astype(float)
-    if not interval.any():
-        return total
-    for j in np.unique(of[hit]).tolist():
-        progress = 0.0
-        first, beyond = np.searchsorted(of, [j, j + 1]).tolist()
-        for k in range(first, beyond):
-            progress += float(gain[k])
-            if hit[k]:
-                progress = checkpointed_progress_s(progress, float(interval[j]), float(slack[j]))
-        total[j] = progress
+    losing = of[hit & (interval[of] > 0)]
+    total[losing] = 0.0
+    for k in np.flatnonzero(np.isin(of, losing)).tolist():
+        j = of[k]
+        total[j] += gain[k]
+        if hit[k]:
+            total[j] = checkpointed_progress_s(total[j], interval[j], slack[j])
     return total
 
 
@@ -310,8 +290,7 @@ def segment_violations(instance: SchedulingInstance, segments: SegmentTable) -> 
         early,
         lambda k: f"{named(k)} starts at {segments.start_s[k]:g} s and arrives at {jobs.arrival_s[of[k]]:g}",
     )
-    twice = np.zeros(len(of), dtype=bool)
-    twice[1:] = (of[1:] == of[:-1]) & (segments.start_s[1:] < segments.end_s[:-1])
+    twice = ~differs(of) & (segments.start_s < np.roll(segments.end_s, 1))
     yield from _listed_violations(
         "one at a time", twice, lambda k: f"{named(k)} starts at {segments.start_s[k]:g} s, while it runs"
     )
@@ -325,14 +304,14 @@ def _work_violations(instance: SchedulingInstance, segments: SegmentTable) -> It
     """Yield violations of work, preemption and lease: unfinished jobs, forbidden or early preemptions."""
     jobs = instance.table()
     of, length, end = segments.runs
-    first = np.ones(len(of), dtype=bool)
-    first[1:] = of[1:] != of[:-1]
+    first = differs(of)
     lost = np.where(first, 0.0, restarts_s(instance)[of])
-    servers = [segments.servers[k] for k in segments.first_of_run.tolist()] if segments.servers else []
-    hit = evicted_runs(instance, of, end, servers)
-    menus = instance.menus()
+    hit = evicted_runs(instance, segments)
+    menus, run = instance.menus(), segments.first_of_run
     slack = work_tolerance(instance, np.maximum(segments.completion_s, 0))
-    speed = menus.speed[segments.row[segments.first_of_run]] * _speeds(instance, of, servers)
+    speed = menus.speed[segments.row[run]]
+    if jobs.spreading is not None and segments.servers:
+        speed = speed * jobs.spreading.speed(of, np.array([len(segments.servers[k]) for k in run.tolist()]))
     # Checkpoints of a malleable job are counted at its requested speed.
     interval = checkpoint_interval_s(instance) * (menus.work / jobs.duration_s)
     progress = final_progress(np.maximum(length - lost, 0) * speed, of, hit, interval, slack)
@@ -346,30 +325,21 @@ def _work_violations(instance: SchedulingInstance, segments: SegmentTable) -> It
         ),
     )
     if instance.preemption == "none":
-        restarts = hit if instance.evict == "restart" else np.zeros(len(of), dtype=bool)
         starts = np.bincount(of, minlength=len(jobs))
+        restarts = np.bincount(of[hit], minlength=len(jobs)) if instance.evict == "restart" else 0
         yield from _listed_violations(
             "preemption",
-            starts > 1 + np.bincount(of[restarts], minlength=len(jobs)),
+            starts > 1 + restarts,
             lambda j: f"{jobs.names[j]!r} starts {starts[j]} times, and must not be interrupted",
         )
     # A change of the cluster that evicts a job ends its lease too.
-    last = np.ones(len(of), dtype=bool)
-    last[:-1] = of[1:] != of[:-1]
+    last = np.roll(first, -1)
     lease = instance.lease_s * (1 - TOLERANCE)
     yield from _listed_violations(
         "lease",
         ~last & (length < lease) & ~np.isin(end, instance.capacity_over_time[0]),
         lambda k: f"{jobs.names[int(of[k])]!r} runs for {length[k]:g} s, and a lease is {instance.lease_s:g}",
     )
-
-
-def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[str, int]]) -> Floats:
-    """Return each run's relative speed, which depends on the number of servers, shape (runs,)."""
-    spreading = instance.table().spreading
-    if spreading is None or not servers:
-        return np.ones(len(of))
-    return spreading.speed(of, np.array([len(names) for names in servers]))
 
 
 def work_tolerance(instance: SchedulingInstance, ends: Floats) -> Floats:
@@ -413,115 +383,62 @@ def _listed_violations(constraint: str, wrong: Flags, what: Callable[..., Any]) 
         yield Violation(constraint, f"{len(rows) - MAX_NAMED:,} more of this sort")
 
 
-MAX_NAMED_SERVERS = 20
-"""Maximum number of listed violations of one kind on servers."""
+def tasks_on_servers(
+    instance: SchedulingInstance, servers: Sequence[Mapping[str, int]]
+) -> tuple[Ints, Ints, Ints]:
+    """Return the segment, the server, −1 if there is none of the name, and the tasks of each placement.
 
-
-@dataclass(frozen=True)
-class ServerTasks:
-    """Task counts of the segments of a plan on servers, as arrays over pairs of segment and server.
-
-    Attributes
+    Parameters
     ----------
-    segment, server, tasks
-        Index into the plan, index of the server, and number of tasks of the job on it; shape (P,).
+    servers
+        Server → number of tasks, of each segment.
     """
+    index = {name: n for n, name in enumerate(instance.server_states.names)}
+    rows = [(k, index.get(name, -1), count) for k, on in enumerate(servers) for name, count in on.items()]
+    segment, server, tasks = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return segment, server, tasks
 
-    segment: Ints
-    server: Ints
-    tasks: Ints
 
-
-def placement_violations(instance: SchedulingInstance, plan: Sequence[Segment]) -> Iterator[Violation]:
+def placement_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
     """Yield the violations of a plan's assignment of tasks to named servers.
 
     A plan without names treats the servers as one pool, where spreading slows no job.
     """
-    if not any(entry.servers for entry in plan):
-        spreading = instance.table().spreading
-        if instance.servers and spreading is not None and (spreading.profile >= 0).any():
+    table = instance.table()
+    if not segments.servers:
+        if instance.servers and table.spreading is not None and (table.spreading.profile >= 0).any():
             yield Violation("servers", "no segment names any, and jobs are slower on several servers")
         return
-    states = instance.server_states
-    index = {name: n for n, name in enumerate(states.names)}
-    faults = list(_server_name_violations(instance, plan, index))
-    yield from faults[:MAX_NAMED_SERVERS]
-    if len(faults) > MAX_NAMED_SERVERS:
-        yield Violation("servers", f"{len(faults) - MAX_NAMED_SERVERS:,} more of this sort")
-    if not faults:
-        yield from _server_capacity_violations(instance, plan, index)
-
-
-def _server_name_violations(
-    instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
-) -> Iterator[Violation]:
-    table = instance.table()
-    jobs = {name: j for j, name in enumerate(table.names)}
-    for entry in plan:
-        placed, tasks = sum(entry.servers.values()), task_count(table, jobs[entry.job], entry.configuration)
-        if placed != tasks:
-            yield Violation("servers", f"{placed} tasks of {entry.job!r} have servers, and it has {tasks}")
-        for name in entry.servers:
-            if name not in index:
-                yield Violation("servers", f"there is no server {name!r}, on which {entry.job!r} runs")
-
-
-def task_count(table: JobTable, j: int, configuration: str) -> int:
-    """Return the number of tasks of a job in a configuration; 1 if it runs on a single server."""
-    job = table.malleable.get(j)
-    if job is None:
-        return int(table.tasks[j])
-    return int(configuration) if job.speeds is not None and configuration.isdecimal() else 1
-
-
-def _server_capacity_violations(
-    instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
-) -> Iterator[Violation]:
-    """Yield the violations of the capacities of single servers over time."""
-    states, table = instance.server_states, instance.table()
-    jobs = {name: j for j, name in enumerate(table.names)}
-    rows = [(s, index[name], n) for s, entry in enumerate(plan) for name, n in entry.servers.items()]
-    pieces = ServerTasks(*np.array(rows, dtype=np.int64).T)
-    job = np.array([jobs[entry.job] for entry in plan])
-    row = instance.menus().rows(job, [entry.configuration for entry in plan])
-    pairs = zip(job.tolist(), plan, strict=True)
-    tasks = np.array([task_count(table, j, entry.configuration) for j, entry in pairs])
-    demand = np.where(
-        np.isin(job, instance.menus().malleable)[:, None],
-        instance.menus().usage[row] / tasks[:, None],
-        table.demand[job],
+    segment, server, count = tasks_on_servers(instance, segments.servers)
+    tasks = instance.menus().tasks[segments.row]
+    placed = np.bincount(segment, count, len(tasks)).astype(np.int64)
+    runs = [f"{table.names[j]!r}" for j in segments.job.tolist()]
+    named = [name for on in segments.servers for name in on]
+    yield from _listed_violations(
+        "servers",
+        placed != tasks,
+        lambda k: f"{placed[k]} tasks of {runs[k]} have servers, and it has {tasks[k]}",
     )
-    start = np.array([entry.start_s for entry in plan])[pieces.segment]
-    end = np.array([entry.end_s for entry in plan])[pieces.segment]
-    amount = demand[pieces.segment] * pieces.tasks[:, None]
-    changes = states.changes
-    at = np.array([c[0] for c in changes])
-    what = np.array([c[2] for c in changes]).reshape(-1, amount.shape[1])
-    # At equal times ends and changes of capacity come before starts.
-    moment = np.concatenate([end, at, start])
-    server = np.concatenate([pieces.server, np.array([c[1] for c in changes], dtype=np.int64), pieces.server])
-    order = np.lexsort((np.repeat([0, 1, 2], [len(end), len(at), len(start)]), moment, server))
-    used = np.concatenate([-amount, np.zeros_like(what), amount])[order]
-    server, moment = server[order], moment[order]
-    first = np.r_[True, server[1:] != server[:-1]]
-    last = np.r_[(server[1:] != server[:-1]) | (moment[1:] != moment[:-1]), True]
-    available = np.where(first[:, None], states.amounts[server], np.nan)
-    is_change = (order >= len(end)) & (order < len(end) + len(at))
-    available[is_change] = what[order[is_change] - len(end)]
-    # The capacity of a server holds until it changes.
-    given = np.where(first | is_change, np.arange(len(order)), 0)
-    available = available[np.maximum.accumulate(given)]
-    for r, name in enumerate(table.resources):
-        least = float(available[:, r].min())
-        in_use = _group_cumulative_sums(used[:, r], first, least)
-        has = available[:, r]
-        for k in np.flatnonzero(last & (in_use > all_loosened(has)))[:MAX_NAMED_SERVERS].tolist():
-            amounts = f"{in_use[k]:g} {name} of {states.names[int(server[k])]!r}"
-            yield Violation("servers", f"{amounts} are used at {moment[k]:g} s, and it has {has[k]:g}")
-
-
-def _group_cumulative_sums(values: Floats, first: Flags, least: float) -> Floats:
-    """Return cumulative sums that restart at the first row of each group of rows."""
-    starts = np.flatnonzero(first).tolist()
-    groups = np.split(values, starts[1:])
-    return np.concatenate([cumulative_sums(group, least) for group in groups])
+    yield from _listed_violations(
+        "servers",
+        server < 0,
+        lambda p: f"there is no server {named[p]!r}, on which {runs[segment[p]]} runs",
+    )
+    if (server < 0).any() or (placed != tasks).any():
+        return
+    demand = instance.menus().usage[segments.row] / tasks[:, None]
+    start, end = (server + 1j * time_s[segment] for time_s in (segments.start_s, segments.end_s))
+    moments, amounts = instance.server_amounts
+    at = np.unique(np.concatenate([start, end, moments]))
+    has = amounts[np.searchsorted(moments, at, side="right") - 1]
+    used = amounts_in_use(at, start, end, demand[segment] * count[:, None], has.min(axis=0))
+    names = instance.server_states.names
+    for r, resource in enumerate(instance.pool):
+        yield from _listed_violations(
+            "servers",
+            used[:, r] > all_loosened(has[:, r]),
+            lambda k, r=r, resource=resource: (
+                f"{used[k, r]:g} {resource} of {names[int(at[k].real)]!r} are used at {at[k].imag:g} s, "
+                f"and it has {has[k, r]:g}"
+            ),
+        )

@@ -74,7 +74,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         if wrong:
             return [self._no_configuration(j) for j in wrong]
         violations = list(segment_violations(self.instance, segments))
-        return [*violations, *placement_violations(self.instance, plan)]
+        return [*violations, *placement_violations(self.instance, segments)]
 
     def _no_configuration(self, j: int) -> Violation:
         menus, name = self.instance.menus(), self.instance.table().names[j]

@@ -34,6 +34,13 @@ class Segment(Model):
     servers: dict[Name, PositiveCount] = Field(default_factory=dict)
 
 
+def differs(column: Ints) -> Flags:
+    """Return whether each entry of a column differs from the one before it; the first one does."""
+    different = np.ones(len(column), dtype=bool)
+    different[1:] = column[1:] != column[:-1]
+    return different
+
+
 @dataclass(frozen=True)
 class SegmentTable:
     """Table of the segments of a plan (a job runs from start to end), sorted by job, then start.
@@ -73,14 +80,14 @@ class SegmentTable:
         start = np.array([entry.start_s for entry in known], dtype=float)
         end = np.array([entry.end_s for entry in known], dtype=float)
         order = np.lexsort((start, job))
-        moved = np.zeros(len(known), dtype=bool)
-        servers: Sequence[Mapping[str, int]] = ()
-        if any(entry.servers for entry in known):
-            servers = [known[k].servers for k in order.tolist()]
-            moved[1:] = [a != b for a, b in itertools.pairwise(servers)]
         row = job if menus is None else menus.rows(job, [entry.configuration for entry in known])
         row = row[order]
-        moved[1:] |= row[1:] != row[:-1]
+        moved = differs(row)
+        servers: Sequence[Mapping[str, int]] = [known[k].servers for k in order.tolist()]
+        if any(servers):
+            moved[1:] |= np.array([a != b for a, b in itertools.pairwise(servers)], dtype=bool)
+        else:
+            servers = ()
         return cls(job[order], start[order], end[order], len(index), moved, row, servers)
 
     @property
@@ -91,9 +98,7 @@ class SegmentTable:
     @property
     def begins(self) -> Flags:
         """Mask of segments that start a run: they do not continue the segment before; shape (S,)."""
-        starts = np.ones(len(self.job), dtype=bool)
-        starts[1:] = (self.job[1:] != self.job[:-1]) | (self.start_s[1:] != self.end_s[:-1]) | self.moved[1:]
-        return starts
+        return np.asarray(differs(self.job) | (self.start_s != np.roll(self.end_s, 1)) | self.moved)
 
     @property
     def first_of_run(self) -> Ints:
@@ -106,9 +111,9 @@ class SegmentTable:
 
         All segments of a run have one configuration and the same servers, those of `first_of_run`.
         """
-        first = self.first_of_run
-        length = np.add.reduceat(self.length_s, first) if len(first) else np.zeros(0)
-        return self.job[first], length, self.end_s[np.append(first[1:], len(self.job))[: len(first)] - 1]
+        begins = self.begins
+        length = np.bincount(np.cumsum(begins) - 1, self.length_s).astype(float)
+        return self.job[begins], length, self.end_s[np.roll(begins, -1)]
 
     @property
     def completion_s(self) -> Floats:

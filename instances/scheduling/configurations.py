@@ -26,8 +26,8 @@ class JobConfigurations:
 
     Attributes
     ----------
-    usage, speed, labels
-        One row for each configuration; shapes (k, R), (k,), (k,).
+    usage, speed, tasks, labels
+        One row for each configuration; shapes (k, R), (k,), (k,), (k,).
     requested
         Row of the configuration that its user requested; −1 if there is none with this name.
     too_many
@@ -36,6 +36,7 @@ class JobConfigurations:
 
     usage: Floats
     speed: Floats
+    tasks: Ints
     labels: tuple[str, ...]
     requested: int
     too_many: int = 0
@@ -57,6 +58,8 @@ class Menus:
         Work per second, shape (K,), above 0.
     work
         Work of each job, shape (J,).
+    tasks
+        Number of tasks of a configuration, shape (K,); 1 for all that a job has on a single server.
     labels
         The name of each configuration, unique within its job, shape (K,); "" for that of a rigid job.
     requested
@@ -69,6 +72,7 @@ class Menus:
     usage: Floats
     speed: Floats
     work: Floats
+    tasks: Ints
     labels: Sequence[str]
     requested: Ints
     malleable: Sequence[int] = ()
@@ -76,23 +80,21 @@ class Menus:
     @classmethod
     def of(cls, table: JobTable, choices: Mapping[int, JobConfigurations]) -> Menus:
         """Return the configurations of a table of jobs, given those of its malleable jobs."""
-        jobs = len(table)
-        count = np.ones(jobs, dtype=np.int64)
+        count = np.ones(len(table), dtype=np.int64)
         for j, choice in choices.items():
             count[j] = len(choice.speed)
         first = np.concatenate([[0], np.cumsum(count)])
-        usage = np.zeros((first[-1], len(table.resources)))
-        speed, labels = np.ones(first[-1]), [""] * int(first[-1])
+        # All rows are first those of rigid jobs.
+        usage, tasks = np.repeat(table.total_demand, count, axis=0), np.repeat(table.tasks, count)
+        speed, labels = np.ones(len(usage)), [""] * len(usage)
         work, requested = table.duration_s.copy(), first[:-1].copy()
-        rigid = np.ones(jobs, dtype=bool)
-        rigid[list(choices)] = False
-        usage[first[:-1][rigid]] = table.total_demand[rigid]
         for j, choice in choices.items():
             own = slice(int(first[j]), int(first[j + 1]))
-            usage[own], speed[own], labels[own] = choice.usage, choice.speed, choice.labels
+            usage[own], speed[own], tasks[own] = choice.usage, choice.speed, choice.tasks
+            labels[own] = choice.labels
             work[j] = table.malleable[j].work
             requested[j] += choice.requested
-        return cls(first, usage, speed, work, labels, requested, tuple(choices))
+        return cls(first, usage, speed, work, tasks, labels, requested, tuple(choices))
 
     @cached_property
     def owner(self) -> Ints:
@@ -115,29 +117,24 @@ class Menus:
 
     def rows(self, jobs: Ints, labels: Sequence[str]) -> Ints:
         """Return the rows of the configuration table by job and name; −1 for an unknown name."""
-        if not self.malleable and not any(labels):
-            return self.first[jobs]
-        malleable, pairs = set(self.malleable), zip(jobs.tolist(), labels, strict=True)
-        return np.array(
-            [
-                self._row.get((j, label), -1) if j in malleable or label else int(self.first[j])
-                for j, label in pairs
-            ],
-            dtype=np.int64,
-        )
+        rows = self.first[jobs]
+        if self.malleable or any(labels):
+            malleable = set(self.malleable)
+            for place, pair in enumerate(zip(jobs.tolist(), labels, strict=True)):
+                if pair[1] or pair[0] in malleable:
+                    rows[place] = self._row.get(pair, -1)
+        return rows
 
 
 def as_requested(table: JobTable, menus: Menus) -> JobTable:
     """Return the jobs with each malleable one made rigid, in its requested configuration."""
     if not menus.malleable:
         return table
+    jobs = list(menus.malleable)
+    row = menus.requested[jobs]
     demand, duration, tasks = table.demand.copy(), table.duration_s.copy(), table.tasks.copy()
-    for j in menus.malleable:
-        row = int(menus.requested[j])
-        job = table.malleable[j]
-        tasks[j] = 1 if job.speeds is None else int(menus.labels[row])
-        demand[j] = menus.usage[row] / tasks[j]
-        duration[j] = menus.work[j] / menus.speed[row]
+    tasks[jobs], duration[jobs] = menus.tasks[row], menus.work[jobs] / menus.speed[row]
+    demand[jobs] = menus.usage[row] / menus.tasks[row][:, None]
     return replace(table, demand=demand, duration_s=duration, tasks=tasks)
 
 
@@ -165,7 +162,7 @@ def configuration_faults(
 ) -> Iterator[Complaint]:
     """Yield complaints about the configurations of malleable jobs, in a cluster of servers or a pool."""
     for j, choice in choices.items():
-        job = table.malleable[j]
+        job, takes = table.malleable[j], (choice.usage > 0).any(axis=1)
         of_one_server = on_servers and job.variants is not None
         if choice.too_many:
             what = f"are {choice.too_many:,} configurations, and at most {MAX_OF_A_JOB:,} are allowed"
@@ -173,8 +170,8 @@ def configuration_faults(
         elif not choice.labels:
             where = "on one server, as those of variants must" if of_one_server else "in the cluster"
             yield f"jobs[{j}]", f"{job.name!r} has no configuration that ever fits {where}"
-        elif not (choice.usage > 0).any(axis=1).all():
-            label = choice.labels[int(np.argmin((choice.usage > 0).any(axis=1)))]
+        elif not takes.all():
+            label = choice.labels[int(np.argmin(takes))]
             yield f"jobs[{j}]", f"asks for nothing as {label}; at least one amount must be above 0"
         elif choice.requested < 0:
             where = " on one server, as those of variants must," if of_one_server else ""
@@ -183,31 +180,28 @@ def configuration_faults(
 
 
 def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> JobConfigurations:
-    most = amounts.max(axis=0)
-    usages, speeds, labels = [np.zeros((0, len(resources)))], [np.zeros(0)], list[str]()
-    if job.speeds is not None:
-        counts = sorted(job.speeds)
-        usages.append(np.array(counts, dtype=float)[:, None] * _amounts(job.demand, resources))
-        speeds.append(np.array([job.speeds[count] for count in counts]))
-        labels += map(str, counts)
+    most, listed = amounts.max(axis=0), dict(sorted((job.speeds or {}).items()))
+    labels, tasks = [str(count) for count in listed], np.array([*listed], dtype=np.int64)
+    usages, speeds = [tasks[:, None] * _amounts(job.demand, resources)], [np.array([*listed.values()])]
     for variant in job.variants or ():
         worker, server = _amounts(variant.worker_demand, resources), _amounts(variant.ps_demand, resources)
-        ps, workers = _counts(variant, server, worker, most)
-        if len(labels) + len(ps) * len(workers) > MAX_OF_A_JOB:
-            too_many = len(labels) + len(ps) * len(workers)
-            return JobConfigurations(np.zeros((0, len(resources))), np.zeros(0), (), -1, too_many)
-        ps, workers, speed = _grid(variant, ps, workers)
+        counts = _counts(variant, server, worker, most)
+        size = len(labels) + np.broadcast(*counts).size
+        if size > MAX_OF_A_JOB:
+            return JobConfigurations(np.zeros((0, len(resources))), np.zeros(0), tasks, (), -1, size)
+        ps, workers = (count.ravel() for count in np.broadcast_arrays(*counts))
         usages.append(ps[:, None] * server + workers[:, None] * worker)
-        speeds.append(speed)
+        speeds.append(_steps_per_s(variant, ps, workers))
         pairs = zip(ps.tolist(), workers.tolist(), strict=True)
         labels += [f"{variant.name}:{p}+{w}" if p else f"{variant.name}:{w}" for p, w in pairs]
     usage, speed = np.concatenate(usages), np.concatenate(speeds)
     fits = np.zeros(len(usage), dtype=bool)
     for moment in amounts:
         fits |= (usage <= moment + SLACK * moment).all(axis=1)
+    tasks = (tasks if listed else np.ones(len(usage), dtype=np.int64))[fits]
     kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
     usage, speed = usage[fits], speed[fits]
-    return JobConfigurations(usage, speed, kept, _requested(job, usage, speed, kept, most))
+    return JobConfigurations(usage, speed, tasks, kept, _requested(job, usage, speed, kept, most))
 
 
 def _requested(
@@ -231,29 +225,25 @@ def _amounts(demand: Mapping[str, float], resources: tuple[str, ...]) -> Floats:
 
 
 def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:
-    """Return the numbers of parameter servers and of workers of a variant that may fit the cluster."""
+    """Return the numbers of parameter servers and of workers of a variant that may fit the cluster.
+
+    Two arrays whose broadcast has an entry for each configuration, by workers, then parameter servers.
+    """
     if isinstance(variant.speed, SpeedTable):
-        return np.zeros(1, dtype=np.int64), np.arange(len(variant.speed.rows))
-    no_servers = np.zeros(1, dtype=np.int64)
-    return _within(variant.ps, server, most, no_servers), _within(variant.workers, worker, most, no_servers)
+        rows = variant.speed.sorted_rows()
+        return np.array([row.ps for row in rows]), np.array([row.workers for row in rows])
+    return _within(variant.ps, server, most), _within(variant.workers, worker, most)[:, None]
 
 
-def _within(limits: Range | None, demand: Floats, most: Floats, default: Ints) -> Ints:
+def _within(limits: Range | None, demand: Floats, most: Floats) -> Ints:
     if limits is None:
-        return default
+        return np.zeros(1, dtype=np.int64)
     taking = demand > 0
     fitting = float((most[taking] / demand[taking]).min(initial=float(limits.max)))
     return np.arange(limits.min, min(limits.max, int(fitting * (1 + SLACK))) + 1)
 
 
-def _grid(variant: Variant, ps: Ints, workers: Ints) -> tuple[Ints, Ints, Floats]:
-    """Return parameter servers, workers and speed of each configuration, three columns.
-
-    They are sorted by workers, then parameter servers.
-    """
+def _steps_per_s(variant: Variant, ps: Ints, workers: Ints) -> Floats:
     if isinstance(variant.speed, SpeedTable):
-        rows = variant.speed.sorted_rows()
-        listed = np.array([(row.ps, row.workers) for row in rows], dtype=np.int64)
-        return listed[:, 0], listed[:, 1], np.array([row.steps_per_s for row in rows])
-    all_ps, all_workers = np.tile(ps, len(workers)), np.repeat(workers, len(ps))
-    return all_ps, all_workers, np.asarray(1.0 / variant.speed.step_time_s(all_ps, all_workers))
+        return np.array([row.steps_per_s for row in variant.speed.sorted_rows()])
+    return np.asarray(1.0 / variant.speed.step_time_s(ps, workers))

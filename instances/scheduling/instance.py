@@ -9,9 +9,10 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from ..common.arrays import Floats
@@ -91,6 +92,10 @@ class ClusterEvent(Model):
     returns: Many[Name] = ()
 
 
+Moments = NDArray[np.inexact[Any]]
+"""Times of a cluster in seconds; or of its servers as n + i·s, s seconds on server n, sorted by server."""
+
+
 @dataclass(frozen=True)
 class ServerStates:
     """The capacity of each server over time.
@@ -122,16 +127,19 @@ class ServerStates:
         whole, up = amounts.copy(), np.ones(len(names), dtype=bool)
         changes: list[tuple[float, int, Floats]] = []
         for event in sorted(events, key=lambda event: event.at_s):
-            touched = dict.fromkeys([event.server] if event.server is not None else [])
-            touched |= dict.fromkeys((*event.fails, *event.returns))
-            for name, is_up in (*((n, False) for n in event.fails), *((n, True) for n in event.returns)):
-                up[members.get(name, [])] = is_up
-            if event.server is not None:
-                change = [event.change.get(name, 0.0) for name in resources]
-                whole[members.get(event.server, [])] += np.array(change)
-            for n in dict.fromkeys(n for name in touched for n in members.get(name, [])):
-                changes.append((event.at_s, n, whole[n] * up[n]))
+            parts = ([event.server] if event.server is not None else (), event.fails, event.returns)
+            server, down, back = ([n for name in part for n in members.get(name, ())] for part in parts)
+            whole[server] += [event.change.get(name, 0.0) for name in resources]
+            up[down], up[back] = False, True
+            changes += [(event.at_s, n, whole[n] * up[n]) for n in dict.fromkeys((*server, *down, *back))]
         return cls(names, amounts, changes)
+
+    def over_time(self) -> tuple[Moments, Floats]:
+        """Return the moments from which a server has other amounts, shape (K,), and these amounts, (K, R)."""
+        moments = np.array([*range(len(self.names)), *(n + at_s * 1j for at_s, n, _ in self.changes)])
+        amounts = np.vstack([self.amounts, *(amounts for _, _, amounts in self.changes)])
+        order = np.argsort(moments, kind="stable")
+        return moments[order].astype(complex), amounts[order]
 
     def in_all(self) -> tuple[Floats, Floats]:
         """Return the times of changes, shape (K,), and total capacity from each on, shape (K, R)."""
@@ -174,30 +182,27 @@ def event_faults(
             continue
         if event.change and event.server is None:
             yield f"{path}.change", "does not say of which server; name it in server"
-        named = {"fails": event.fails, "returns": event.returns}
-        named["server"] = (event.server,) if event.server is not None else ()
-        for field, names in named.items():
-            known = [name for name in names if name in members]
+        for field in ("fails", "returns"):
+            names = getattr(event, field)
             yield from unknown_names(names, members, f"{path}.{field}", "server")
-            for n in [n for name in known if field != "server" for n in members[name]]:
-                if (n in down) == (field == "fails"):
-                    yield (
-                        f"{path}.{field}",
-                        f"{names[0]!r}: there is no change, for it is {_state(n in down)}",
-                    )
-                    break
-            if field != "server":
-                change = down.update if field == "fails" else down.difference_update
-                change(n for name in known for n in members[name])
-
-
-def _state(is_down: bool) -> str:
-    return "down already" if is_down else "there already"
+            named = {n for name in names for n in members.get(name, ())}
+            if named & down if field == "fails" else named - down:
+                there = "down" if field == "fails" else "there"
+                yield f"{path}.{field}", f"{names[0]!r}: there is no change, for it is {there} already"
+            down = down | named if field == "fails" else down - named
+        if event.server is not None:
+            yield from unknown_names([event.server], members, f"{path}.server", "server")
 
 
 MAX_COMPLAINTS = 100
 TIME_RESOLUTION = 4e-15
 """Relative resolution of times as doubles."""
+
+
+def _first(wrong: Any) -> list[int]:
+    """Return the first of the marked rows, as many as are named in complaints."""
+    rows: list[int] = np.flatnonzero(wrong)[:MAX_COMPLAINTS].tolist()
+    return rows
 
 
 if TYPE_CHECKING:
@@ -300,22 +305,20 @@ class SchedulingInstance(Instance):
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield complaints about jobs with no, tiny or too large demands, and negative capacities."""
-        amounts = self.capacity_over_time[1]
-        for at_s, n, amounts_left in self.server_states.changes[:MAX_COMPLAINTS] if self.servers else ():
-            if (amounts_left < 0).any():
-                name = list(self.pool)[int(np.argmin(amounts_left))]
-                what = f"{amounts_left.min():g} {name} of {self.server_states.names[n]!r} at {at_s:g} s"
-                yield "events", f"leave {what}; there cannot be less than 0"
-        for index, r in np.argwhere(amounts < 0)[:MAX_COMPLAINTS].tolist():
-            at_s = self.capacity_over_time[0][index]
-            name = table.resources[r]
-            yield "events", f"leave {amounts[index, r]:g} {name} at {at_s:g} s; there cannot be less than 0"
+        times, amounts = self.capacity_over_time
+        for at_s, n, left in self.server_states.changes[:MAX_COMPLAINTS] if self.servers else ():
+            if left.min() < 0:
+                what = f"{left.min():g} {table.resources[left.argmin()]} of {self.server_states.names[n]!r}"
+                yield "events", f"leave {what} at {at_s:g} s; there cannot be less than 0"
+        for k, r in np.argwhere(amounts < 0)[:MAX_COMPLAINTS].tolist():
+            what = f"{amounts[k, r]:g} {table.resources[r]} at {times[k]:g} s"
+            yield "events", f"leave {what}; there cannot be less than 0"
         demand = table.total_demand
-        for j in np.flatnonzero(~(demand > 0).any(axis=1))[:MAX_COMPLAINTS].tolist():
+        for j in _first(~(demand > 0).any(axis=1)):
             yield f"jobs[{j}].demand", "asks for nothing; at least one amount must be above 0"
         # Times are doubles, whose resolution decreases with the time since 0.
         last = float(table.arrival_s.max() + table.duration_s.sum())
-        for j in np.flatnonzero(table.duration_s < TIME_RESOLUTION * last)[:MAX_COMPLAINTS].tolist():
+        for j in _first(table.duration_s < TIME_RESOLUTION * last):
             what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
             yield f"jobs[{j}]", f"{table.names[j]!r} takes {what}; count times from a later moment"
         # A gang needs all its resources at the same time.
@@ -323,16 +326,13 @@ class SchedulingInstance(Instance):
         for moment in amounts:
             # Written as in the engines: with another rounding jobs would be accepted that never run.
             never &= (demand > moment + 1e-9 * moment).any(axis=1)
-        for j in np.flatnonzero(never)[:MAX_COMPLAINTS].tolist():
-            most = amounts.max(axis=0)
-            asked = demand[j] > most + 1e-9 * most
-            r = int(np.argmax(asked)) if asked.any() else 0
-            most = amounts[:, r].max()
-            yield (
-                f"jobs[{j}]",
-                f"{table.names[j]!r} asks for {demand[j, r]:g} {table.resources[r]}, and the cluster has "
-                f"{most:g}" + ("" if asked.any() else ", but never all that it asks for at the same time"),
-            )
+        most = amounts.max(axis=0)
+        for j in _first(never):
+            lacks = demand[j] > most + 1e-9 * most
+            r = int(lacks.argmax())
+            what = f"{table.names[j]!r} asks for {demand[j, r]:g} {table.resources[r]}, and the cluster has "
+            never_at_once = ", but never all that it asks for at the same time"
+            yield f"jobs[{j}]", f"{what}{most[r]:g}" + ("" if lacks.any() else never_at_once)
         if self.servers and not never.any():
             yield from self._shape_faults(table)
 
@@ -346,10 +346,10 @@ class SchedulingInstance(Instance):
         shapes, of = np.unique(table.demand, axis=0, return_inverse=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             rooms = np.floor(capacity[None] * (1 + 1e-9) / shapes[:, None])
-        task_capacity = np.where(shapes[:, None] > 0, rooms, np.inf).min(axis=2) @ count
-        for j in np.flatnonzero(table.tasks > task_capacity[of.ravel()])[:MAX_COMPLAINTS].tolist():
+        room = (np.where(shapes[:, None] > 0, rooms, np.inf).min(axis=2) @ count)[of.ravel()]
+        for j in _first(table.tasks > room):
             what = f"{table.names[j]!r} has {table.tasks[j]:,} tasks, and all servers together hold"
-            yield f"jobs[{j}]", f"{what} {task_capacity[of.ravel()[j]]:g} of them; a task runs on one server"
+            yield f"jobs[{j}]", f"{what} {room[j]:g} of them; a task runs on one server"
 
     @cached_property
     def pool(self) -> dict[str, float]:
@@ -366,6 +366,11 @@ class SchedulingInstance(Instance):
     def server_states(self) -> ServerStates:
         """The capacity of each server over time, with amounts in the order of `pool`."""
         return ServerStates.of(self.servers, self.events, tuple(self.pool))
+
+    @cached_property
+    def server_amounts(self) -> tuple[Moments, Floats]:
+        """Moments from which a server has other amounts, shape (K,), and these amounts, shape (K, R)."""
+        return self.server_states.over_time()
 
     @cached_property
     def capacity_over_time(self) -> tuple[Floats, Floats]:

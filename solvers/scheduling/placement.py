@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from ...formulations.common.clock import check_time, time_left_s
-from ...formulations.scheduling.evaluation import task_count
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.documents import parse_instance
 from ...instances.scheduling.instance import SchedulingInstance
@@ -486,12 +485,8 @@ def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:
 
 def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
     """Return demand per task, (K, R), and number of tasks, (K,), of each configuration of all jobs."""
-    table, menus = instance.table(), instance.menus()
-    tasks = table.tasks[menus.owner]
-    for j in menus.malleable:
-        for row in range(int(menus.first[j]), int(menus.first[j + 1])):
-            tasks[row] = task_count(table, j, menus.labels[row])
-    return menus.usage / tasks[:, None], tasks
+    menus = instance.menus()
+    return menus.usage / menus.tasks[:, None], menus.tasks
 
 
 def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> Flags:

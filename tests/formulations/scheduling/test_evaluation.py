@@ -9,7 +9,6 @@ import pytest
 
 from clusterplan.formulations.scheduling.evaluation import (
     MAX_NAMED,
-    CapacityDrops,
     checkpoint_interval_s,
     checkpointed_progress_s,
     cumulative_sums,
@@ -66,7 +65,7 @@ def test_identical_servers_are_numbered() -> None:
     jobs = [{"name": "j", "demand": {"gpu": 1}, "duration_s": 1}]
     instance = SchedulingInstance.model_validate({"name": "t", "servers": servers, "jobs": jobs})
     assert [name for server in instance.servers for name in server.names] == ["a-0", "a-1", "b"]
-    assert list(placement_violations(instance, ())) == []
+    assert list(placement_violations(instance, SegmentTable.of((), {"j": 0}))) == []
 
 
 JOBS = [{"name": "a", "demand": {"gpu": 1}, "duration_s": 5, "speed_by_servers": {1: 0.5}}]
@@ -102,15 +101,18 @@ def test_without_checkpoints_only_what_must_not_stop_loses_work() -> None:
 
 
 def test_only_those_on_a_server_that_fails_are_hit() -> None:
-    """And only if they go on later."""
-    falls = CapacityDrops(instance())
-    assert falls.evicts(3, {"s0": 1})
-    assert not falls.evicts(3, {"s1": 1})
-    assert not falls.evicts(4, {"s0": 1})
-    assert falls.evicts(3, {})
-    of, end = np.array([0, 0]), np.array([3.0, 12.0])
-    assert evicted_runs(instance(), of, end, [{"s0": 1}, {"s0": 1}]).tolist() == [True, False]
-    assert evicted_runs(instance(events=[]), of, end, []).tolist() == [False, False]
+    """And only if they go on later; without names they are in the pool."""
+
+    def evicted(server: str, at_s: float, **fields: object) -> list[bool]:
+        first = Segment(job="a", start_s=0, end_s=at_s, servers={server: 1} if server else {})
+        last = Segment(job="a", start_s=5, end_s=12, servers={"s0": 1} if server else {})
+        table = SegmentTable.of([last, first], {"a": 0})
+        return evicted_runs(instance(**fields), table).tolist()
+
+    assert evicted("s0", 3) == evicted("", 3) == [True, False]
+    for server, at_s in (("s1", 3), ("s0", 4), ("x", 3), ("", 4)):
+        assert evicted(server, at_s) == [False, False]
+    assert evicted("s0", 3, events=[]) == [False, False]
 
 
 def test_progress_is_what_is_left_after_each_loss() -> None:
@@ -201,7 +203,6 @@ def test_usage_is_a_step_function_of_time() -> None:
     assert usage.capacity[:, 0].tolist() == [2, 2, 3, 3, 3]
     assert usage.running.tolist() == [1, 1, 2, 1, 0]
     assert usage.waiting.tolist() == [0, 1, 0, 0, 0]
-    assert usage.length_s.tolist() == [1, 2, 1, 1]
 
 
 def test_small_amounts_are_not_lost_beside_large_ones() -> None:
