@@ -85,6 +85,16 @@ def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
     return matches
 
 
+def without_jobs(instance: Instance, pattern: str) -> dict[str, Any]:
+    """Return the changed list of jobs, without those that match a pattern."""
+    rows = {row["name"]: row for row in rows_of(instance, "jobs")}
+    gone = matching(pattern, rows, "job")
+    return {"jobs": [row for name, row in rows.items() if name not in gone]}
+
+
+REMOVE_JOB = ScenarioChange("remove=JOB", without_jobs)
+
+
 def count_and_name(text: str) -> tuple[int, str]:
     """Return the count and the name in a text such as `2xh100`; the count defaults to 1.
 

@@ -246,6 +246,15 @@ class FrontierCheck(ABC):
         return findings.verification(self.instance.name)
 
 
+def records_of(frontier: Any) -> dict[str, Any]:
+    """Return the points and the other records of a frontier by their places in its document."""
+    return {
+        f"{field}[{index}]": record
+        for field in ("points", "others")
+        for index, record in enumerate(getattr(frontier, field))
+    }
+
+
 def order_faults(frontier: AnyFrontier) -> Iterator[str]:
     """Yield a fault for each point of a frontier that is not slower and cheaper than its predecessor."""
     figures = [(getattr(point, frontier.slow), getattr(point, frontier.dear)) for point in frontier.points]

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..common.errors import refuse_options
+from ..files.columnar import NONE, Words
 from .instance import SchedulingInstance
-from .jobs import JobTable, SchedulingJob
+from .jobs import NUMBERS, JobTable, SchedulingJob
 
 MAX_JOBS = 1_000_000
 GPUS = (1, 2, 4, 8, 16, 32)
@@ -53,25 +54,20 @@ def generate_scheduling(
     span = float((width * duration).sum()) / (load * gpus)
     arrival = np.sort(np.rint(rng.uniform(0, span, jobs)))
     tenant = rng.integers(TENANTS, size=jobs)
-    used = np.unique(tenant)
     digits = len(str(jobs - 1))
-    table = JobTable(
-        resources=("gpu",),
-        names=[f"job-{j:0{digits}d}" for j in range(jobs)],
-        arrival_s=arrival - arrival[0],
-        weight=np.ones(jobs),
-        tasks=width.astype(np.int64),
-        demand=np.ones((jobs, 1)),
-        duration_s=duration,
-        estimate_s=np.full(jobs, np.nan),
-        deadline_s=np.full(jobs, np.nan),
-        restart_s=np.full(jobs, np.nan),
-        step_s=np.full(jobs, np.nan),
-        tenant=np.searchsorted(used, tenant),
-        tenants=tuple(f"team-{t}" for t in used.tolist()),
-        model=np.full(jobs, -1),
-        models=(),
-    )
+    none = np.full(jobs, np.nan)
+    columns = {
+        **dict.fromkeys(NUMBERS, none),
+        "name": Words(np.arange(jobs), [f"job-{j:0{digits}d}" for j in range(jobs)]),
+        "arrival_s": arrival - arrival[0],
+        "duration_s": duration,
+        "weight": np.ones(jobs),
+        "tasks": width,
+        "demand": {"gpu": np.ones(jobs)},
+        "tenant": Words(tenant, [f"team-{t}" for t in range(TENANTS)]),
+        "model": Words(np.full(jobs, NONE), ()),
+    }
+    table = JobTable.of_columns(columns, ("gpu",))
     name = f"scheduling-{jobs}x{gpus}-{seed}"
     more: tuple[str, ...] = ()
     if malleable:

@@ -334,13 +334,8 @@ class JobTable(ColumnTable[SchedulingJob]):
         return np.asarray(self.demand * self.tasks[:, None])
 
     def hashed(self) -> Iterator[Any]:
-        """Yield what the hash of the table is made of; tenants and models in order of appearance."""
-        tenant, tenants = in_first_order(self.tenant, self.tenants)
-        model, models = in_first_order(self.model, self.models)
-        ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
-        for each in fields(self):
-            if each.name not in ("malleable", "spreading"):
-                yield ordered.get(each.name, getattr(self, each.name))
+        """Yield what the hash of the table is made of: columns, spreading and malleable jobs."""
+        yield from (getattr(self, each.name) for each in fields(self)[:-2])
         if self.spreading is not None:
             yield self.spreading.sha256()
         for j, job in sorted(self.malleable.items()):
@@ -368,25 +363,16 @@ class JobTable(ColumnTable[SchedulingJob]):
         if j in self.malleable:
             return self.malleable[j]
         demand = zip(self.resources, self.demand[j].tolist(), strict=True)
+        numbers = {name: float(getattr(self, name)[j]) for name in NUMBERS}
+        texts = {"tenant": (self.tenants, self.tenant[j]), "model": (self.models, self.model[j])}
         return SchedulingJob(
             name=self.names[j],
-            arrival_s=float(self.arrival_s[j]),
-            weight=float(self.weight[j]),
-            tenant=self.tenants[self.tenant[j]] if self.tenant[j] >= 0 else None,
             tasks=int(self.tasks[j]),
             demand={name: amount for name, amount in demand if amount},
-            duration_s=float(self.duration_s[j]),
-            estimate_s=_given(self.estimate_s[j]),
-            deadline_s=_given(self.deadline_s[j]),
-            restart_s=_given(self.restart_s[j]),
-            step_s=_given(self.step_s[j]),
-            model=self.models[self.model[j]] if self.model[j] >= 0 else None,
+            **{name: None if np.isnan(value) else value for name, value in numbers.items()},
+            **{name: words[code] if code >= 0 else None for name, (words, code) in texts.items()},
             **({} if self.spreading is None else self.spreading.of_job(j)),
         )
-
-
-def _given(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:

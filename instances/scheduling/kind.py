@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..common.arrays import Floats, Ints
-from ..common.errors import Faults, InstanceError, OptionError
-from ..common.faults import validated
+from ..common.arrays import Floats
+from ..common.errors import OptionError
+from ..common.faults import validated, validated_rows
 from ..common.kind import InstanceKind, Tables
 from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
@@ -54,22 +54,12 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
     empty = [np.isnan(amounts) for amounts in demand.values()]
     jobs.wrong |= np.isnan(jobs["duration_s"]) | np.logical_and.reduce(empty)
     if jobs.wrong.any():
-        _refuse(columns, np.flatnonzero(jobs.wrong)[:MAX_SUSPECTS], source)
+        suspects = np.flatnonzero(jobs.wrong)[:MAX_SUSPECTS]
+        rows = zip(suspects.tolist(), columns.rows(suspects), strict=True)
+        for _ in validated_rows(SchedulingJob, rows, source, "jobs[{}]"):
+            pass  # the first invalid rows are refused
         return columns.rows()
     return JobTable.of_columns(jobs.values, tuple(demand))
-
-
-def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
-    """Raise the faults of the first invalid rows."""
-    faults = Faults()
-    for index, row in zip(suspects.tolist(), columns.rows(suspects), strict=True):
-        try:
-            validated(SchedulingJob, row, source)
-        except InstanceError as error:
-            faults.add_all(error, f"jobs[{index}]")
-            if faults.stop():
-                break
-    faults.refuse()
 
 
 def wants_table(instance: SchedulingInstance) -> bool:

@@ -12,6 +12,7 @@ from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.allocation.instance import AllocationInstance
 from ..changes import (
+    REMOVE_JOB,
     Amount,
     Changes,
     ScenarioChange,
@@ -33,7 +34,7 @@ def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
     return {
         **of_resources,
         "budget": ScenarioChange("budget=USD_PER_HOUR", _budget),
-        "remove": ScenarioChange("remove=JOB", _remove),
+        "remove": REMOVE_JOB,
         "add": ScenarioChange("add=NxJOB", _add),
         "weight": ScenarioChange("weight=JOB:AMOUNT", _weight),
     }
@@ -48,11 +49,6 @@ def _resource(name: str) -> Callable[[AllocationInstance, str], dict[str, Any]]:
 
 def _budget(instance: AllocationInstance, text: str) -> dict[str, Any]:
     return {"budget_usd_per_hour": amount(text, instance.budget_usd_per_hour)}
-
-
-def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
-    gone = _jobs(instance, pattern)
-    return {"jobs": [row for row in rows_of(instance, "jobs") if row["name"] not in gone]}
 
 
 def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:

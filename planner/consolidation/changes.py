@@ -12,6 +12,7 @@ from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.common.errors import OptionError
 from ...instances.consolidation.instance import ConsolidationInstance
 from ..changes import (
+    REMOVE_JOB,
     Amount,
     Changes,
     ScenarioChange,
@@ -41,7 +42,7 @@ def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
     return {
         "drain": ScenarioChange("drain=SERVER", _drain),
         "add": ScenarioChange("add=NxSERVER or NxGPU_MODEL", _add),
-        "remove": ScenarioChange("remove=JOB", _remove),
+        "remove": REMOVE_JOB,
         "value": ScenarioChange("value=JOB:AMOUNT", _value),
         "must-place": ScenarioChange("must-place=JOB", _must_place),
     }
@@ -99,11 +100,6 @@ def _most_common_server(instance: ConsolidationInstance, model: str) -> dict[str
         have = f"models {listed(list(models))}; " if models else ""
         raise OptionError(f"no server and no GPU model is called {model!r}; there are: {have}{listed(names)}")
     return first[shapes.most_common(1)[0][0]]
-
-
-def _remove(instance: ConsolidationInstance, pattern: str) -> dict[str, Rows]:
-    gone = _jobs(instance, pattern)
-    return {"jobs": [row for row in rows_of(instance, "jobs") if row["name"] not in gone]}
 
 
 def _value(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:

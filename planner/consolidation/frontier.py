@@ -11,9 +11,9 @@ from ...instances.common.errors import some
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, with_units
-from ..findings import Findings, FrontierCheck, order_faults
+from ..findings import Findings, FrontierCheck, order_faults, records_of
 from ..kind import FrontierNotes
-from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area
+from ..reports.frontier_page import SECTIONS, Drawing, FrontierPage, infeasible_area
 from ..reports.page import CellColumn, figure_column, instance_facts, share
 from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
 from ..reports.text import TextColumn, counted, figure, percent
@@ -42,8 +42,7 @@ class MovesFrontierCheck(FrontierCheck):
     def faults(self) -> Iterator[str]:
         """Yield a message for each fault in the stored results and the certified error."""
         frontier = self.frontier
-        results = [(f"points[{i}].result", point.result) for i, point in enumerate(frontier.points)]
-        results += [(f"others[{i}].result", point.result) for i, point in enumerate(frontier.others)]
+        results = [(f"{place}.result", point.result) for place, point in records_of(frontier).items()]
         results += [] if frontier.furthest is None else [("furthest", frontier.furthest)]
         faults = [fault for place, result in results for fault in self._faults_of(place, result)]
         yield from faults
@@ -173,10 +172,6 @@ class MovesFrontierPage(FrontierPage):
         traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
         return plot_of(traces, x, y, 460), {"line": 1, "star": -1, "ring": 2}
 
-    def data(self) -> dict[str, Any]:
-        """Return no further data for the script."""
-        return {}
-
     def choice(self, point: FreedPoint) -> dict[str, Any]:
         """Return a point's figures by HTML element id, for the script."""
         units = freed_units(self.formulation, self.formulation.parse_plan(point.result.plan))
@@ -202,11 +197,6 @@ class MovesFrontierPage(FrontierPage):
     def context(self) -> dict[str, Any]:
         """Return the template's variables: sections and facts of the instance."""
         return {
-            "sections": [
-                ("plot", "Frontier"),
-                ("table", "All points"),
-                ("certified", "What is certified"),
-                ("about", "The instance"),
-            ],
+            "sections": SECTIONS,
             "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}")],
         }

@@ -170,6 +170,15 @@ def evenly_spaced(points: Sequence[PointT], most: int) -> list[PointT]:
     return [points[round(index * step)] for index in range(most)]
 
 
+SECTIONS = (
+    ("plot", "Frontier"),
+    ("table", "All points"),
+    ("certified", "What is certified"),
+    ("about", "The instance"),
+)
+"""Sections of the page of a frontier whose points have no plans to show."""
+
+
 class FrontierPage(ABC):
     """Base class of the HTML pages of frontiers.
 
@@ -227,9 +236,9 @@ class FrontierPage(ABC):
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot, and the indices of the traces that the script changes."""
 
-    @abstractmethod
     def data(self) -> dict[str, Any]:
         """Return the data for the script, other than the points."""
+        return {}
 
     @abstractmethod
     def choice(self, point: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..changes import (
+    REMOVE_JOB,
     Amount,
     Changes,
     ScenarioChange,
@@ -26,7 +27,7 @@ from ..reports.text import counted, duration, figure
 
 def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:
     """Return the types of scenario change by key; each resource is a key if there are no servers."""
-    jobs = {"remove": ScenarioChange("remove=JOB", _remove)}
+    jobs = {"remove": REMOVE_JOB}
     if instance.servers:
         return {
             "add": ScenarioChange("add=NxSERVER", _add),
@@ -72,12 +73,6 @@ def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
     if not remaining:
         raise OptionError("leaves no server; jobs need one at least")
     return {"servers": remaining}
-
-
-def _remove(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
-    rows = {row["name"]: row for row in rows_of(instance, "jobs")}
-    gone = matching(pattern, rows, "job")
-    return {"jobs": [row for name, row in rows.items() if name not in gone]}
 
 
 def answer(instance: SchedulingInstance, plan: Sequence[Segment]) -> str:

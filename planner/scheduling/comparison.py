@@ -66,19 +66,30 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
         Of one instance; those without a plan, or with a wrong bound, do not count.
     """
     planned = {row.solver: row for row in rows if row.objective is not None and row.status != "error"}
+    values = {name: row.objective for name, row in planned.items() if row.objective is not None}
     known = _policies()
-    policies = {name: _value(row) for name, row in planned.items() if name in known}
+    policies = {name: value for name, value in values.items() if name in known}
     if not policies:
         return ""
-    best = min(policies, key=lambda name: policies[name])
-    usual = BASELINE_POLICY if BASELINE_POLICY in policies else max(policies, key=lambda name: policies[name])
+    best = min(policies, key=policies.__getitem__)
+    usual = BASELINE_POLICY if BASELINE_POLICY in policies else max(policies, key=policies.__getitem__)
     what = (planned[best].objective_name or "objective").replace("_", " ")
     unit = unit_of_time(2 * policies[best])  # beside longer times 1.5 h read better than 90 min
     text = _saving_text(best, usual, policies, what, unit)
-    bounds = [row.bound for row in planned.values() if row.bound is not None]
+    bounds = [bound for name in values if (bound := planned[name].bound) is not None]
     if bounds:
         text += f"; nothing can be below {in_unit(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
-    return text + "." + _other_knowledge_sentences(best, planned, policies, unit)
+    text += "."
+    blind = {name: value for name, value in policies.items() if known[name] in UNINFORMED}
+    if blind and best not in blind:
+        name = min(blind, key=blind.__getitem__)
+        text += f" Of the policies that need not know how long jobs run, {name} is best: "
+        text += f"{in_unit(blind[name], unit)}."
+    ahead = {name: value for name, value in values.items() if name not in known}
+    if ahead and min(ahead.values()) < policies[best]:
+        name = min(ahead, key=ahead.__getitem__)
+        text += f" With all that comes known beforehand, {name} finds {in_unit(ahead[name], unit)}."
+    return text
 
 
 def _policies() -> dict[str, Knowledge]:
@@ -102,26 +113,3 @@ def _saving_text(
     less = f"{saved:.0f}" if 1 <= saved < 99 else f"{saved:.3g}"
     fall = f"from {in_unit(before, unit)} ({usual}) to {in_unit(least, unit)}"
     return f"Use {best}: the {what} falls {fall}, {less} % less"
-
-
-def _other_knowledge_sentences(
-    best: str, planned: dict[str, ComparisonRow], policies: dict[str, float], unit: tuple[float, str]
-) -> str:
-    """Return sentences on the best policy without known durations and the best clairvoyant solver."""
-    text = ""
-    known = _policies()
-    blind = [name for name in policies if known[name] in UNINFORMED]
-    if best not in blind and blind:
-        name = min(blind, key=lambda name: policies[name])
-        text += f" Of the policies that need not know how long jobs run, {name} is best: "
-        text += f"{in_unit(policies[name], unit)}."
-    ahead = {name: _value(row) for name, row in planned.items() if name not in known}
-    if ahead and min(ahead.values()) < policies[best]:
-        name = min(ahead, key=lambda name: ahead[name])
-        text += f" With all that comes known beforehand, {name} finds {in_unit(ahead[name], unit)}."
-    return text
-
-
-def _value(row: ComparisonRow) -> float:
-    assert row.objective is not None
-    return row.objective

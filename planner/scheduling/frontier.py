@@ -6,7 +6,7 @@ For each size the page shows the best plan, and the bound that no scheduler can 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ...formulations.scheduling.formulation import SchedulingFormulation
@@ -15,9 +15,9 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
 from ...solvers.frontier import error_of
 from ...solvers.scheduling.frontier import SchedulingFrontier, SizeBound, SizePoint, with_resource_amount
-from ..findings import Findings, FrontierCheck, figure_faults, order_faults
+from ..findings import Findings, FrontierCheck, figure_faults, order_faults, records_of
 from ..kind import FrontierNotes
-from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area, open_area
+from ..reports.frontier_page import SECTIONS, Drawing, FrontierPage, infeasible_area, open_area
 from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
 from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
@@ -48,27 +48,17 @@ class SchedulingFrontierCheck(FrontierCheck):
             return
         unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.pool))
         yield from (f"prices_usd_per_hour.{name}: there is no such resource" for name in unknown)
-        record_faults = [
-            fault
-            for place, record in (
-                *((f"points[{i}]", point) for i, point in enumerate(frontier.points)),
-                *((f"others[{i}]", other) for i, other in enumerate(frontier.others)),
-            )
-            for fault in self._record(place, record)
-        ]
+        records = records_of(frontier)
+        record_faults = [fault for place in records for fault in self._record(place, records[place])]
         yield from record_faults
         yield from order_faults(frontier)
         stored = frontier.certified_error
         if unknown or record_faults or stored is None:
             return
-        records = [*frontier.points, *frontier.others]
-        reached = {record.size for record in records}
-        if not {frontier.least, frontier.most} <= reached:
+        bounds = [(record.size, record.bound_s) for record in records.values()]
+        if not {frontier.least, frontier.most} <= {size for size, _ in bounds}:
             yield "certified_error is given, and the smallest or the largest size is missing"
-        proven = error_of(
-            [(point.size, point.mean_completion_s) for point in frontier.points],
-            [(record.size, record.bound_s) for record in records],
-        )
+        proven = error_of([(point.size, point.mean_completion_s) for point in frontier.points], bounds)
         if proven > stored + 1e-9:
             yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
 
@@ -140,10 +130,9 @@ def gap(point: SizePoint) -> float:
 
 def frontier_notes(frontier: SchedulingFrontier) -> FrontierNotes:
     """Return the footnotes of the frontier's text table: certified bound and certified error."""
-    notes = [bound_sentence(point, frontier) for point in frontier.points[-1:]]
     return FrontierNotes(
         none="no plan exists",
-        about=tuple(notes),
+        about=tuple(bound_sentence(point, frontier) for point in frontier.points[-1:]),
         uncertified=f"not certified: how far plans could be below the points {size_range_text(frontier)}",
         certified=f"certified: for every size {size_range_text(frontier)} there is a point that is no "
         f"larger, and no plan has a mean more than {percent(frontier.certified_error)} below the point's",
@@ -214,9 +203,9 @@ class SchedulingFrontierPage(FrontierPage):
 
     def compared(self) -> Iterator[str]:
         """Yield sentences on the certified bounds of the current and the smallest size."""
-        for point in dict.fromkeys((self.points[self.start].size, self.points[-1].size)):
-            record = next(each for each in self.points if each.size == point)
-            yield "On " + bound_sentence(record, self.frontier).removeprefix("certified: on ") + "."
+        for index in dict.fromkeys((self.start, len(self.points) - 1)):
+            sentence = bound_sentence(self.points[index], self.frontier)
+            yield f"On {sentence.removeprefix('certified: on ')}."
 
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot of mean completion time against size."""
@@ -237,15 +226,10 @@ class SchedulingFrontierPage(FrontierPage):
     def _bounds(self) -> list[tuple[float, float]]:
         """Return the step function of lower bounds: (size, bound on the mean in s), by rising size."""
         records = sorted((*self.frontier.points, *self.frontier.others), key=lambda record: record.size)
-        best, steps = 0.0, list[tuple[float, float]]()
-        for below, record in reversed([(None, records[0]), *pairwise(records)]):
-            best = max(best, record.bound_s)
-            steps.append((record.size if below is None else min(below.size + 1, record.size), best))
-        return [(size, bound) for size, bound in reversed(steps) if bound > 0]
-
-    def data(self) -> dict[str, Any]:
-        """Return no further data for the script."""
-        return {}
+        # What a size cannot beat, a smaller one cannot either.
+        best = [*accumulate((record.bound_s for record in reversed(records)), max)][::-1]
+        starts = [min(below.size + 1, record.size) for below, record in pairwise(records)]
+        return [step for step in zip([records[0].size, *starts], best, strict=True) if step[1] > 0]
 
     def choice(self, point: SizePoint) -> dict[str, Any]:
         """Return a point's figures by HTML element id, for the script."""
@@ -282,12 +266,7 @@ class SchedulingFrontierPage(FrontierPage):
         if self.instance.objective != "mean_completion_time":
             here.append("The frontier is of mean completion times; the instance asks for the makespan.")
         return {
-            "sections": [
-                ("plot", "Frontier"),
-                ("table", "All points"),
-                ("certified", "What is certified"),
-                ("about", "The instance"),
-            ],
+            "sections": SECTIONS,
             "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}"), *prices],
             "assumptions": [*self.instance.assumptions, *here],
         }

@@ -200,60 +200,35 @@ class WaitAnalysis:
 
     def of(self, j: int) -> WaitStatistics:
         """Return the statistics of the wait of job `j` (index)."""
-        segments = self._segments
-        waited_s = self._waited_during(j)
-        used = self._takes * waited_s
-        others = (waited_s > 0) & (segments.job != j)
-        later = others & self._later(j)
-        came = np.unique(segments.job[later])
-        total = float(used[others].sum())
-        earlier, left = self._before(j)
-        wait_s = self._wait_s(j)
+        segments, at = self._segments, float(self._arrival_s[j])
+        own, came = segments.job == j, self._arrival_s[segments.job]
+        waited_s, wait_s = self._waited_during(own, at)
+        used = np.where(own, 0.0, self._takes * waited_s)
+        later = ~own & (waited_s > 0) & (came > at)
+        overtook = np.unique(segments.job[later])
+        after_s = np.clip(segments.end_s - np.maximum(segments.start_s, at), 0.0, None)
+        before = ~own & (after_s > 0) & (came <= at)
+        total = float(used.sum())
         return WaitStatistics(
             wanted=float(self._wants[j]),
             available=self._available,
             in_use=total / wait_s if wait_s > 0 else 0.0,
-            later=len(came),
-            later_less=int((self._work[came] < self._work[j]).sum()),
+            later=len(overtook),
+            later_less=int((self._work[overtook] < self._work[j]).sum()),
             later_share=float(used[later].sum()) / total if total > 0 else 0.0,
-            earlier=earlier,
-            earlier_hours=left / HOUR_S,
+            earlier=len(np.unique(segments.job[before])),
+            earlier_hours=float((self._takes * after_s)[before].sum()) / HOUR_S,
         )
 
-    def _own(self, j: int) -> slice:
-        first, last = np.searchsorted(self._segments.job, [j, j + 1])
-        return slice(int(first), int(last))
-
-    def _wait_s(self, j: int) -> float:
-        own = self._own(j)
-        ends = self._segments.end_s[own]
-        ran = float(self._segments.length_s[own].sum())
-        return float(ends[-1] - self._arrival_s[j]) - ran if len(ends) else 0.0
-
-    def _waited_during(self, j: int) -> Floats:
-        """Return the seconds that job `j` waited while each run segment ran, shape (S,)."""
-        segments, own = self._segments, self._own(j)
-        starts, ends = segments.start_s[own], segments.end_s[own]
+    def _waited_during(self, own: Flags, arrival_s: float) -> tuple[Floats, float]:
+        """Return the seconds that the job with its own segments waited while each one ran, and in all."""
+        start_s, end_s = self._segments.start_s, self._segments.end_s
         # Up to each of these moments it has waited so long; it waits until a start, and not until an end.
-        moments = np.concatenate([[self._arrival_s[j]], np.ravel(np.column_stack([starts, ends]))])
-        steps = np.diff(moments)
-        steps[1::2] = 0.0
-        waited = np.concatenate([[0.0], np.cumsum(steps)])
-        waited_s: Floats = np.interp(segments.end_s, moments, waited) - np.interp(
-            segments.start_s, moments, waited
-        )
-        return waited_s
-
-    def _later(self, j: int) -> Flags:
-        came: Floats = self._arrival_s[self._segments.job]
-        return np.asarray(came > self._arrival_s[j])
-
-    def _before(self, j: int) -> tuple[int, float]:
-        """Return the number of unfinished jobs when job `j` arrived, and their remaining work (units × s)."""
-        segments, at = self._segments, self._arrival_s[j]
-        after_s = np.clip(segments.end_s - np.maximum(segments.start_s, at), 0.0, None)
-        unfinished = (after_s > 0) & (self._arrival_s[segments.job] <= at) & (segments.job != j)
-        return len(np.unique(segments.job[unfinished])), float((self._takes * after_s)[unfinished].sum())
+        moments = np.append(arrival_s, np.column_stack([start_s[own], end_s[own]]))
+        lengths = np.diff(moments)
+        lengths[1::2] = 0.0
+        waited = np.append(0.0, np.cumsum(lengths))
+        return np.interp(end_s, moments, waited) - np.interp(start_s, moments, waited), float(waited[-1])
 
 
 MAX_POINTS = 1_000
@@ -290,15 +265,15 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
     segments = formulation.segments(plan)
     usage = usage_over_time(instance, segments)
     resource = leading_resource(instance.pool)
-    r = list(instance.pool).index(resource)
+    r, name = list(instance.pool).index(resource), plot_text(resource)
     figures = {
         "queue": _queue(usage),
-        "use": _use(usage, r, resource),
+        "use": _use(usage, r, name),
         "times": _times(segments.completion_s - instance.table().arrival_s),
     }
     grid = None if result.certificate is None else formulation.price_grid(result.certificate)
     if isinstance(grid, PriceGrid) and grid.price[:, r].any():
-        figures["price"] = _price(grid, r, resource, usage)
+        figures["price"] = _price(grid, r, name, usage)
     if len(instance.jobs) <= MAX_BARS:
         figures["gantt"] = _gantt(instance, segments)
     return {
@@ -312,9 +287,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
         "about": about,
         "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,
-        "waited": _waited(
-            instance, segments, WaitAnalysis(instance, segments, usage, r), plot_text(resource)
-        ),
+        "waited": _waited(instance, segments, WaitAnalysis(instance, segments, usage, r), name),
     }
 
 
@@ -333,53 +306,46 @@ def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
     return at_s[first], np.maximum.reduceat(values, first)
 
 
-def _steps(usage: Usage, values: Floats, index: int, name: str, unit: tuple[float, str]) -> Figure:
-    at_s, kept = thinned(usage.at_s, values.astype(float))
-    return steps(
-        np.round((at_s - usage.at_s[0]) / unit[0], 5).tolist(),
-        np.round(kept, 5).tolist(),
-        index,
-        name=name,
-        hovertemplate=f"%{{y:,}} {name} after %{{x:,}} {unit[1]}<extra></extra>",
-    )
+def _over_time(at_s: Floats, title: str, *curves: tuple[int, Floats, dict[str, str]], **ticks: Any) -> Figure:
+    """Return the plot of step functions of time: the colour, the values and the words of each."""
+    unit = unit_of_time(float(at_s[-1] - at_s[0]))
+    traces = []
+    for index, values, words in curves:
+        times, kept = thinned(at_s, values)
+        x = np.round((times - at_s[0]) / unit[0], 5).tolist()
+        texts: dict[str, Any] = {key: text.replace("UNIT", unit[1]) for key, text in words.items()}
+        traces.append(steps(x, kept.tolist(), index, **texts))
+    return plot_of(traces, axis(f"time [{unit[1]}]"), axis(title, rangemode="tozero", **ticks), 300)
+
+
+def _named(name: str) -> dict[str, str]:
+    """Return the words of a curve over time."""
+    return {"name": name, "hovertemplate": f"%{{y:,}} {name} after %{{x:,}} UNIT<extra></extra>"}
 
 
 def _queue(usage: Usage) -> Figure:
     """Return the plot of the number of waiting jobs over time."""
-    unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
-    curve = _steps(usage, usage.waiting.astype(float), 0, "jobs wait", unit)
     # Ticks at halves of a job make no sense.
     ticks = {"dtick": 1} if usage.waiting.max(initial=0) <= FEW_WAIT else {}
-    x, y = axis(f"time [{unit[1]}]"), axis("jobs that wait", rangemode="tozero", **ticks)
-    return plot_of([curve], x, y, 300)
+    curve = (0, usage.waiting.astype(float), _named("jobs wait"))
+    return _over_time(usage.at_s, "jobs that wait", curve, **ticks)
 
 
-def _use(usage: Usage, r: int, resource: str) -> Figure:
+def _use(usage: Usage, r: int, name: str) -> Figure:
     """Return the plot of the usage and the capacity of the resource with index `r` over time."""
-    unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
-    name = plot_text(resource)
-    capacity = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
-    used = _steps(usage, usage.used[:, r], 0, f"{name} in use", unit)
-    x, y = axis(f"time [{unit[1]}]"), axis(f"{name} in use", rangemode="tozero")
-    return plot_of([capacity, used], x, y, 300)
+    capacity = (1, np.round(usage.capacity[:, r], 5), _named(f"{name} there"))
+    used = (0, np.round(usage.used[:, r], 5), _named(f"{name} in use"))
+    return _over_time(usage.at_s, f"{name} in use", capacity, used)
 
 
-def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
+def _price(grid: PriceGrid, r: int, name: str, usage: Usage) -> Figure:
     """Return the plot of a resource's dual price over time, from the certificate of the lower bound."""
-    first, last = float(usage.at_s[0]), float(usage.at_s[-1])
-    unit = unit_of_time(last - first)
+    first, last = usage.at_s[[0, -1]].tolist()
     inside = (grid.edges_s > first) & (grid.edges_s < last)
     at_s = np.concatenate([[first], grid.edges_s[inside], [last]])
-    kept_s, kept = thinned(at_s, grid.at(at_s)[:, r])
-    name = plot_text(resource)
-    curve = steps(
-        np.round((kept_s - first) / unit[0], 5).tolist(),
-        [float(f"{value:.5g}") for value in kept.tolist()],
-        2,
-        hovertemplate=f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>",
-    )
-    x, y = axis(f"time [{unit[1]}]"), axis(f"price of one {name}", rangemode="tozero")
-    return plot_of([curve], x, y, 300)
+    price = np.array([float(f"{value:.5g}") for value in grid.at(at_s)[:, r].tolist()])
+    hover = f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>"
+    return _over_time(at_s, f"price of one {name}", (2, price, {"hovertemplate": hover}))
 
 
 def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
@@ -390,15 +356,11 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
     line[order] = np.arange(len(jobs))
     begin = float(jobs.arrival_s.min())
     unit = unit_of_time(float(segments.completion_s.max() - begin))
-    present = _bars(np.arange(len(jobs)), jobs.arrival_s, segments.completion_s, line, begin, unit[0])
-    runs = _bars(segments.job, segments.start_s, segments.end_s, line, begin, unit[0])
-    looks = [
-        ("there, and waits", present, {"color": "@edge", "width": 2}),
-        ("runs", runs, {"color": "@s0", "width": 8}),
-    ]
+    moments = (jobs.arrival_s, segments.completion_s, segments.start_s, segments.end_s)
+    arrival, done, start, end = ((moment - begin) / unit[0] for moment in moments)
     traces = [
-        {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"}
-        for name, (x, y), look in looks
+        _bars("there, and waits", "@edge", 2, line, arrival, done),
+        _bars("runs", "@s0", 8, line[segments.job], start, end),
     ]
     names = [plot_text(jobs.names[j]) for j in order.tolist()]
     y_axis = axis(
@@ -411,16 +373,18 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
     return plot_of(traces, axis(f"time [{unit[1]}]"), y_axis, 90 + 15 * len(names))
 
 
-def _bars(
-    job: Ints, start_s: Floats, end_s: Floats, line: Ints, begin: float, unit: float
-) -> tuple[list[float | None], list[int | None]]:
-    """Return x and y of horizontal bars, from start to end on the line of each job, with None after each."""
-    x: list[float | None] = []
-    y: list[int | None] = []
-    for j, start, end in zip(job.tolist(), start_s.tolist(), end_s.tolist(), strict=True):
-        x += [round((start - begin) / unit, 5), round((end - begin) / unit, 5), None]
-        y += [int(line[j]), int(line[j]), None]
-    return x, y
+def _bars(name: str, color: str, width: int, line: Ints, start: Floats, end: Floats) -> Figure:
+    """Return the trace of horizontal bars from start to end, each on its line, with None after each."""
+    ends = [(round(a, 5), round(b, 5), None) for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [x for bar in ends for x in bar],
+        "y": [y for at in line.tolist() for y in (at, at, None)],
+        "line": {"color": color, "width": width},
+        "hoverinfo": "skip",
+    }
 
 
 def distribution_of(values: Floats, most: int) -> tuple[Floats, Ints]:
