@@ -235,13 +235,13 @@ def evicted_runs(instance: SchedulingInstance, segments: SegmentTable) -> Flags:
 
     Runs without named servers are in the pooled cluster.
     """
-    of, _, end_s = segments.runs
+    first, of, _, end_s = segments.runs
     if not instance.events:
         return np.zeros(len(of), dtype=bool)
     times, amounts = instance.capacity_over_time
     at_drop = np.isin(end_s * 1j, capacity_drops(times * 1j, amounts))
     if segments.servers:
-        on = [segments.servers[k] for k in segments.first_of_run.tolist()]
+        on = [segments.servers[k] for k in first.tolist()]
         run, server, _ = tasks_on_servers(instance, on)
         hit = np.isin(server + end_s[run] * 1j, capacity_drops(*instance.server_amounts))
         at_drop[run] = False
@@ -303,11 +303,11 @@ def segment_violations(instance: SchedulingInstance, segments: SegmentTable) -> 
 def _work_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
     """Yield violations of work, preemption and lease: unfinished jobs, forbidden or early preemptions."""
     jobs = instance.table()
-    of, length, end = segments.runs
+    run, of, length, end = segments.runs
     first = differs(of)
     lost = np.where(first, 0.0, restarts_s(instance)[of])
     hit = evicted_runs(instance, segments)
-    menus, run = instance.menus(), segments.first_of_run
+    menus = instance.menus()
     slack = work_tolerance(instance, np.maximum(segments.completion_s, 0))
     speed = menus.speed[segments.row[run]]
     if jobs.spreading is not None and segments.servers:

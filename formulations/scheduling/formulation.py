@@ -29,6 +29,7 @@ whole cluster. Prices of time prove more of the mean completion time; see `check
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -58,7 +59,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
     @cached_property
     def index(self) -> dict[str, int]:
         """Index of each job by name."""
-        return {name: j for j, name in enumerate(self.instance.table().names)}
+        return dict(zip(self.instance.table().names, itertools.count(), strict=False))
 
     def segments(self, plan: Sequence[Segment]) -> SegmentTable:
         """Convert a plan to a table of segments: job, start, end and configuration as arrays."""

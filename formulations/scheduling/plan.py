@@ -101,19 +101,14 @@ class SegmentTable:
         return np.asarray(differs(self.job) | (self.start_s != np.roll(self.end_s, 1)) | self.moved)
 
     @property
-    def first_of_run(self) -> Ints:
-        """Index of the first segment of each run, a sequence of segments without a pause or a move."""
-        return np.flatnonzero(self.begins)
+    def runs(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """First segment, job, length [s] and end [s] of each run: segments without a pause or a move.
 
-    @property
-    def runs(self) -> tuple[Ints, Floats, Floats]:
-        """Job, length [s] and end [s] of each run: maximal sequences of segments without pause or move.
-
-        All segments of a run have one configuration and the same servers, those of `first_of_run`.
+        All segments of a run have one configuration and the same servers.
         """
         begins = self.begins
         length = np.bincount(np.cumsum(begins) - 1, self.length_s).astype(float)
-        return self.job[begins], length, self.end_s[np.roll(begins, -1)]
+        return np.flatnonzero(begins), self.job[begins], length, self.end_s[np.roll(begins, -1)]
 
     @property
     def completion_s(self) -> Floats:

@@ -335,7 +335,8 @@ class JobTable(ColumnTable[SchedulingJob]):
 
     def hashed(self) -> Iterator[Any]:
         """Yield what the hash of the table is made of: columns, spreading and malleable jobs."""
-        yield from (getattr(self, each.name) for each in fields(self)[:-2])
+        for each in fields(self)[:-2]:
+            yield getattr(self, each.name)
         if self.spreading is not None:
             yield self.spreading.sha256()
         for j, job in sorted(self.malleable.items()):
@@ -381,4 +382,4 @@ def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, 
     order = used[np.argsort(first)]
     place = np.full(len(words) + 1, -1)
     place[order] = np.arange(len(order))
-    return place[codes], tuple(words[code] for code in order.tolist())
+    return place[codes], tuple(np.array(words, dtype=object)[order].tolist())
