@@ -243,7 +243,7 @@ def evicted_runs(instance: SchedulingInstance, segments: SegmentTable) -> Flags:
     if segments.servers:
         on = [segments.servers[k] for k in first.tolist()]
         run, server, _ = tasks_on_servers(instance, on)
-        hit = np.isin(server + end_s[run] * 1j, capacity_drops(*instance.server_amounts))
+        hit = np.isin(server + end_s[run] * 1j, capacity_drops(*instance.server_states.over_time()))
         at_drop[run] = False
         at_drop[run[hit]] = True
     return at_drop & ~np.roll(differs(of), -1)
@@ -428,7 +428,7 @@ def placement_violations(instance: SchedulingInstance, segments: SegmentTable) -
         return
     demand = instance.menus().usage[segments.row] / tasks[:, None]
     start, end = (server + 1j * time_s[segment] for time_s in (segments.start_s, segments.end_s))
-    moments, amounts = instance.server_amounts
+    moments, amounts = instance.server_states.over_time()
     at = np.unique(np.concatenate([start, end, moments]))
     has = amounts[np.searchsorted(moments, at, side="right") - 1]
     used = amounts_in_use(at, start, end, demand[segment] * count[:, None], has.min(axis=0))

@@ -368,11 +368,6 @@ class SchedulingInstance(Instance):
         return ServerStates.of(self.servers, self.events, tuple(self.pool))
 
     @cached_property
-    def server_amounts(self) -> tuple[Moments, Floats]:
-        """Moments from which a server has other amounts, shape (K,), and these amounts, shape (K, R)."""
-        return self.server_states.over_time()
-
-    @cached_property
     def capacity_over_time(self) -> tuple[Floats, Floats]:
         """Times of changes, shape (K,), and total capacity from each on, shape (K, R)."""
         if self.servers:

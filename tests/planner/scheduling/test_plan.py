@@ -87,6 +87,8 @@ def test_nothing_says_what_runs_now() -> None:
     [
         (0.95, True, " (5.0 % away). Jobs wait "),
         (0.95, False, " (5.0 % away), as far as the lengths of jobs alone can tell"),
+        # A bound that is much lower has a unit of its own.
+        (0.001, True, " s (99.9 % away). Jobs wait "),
         (1.0, True, ", and no scheduler can be below that"),
         (None, True, ". Jobs wait "),
     ],
