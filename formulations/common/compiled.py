@@ -19,10 +19,11 @@ import pickle
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -66,12 +67,16 @@ class CodeCache:
     ----------
     function
         A `RuntimeError` is raised where no folder can hold its code.
+    sources
+        Files of it and of its callees, as numba asks for changes of the function's own file alone.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], sources: Iterable[str] = ()) -> None:
         from numba.core.caching import FunctionCache
 
         self._files = FunctionCache(function)
+        digests = [hashlib.sha256(Path(source).read_bytes()).digest() for source in sorted(sources)]
+        self._files._cache_file._source_stamp = (self._files._cache_file._source_stamp, digests)
         self._files._impl = _ChecksummedCode(self._files._impl)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
@@ -194,7 +199,7 @@ class _LazyFunction:
         """The compiled version of the function for calls from Python, cached on disk with its callees."""
         dispatcher = self._jit(self._with_callees("inner"))
         with suppress(RuntimeError):  # there is no folder in which it could be kept
-            dispatcher._cache = CodeCache(dispatcher.py_func)
+            dispatcher._cache = CodeCache(dispatcher.py_func, self.sources)
         return dispatcher
 
     @functools.cached_property
@@ -209,15 +214,25 @@ class _LazyFunction:
         # not counted where no array is created.
         return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
+    @functools.cached_property
+    def _callees(self) -> dict[str, _LazyFunction]:
+        """The compiled functions that the function names."""
+        names = {name: self.function.__globals__.get(name) for name in self.function.__code__.co_names}
+        return {name: callee for name, callee in names.items() if isinstance(callee, _LazyFunction)}
+
+    @functools.cached_property
+    def sources(self) -> set[str]:
+        """Files of the function and of the compiled functions that it calls, directly or not."""
+        return {self.function.__code__.co_filename}.union(*(f.sources for f in self._callees.values()))
+
     def _with_callees(self, as_what: str) -> Callable[..., Any]:
-        """Return the function with its module's compiled callees replaced by a given version of each.
+        """Return the function with its compiled callees replaced by a given version of each.
 
         `as_what` is the attribute with that version: `plain` or `inner`.
         """
-        function, names = self.function, dict(self.function.__globals__)
-        for name in function.__code__.co_names:
-            if isinstance(names.get(name), _LazyFunction):
-                names[name] = getattr(names[name], as_what)
+        function = self.function
+        callees = {name: getattr(callee, as_what) for name, callee in self._callees.items()}
+        names = {**function.__globals__, **callees}
         code, defaults = function.__code__, function.__defaults__
         known = types.FunctionType(code, names, function.__name__, defaults, function.__closure__)
         return functools.update_wrapper(known, function)
@@ -262,9 +277,9 @@ def _python_numbers(value: Any) -> Any:
 
 
 def compiled(function: FunctionT) -> FunctionT:
-    """Return a lazily compiled (numba) function; its callees must be compiled functions of its module.
+    """Return a lazily compiled (numba) function; its callees must be compiled functions too.
 
-    The code on disk is renewed when the module changes, not when another one does. A call raises an
+    The code on disk is renewed when its module changes, or that of a callee. A call raises an
     `OutOfTimeError` if the enforced clock expires before the function is compiled; the compilation goes on
     for the next call.
     """

@@ -28,13 +28,11 @@ because no other fits, so that quantiles of ρ take the place of the least.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -45,7 +43,7 @@ from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.scheduling.certificate import MAX_EDGE_S, MAX_EDGES, MAX_FIGURES, PriceGrid
 from ...formulations.scheduling.evaluation import runs_without_break
 from ...formulations.scheduling.plan import SegmentTable
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from . import dual_kernels
 
@@ -65,13 +63,10 @@ class Evaluation:
         L(λ) over Σ ω_j, a bound on the mean completion time [s] in plain floating point.
     excess
         Usage less capacity, unit-seconds, shape (G − 1, R): a supergradient of L.
-    ends_s
-        C_j of the cheapest schedules, shape (J,).
     """
 
     value: float
     excess: Floats
-    ends_s: Floats
 
 
 class TimeDual:
@@ -82,18 +77,34 @@ class TimeDual:
     edges_s
         Ascending edges of the grid, the first no later than the first arrival; after the last one resources
         are free.
+
+    Attributes
+    ----------
+    evaluations
+        How many times it was evaluated.
     """
 
     def __init__(self, instance: SchedulingInstance, edges_s: Floats, threads: int | None = None) -> None:
         self.instance, self.edges_s = instance, edges_s
         self.length_s = np.diff(edges_s)
         table, menus = instance.table(), instance.menus()
-        self.weight = np.asarray(table.weight / table.weight.max())
-        self.total_weight = float(self.weight.sum())
-        self.arrival_s = table.arrival_s
-        self._menus, self._at_once = menus, runs_without_break(instance)
-        self._order = np.lexsort((menus.speed, menus.owner))
+        weight = table.weight / table.weight.max()
+        self.total_weight = float(weight.sum())
+        self.evaluations = 0
         self._threads = min(threads or MAX_THREADS, MAX_THREADS, os.cpu_count() or 1)
+        cell, arrival = np.searchsorted(edges_s, table.arrival_s, side="right") - 1, table.arrival_s
+        at_once = runs_without_break(instance)
+        self._loop: Callable[..., None]
+        self._columns: tuple[Floats | Ints, ...]
+        if menus.malleable and not at_once:
+            self._loop, order = dual_kernels.malleable_preemptive, np.lexsort((menus.speed, menus.owner))
+            configurations = (menus.first, menus.usage[order], menus.speed[order])
+            self._columns = (cell, arrival, menus.work, weight, *configurations)
+        else:
+            # A job that runs without a break keeps one configuration: each is a rigid job to begin with.
+            self._loop = dual_kernels.rigid_nonpreemptive if at_once else dual_kernels.rigid_preemptive
+            job, length = menus.owner, menus.work[menus.owner] / menus.speed
+            self._columns = (cell[job], arrival[job], length, weight[job], menus.usage)
 
     @cached_property
     def capacity(self) -> Floats:
@@ -113,53 +124,31 @@ class TimeDual:
         OutOfTimeError
             If its loops cannot be compiled within the enforced time limit.
         """
-        full = np.vstack([price, np.zeros((1, price.shape[1]))])
-        menus = self._menus
-        if menus.malleable and not self._at_once:
-            rows = (menus.first, menus.usage[self._order], menus.speed[self._order])
-            costs, used = self._run(dual_kernels.malleable_preemptive, full, menus.work, *rows)
-        elif menus.malleable:
-            costs, used = self._best_windows(full)
-        else:
-            loop = dual_kernels.rigid_nonpreemptive if self._at_once else dual_kernels.rigid_preemptive
-            costs, used = self._run(loop, full, menus.work, menus.usage)
-        value = (float(costs[0].sum()) - float((price * self.capacity).sum())) / self.total_weight
-        return Evaluation(value, used[:-1] - self.capacity, self.arrival_s + costs[1])
+        self.evaluations += 1
+        full, menus = np.vstack([price, np.zeros((1, price.shape[1]))]), self.instance.menus()
+        costs, used = self._costs_and_usage(full, self._columns)
+        if len(costs) > len(menus.work):
+            best = np.lexsort((costs, menus.owner))[menus.first[:-1]]
+            costs, used = self._costs_and_usage(full, tuple(column[best] for column in self._columns))
+        value = (float(costs.sum()) - float((price * self.capacity).sum())) / self.total_weight
+        return Evaluation(value, used[:-1] - self.capacity)
 
-    def _run(
-        self, loop: Callable[..., Any], price: Floats, work: Floats, *jobs: Any
-    ) -> tuple[Floats, Floats]:
-        """Return least cost and C − r of each job, (2, J), and unit-seconds used by all jobs, (G, R)."""
-        return self._in_threads(loop, price, (self.arrival_s, work, self.weight, *jobs))
-
-    def _in_threads(
-        self, loop: Callable[..., Any], price: Floats, columns: tuple[Any, ...]
-    ) -> tuple[Floats, Floats]:
+    def _costs_and_usage(self, price: Floats, columns: tuple[Floats | Ints, ...]) -> tuple[Floats, Floats]:
+        """Return the least cost of each job, (J,), and unit-seconds used by all jobs, (G, R)."""
+        edges = np.append(self.edges_s, np.inf)
         threads = max(1, min(self._threads, len(columns[0]) // JOBS_OF_A_THREAD))
         costs = np.zeros((2, len(columns[0])))
         used = [np.zeros_like(price) for _ in range(threads)]
-        given = [(self.edges_s, price, *columns, k, threads, used[k], costs) for k in range(threads)]
+        given = [(edges, price, *columns, k, threads, used[k], costs) for k in range(threads)]
         # What has to be compiled first is so in this thread, which knows the clock; sums are the same.
-        if threads == 1 or not is_compiled(loop):
+        if threads == 1 or not is_compiled(self._loop):
             for arguments in given:
-                loop(*arguments)
+                self._loop(*arguments)
         else:
             with ThreadPoolExecutor(threads) as pool:
-                for done in [pool.submit(loop, *arguments) for arguments in given]:
+                for done in [pool.submit(self._loop, *arguments) for arguments in given]:
                     done.result()
-        return costs, np.asarray(sum(used))
-
-    def _best_windows(self, price: Floats) -> tuple[Floats, Floats]:
-        """Return the same costs and usage as `_run`, for malleable jobs that keep one configuration."""
-        menus = self._menus
-        rows = menus.owner
-        length = menus.work[rows] / menus.speed
-        columns = (self.arrival_s[rows], length, self.weight[rows], menus.usage)
-        costs, _ = self._in_threads(dual_kernels.rigid_nonpreemptive, price, columns)
-        order = np.lexsort((costs[0], rows))
-        best = order[menus.first[:-1]]
-        chosen = tuple(column[best] for column in columns)
-        return self._in_threads(dual_kernels.rigid_nonpreemptive, price, chosen)
+        return costs[0], np.asarray(sum(used))
 
 
 CELLS = 2_000
@@ -207,8 +196,8 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
 
 def initial_prices(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, capacity: Floats
-) -> tuple[list[Floats], list[Floats]]:
-    """Return two lists of initial dual prices, (G − 1, R) each: by lost seconds, and by waiting jobs.
+) -> list[Floats]:
+    """Return initial dual prices, (G − 1, R) each: three by lost seconds, then three by waiting jobs.
 
     Parameters
     ----------
@@ -219,7 +208,7 @@ def initial_prices(
     present = _time_averages(edges, instance.table().arrival_s, segments.completion_s)
     waiting = np.maximum(present - _time_averages(edges, segments.start_s, segments.end_s), 0.0)
     if not waiting.any():
-        return [], []
+        return []
     usage = instance.menus().usage[segments.row]
     used = np.column_stack(
         [
@@ -235,9 +224,7 @@ def initial_prices(
     urgent = _urgency_quantiles(instance, segments, edges, (usage / units).max(axis=1))
     some_wait = waiting > TIE_TOLERANCE * len(present)
     delays = [_delay_costs(np.where(some_wait, ratio, 0.0), length) for ratio in urgent]
-    return [delay[:, None] * price for delay in delays], [
-        k * waiting[:, None] * price for k in WAITING_MULTIPLES
-    ]
+    return [of_cell[:, None] * price for of_cell in (*delays, *(k * waiting for k in WAITING_MULTIPLES))]
 
 
 def _urgency_quantiles(
@@ -334,8 +321,6 @@ class TimePrices:
         On the mean completion time, in plain floating point [s].
     estimate
         Upper limit, up to rounding, of the bound by any prices up to twice these [s].
-    ends_s
-        C_j of the cheapest schedule of each job alone, shape (J,).
     evaluations
         How many times the dual function was evaluated.
     trace
@@ -345,7 +330,6 @@ class TimePrices:
     grid: PriceGrid
     bound: float
     estimate: float
-    ends_s: Floats
     evaluations: int
     trace: list[tuple[float, float]] = field(default_factory=list)
 
@@ -376,34 +360,27 @@ def best_prices(
         If the loops cannot be compiled within the enforced time limit.
     """
     edges = time_grid(instance, segments, cells)
-    ascent = _Ascent(TimeDual(instance, edges, threads), value)
-    _begin_ascent(ascent, initial_prices(instance, segments, edges, ascent.dual.capacity), clock)
-    while ascent.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
+    dual = TimeDual(instance, edges, threads)
+    ascent = _Ascent(dual, value)
+    for price in initial_prices(instance, segments, edges, dual.capacity):
+        ascent.begin_at(price, clock)
+    best = ascent.price
+    for factor in PRICE_FACTORS if best.any() else ():
+        ascent.begin_at(factor * best, clock)
+    while dual.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < FIRST_SHARE:
             ascent.trace.append((clock.elapsed_s, ascent.best.value))
-    price = np.vstack([ascent.price, np.zeros((1, ascent.price.shape[1]))])
     return TimePrices(
-        grid=PriceGrid(edges, price),
+        grid=PriceGrid(edges, np.vstack([ascent.price, np.zeros((1, len(instance.pool)))])),
         bound=ascent.best.value,
         estimate=ascent.estimate(),
-        ends_s=ascent.best.ends_s,
-        evaluations=ascent.evaluations,
+        evaluations=dual.evaluations,
         trace=ascent.trace,
     )
 
 
-def _begin_ascent(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Clock) -> None:
-    """Evaluate the initial dual prices and multiples of the best, and start the ascent at the best of all."""
-    by_delay, by_waiting = prices
-    for price in itertools.chain(by_delay, by_waiting):
-        if clock.expired or ascent.is_over():
-            return
-        ascent.begin_at(price)
-    best = ascent.price
-    for factor in PRICE_FACTORS if best.any() else ():
-        if clock.expired or ascent.is_over():
-            return
-        ascent.begin_at(factor * best)
+NO_TANGENTS: tuple[float, float, Floats] = (0.0, 0.0, np.zeros(()))
+"""Weight of tangents, and the weighted sums of their values at no price and of their slopes."""
 
 
 class _Ascent:
@@ -419,22 +396,23 @@ class _Ascent:
         self.dual, self.value = dual, value
         self.price: Floats = np.zeros_like(dual.capacity)
         self.best = dual.evaluate(self.price)
-        self.evaluations, self.share, self.stalls = 1, FIRST_SHARE, 0
+        self.share, self.stalls = FIRST_SHARE, 0
         self.smooth_cells = SMOOTH_CELLS
         self.trace: list[tuple[float, float]] = []
         self._next, self._at, self._direction = self.price, self.best, np.zeros_like(self.price)
         # Prices are measured by what a resource costs in all, so that its unit does not matter.
         units = dual.instance.capacity_over_time[1].max(axis=0)
         self._measure: Floats = dual.length_s[:, None] * units**2
-        self._older: tuple[float, float, Floats] | None = None
-        self._forget()
+        self._older = self._recent = NO_TANGENTS
+        self._since = dual.evaluations
 
-    def begin_at(self, price: Floats) -> None:
-        """Evaluate dual prices, and continue the ascent from them if their bound is better."""
-        evaluation = self._evaluate(price)
-        if evaluation.value > self.best.value:
-            self.price, self.best = price, evaluation
-            self._next, self._at = price, evaluation
+    def begin_at(self, price: Floats, clock: Clock) -> None:
+        """Evaluate dual prices if there is time, and start the ascent at them if their bound is better."""
+        if not clock.expired and not self.is_over():
+            evaluation = self.dual.evaluate(price)
+            if evaluation.value > self.best.value:
+                self.price, self.best = price, evaluation
+                self._next, self._at = price, evaluation
 
     def is_over(self) -> bool:
         """Return whether the ascent has converged: tiny steps, or a bound at the schedule's value."""
@@ -455,7 +433,7 @@ class _Ascent:
         step = self.share * distance * self.dual.total_weight / slope
         self._remember(step)
         self._next = np.maximum(self._next + step * self._direction, 0.0)
-        self._at = self._evaluate(self._next)
+        self._at = self.dual.evaluate(self._next)
         self.stalls += 1
         if self._at.value > self.best.value:
             if self._at.value > self.best.value + LEAST_IMPROVEMENT * abs(self.best.value):
@@ -488,29 +466,19 @@ class _Ascent:
                 direction[own, r] = solveh_banded(bands, np.where(own, excess[:, r], 0.0))[own]
         return direction
 
-    def _evaluate(self, price: Floats) -> Evaluation:
-        self.evaluations += 1
-        return self.dual.evaluate(price)
-
-    def _forget(self) -> None:
-        self._steps, self._costs, self._excess = 0.0, 0.0, np.zeros_like(self.price)
-        self._since = self.evaluations
-
     def _remember(self, step: float) -> None:
         """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) at the present prices to the mean of recent tangents."""
-        if self.evaluations > 2 * self._since:
-            self._older = (self._steps, self._costs, self._excess)
-            self._forget()
-        self._steps += step
+        if self.dual.evaluations > 2 * self._since:
+            self._older, self._recent, self._since = self._recent, NO_TANGENTS, self.dual.evaluations
+        steps, costs, excess = self._recent
         total = self.dual.total_weight
         at_zero = self._at.value - float((self._at.excess * self._next).sum()) / total
-        self._costs += step * at_zero
-        self._excess += step * self._at.excess / total
+        self._recent = (steps + step, costs + step * at_zero, excess + step * self._at.excess / total)
 
     def estimate(self) -> float:
         """Return an upper bound on the dual value by any prices up to twice the best, in seconds."""
         limit = np.inf
-        for steps, costs, excess in filter(None, (self._older, (self._steps, self._costs, self._excess))):
+        for steps, costs, excess in (self._older, self._recent):
             if steps > 0:
                 most = float((np.maximum(excess, 0.0) * 2 * self.price).sum())
                 limit = min(limit, (costs + most) / steps)

@@ -8,21 +8,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .choosing import noted
+from .choosing import checks, noted
 from .operators import mutants_of
 from .record import add, why
 from .running import KILLED, copied, run
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("allocation", "staging", "consolidation", "scheduling")
 
 
 def main() -> int:
     """Try some mutants; the exit code is 1 if any survived without a reason."""
     given = _arguments()
-    files = [
-        path for folder in FOLDERS for path in sorted((ROOT / "formulations" / folder / "check").glob("*.py"))
-    ]
+    files = checks(ROOT)
     names = [path.relative_to(ROOT).as_posix() for path in files]
     every = [
         mutant

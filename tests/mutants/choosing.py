@@ -23,6 +23,8 @@ TESTS = (
 )
 """What is looked through; tests of methods and of the whole would come after these."""
 DECORATORS = ("compiled", "compiled_in_place")
+SOURCES = ("formulations/*/check/*.py", "formulations/scheduling/cost_of_work.py")
+"""The checks, and tools of theirs that solvers use too."""
 OWN = Path(__file__).resolve().parents[1]
 Notes = dict[str, dict[str, Any]]
 
@@ -31,7 +33,7 @@ def noted(root: Path, folder: Path, tests: Sequence[str] = TESTS) -> Notes:
     """Return what each test runs of the checks; it is kept in the folder until tests or checks change."""
     given = [root / name for name in tests]
     sources = [path for one in given for path in (sorted(one.rglob("*.py")) if one.is_dir() else [one])]
-    sources += sorted(root.glob("formulations/*/check/*.py"))
+    sources += checks(root)
     key = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     path = folder / f"{key}.json"
     if not path.exists():
@@ -45,6 +47,11 @@ def noted(root: Path, folder: Path, tests: Sequence[str] = TESTS) -> Notes:
         fresh.rename(path)
     found: Notes = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def checks(root: Path) -> list[Path]:
+    """Return the files in which mistakes are planted."""
+    return [path for pattern in SOURCES for path in sorted(root.glob(pattern))]
 
 
 PYTEST = ("-m", "not slow", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed=0")
@@ -102,7 +109,7 @@ def _is_compiled(function: ast.FunctionDef) -> bool:
 def _calls(root: Path, name: str) -> list[tuple[str, int]]:
     """Return the lines of the checks that name a function."""
     found = []
-    for path in sorted(root.glob("formulations/*/check/*.py")):
+    for path in checks(root):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Name) and node.id == name:
                 found.append((path.relative_to(root).as_posix(), node.lineno))

@@ -53,6 +53,10 @@ def outcome(instance: dict[str, Any], result: dict[str, Any], most: float = math
     return {"bounds": bounds, "steps": steps.count}
 
 
+SHARED = ("enumeration", "cost_of_work")
+"""Modules outside of the folders `check` whose lines are steps of checks too."""
+
+
 class Steps:
     """Counts the lines that are executed in the folders `check`."""
 
@@ -70,7 +74,7 @@ class Steps:
             code = frame.f_code
             if code not in self._ours:
                 path = Path(code.co_filename)
-                self._ours[code] = path.parent.name == "check" or path.stem == "enumeration"
+                self._ours[code] = path.parent.name == "check" or path.stem in SHARED
             return partial(followed, inner) if self._ours[code] else inner
 
         def followed(inner: Any, frame: FrameType, event: str, arg: Any) -> Any:

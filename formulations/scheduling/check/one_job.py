@@ -1,7 +1,7 @@
 """Compiled loops of the check: lower bounds on the cost of each job alone, by prices of time.
 
-A job runs from r on, and ends at C; it costs ω (C − r) and its use of resources at their prices over time. No
-code is shared with the solvers. Arrays are written entry by entry, as slices take seconds to compile.
+A job runs from r on, and ends at C; it costs ω (C − r) and its use of resources at their prices over time.
+The derivation is independent of the solvers, which share only hulls and heaps with it (`cost_of_work.py`).
 
 Configuration k of a job costs c_k(t) = λ(t)·a_k per second, and does work s_k per second. In a cell of the
 grid, where c is constant, the lower hull of the points (0, 0) and (s_k, c_k) gives the cost of work: pieces
@@ -18,6 +18,7 @@ import numpy as np
 
 from ....instances.common.arrays import Floats, Ints
 from ...common.compiled import compiled
+from ..cost_of_work import cost_hull, cost_rate, enlarged, pop, push
 
 UNIT = 2.0**-53
 """Relative error of one rounding."""
@@ -26,93 +27,6 @@ MAX_ROUNDINGS = 1e6
 
 END, COST, LEAST, COUNT = 0, 1, 2, 3
 """Indices in the state of a sweep: C − r, cost of the selected work, least total so far, roundings."""
-
-
-@compiled
-def _cost_rate(price: Floats, usage: Floats) -> float:
-    """Return the cost per second λ·a of the resources of a configuration."""
-    total = 0.0
-    for r in range(len(price)):
-        total += price[r] * usage[r]
-    return total
-
-
-@compiled
-def _cost_hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: Floats) -> int:
-    """Compute the lower convex hull of cost over speed in an interval of time; return its segment count.
-
-    Parameters
-    ----------
-    price
-        λ, shape (R,).
-    usage, speed
-        Demands and speeds of the K configurations by rising speed, shapes (K, R) and (K,).
-    pieces
-        Output: cost per work, and speed, of each piece; shape (2, K).
-    corners
-        Buffer: speed and cost at the end of each piece, shape (2, K + 1).
-    """
-    count = 0
-    corners[0, 0] = corners[1, 0] = 0.0
-    for k in range(len(speed)):
-        s, c = speed[k], _cost_rate(price, usage[k])
-        if count and s == corners[0, count]:
-            if c >= corners[1, count]:
-                continue
-            count -= 1
-        while count and (c - corners[1, count]) / (s - corners[0, count]) <= pieces[0, count - 1]:
-            count -= 1
-        pieces[0, count] = (c - corners[1, count]) / (s - corners[0, count])
-        pieces[1, count] = s - corners[0, count]
-        count += 1
-        corners[0, count], corners[1, count] = s, c
-    return count
-
-
-@compiled
-def _push(heap: Floats, count: int, dear: float, work: float) -> None:
-    """Insert an amount of work at a cost into a max-heap of `count` entries; shape (2, capacity)."""
-    at = count
-    while at and heap[0, (at - 1) // 2] < dear:
-        above = (at - 1) // 2
-        heap[0, at], heap[1, at] = heap[0, above], heap[1, above]
-        at = above
-    heap[0, at], heap[1, at] = dear, work
-
-
-@compiled
-def _pop(heap: Floats, count: int) -> None:
-    """Remove the entry of maximum cost from a heap of `count` entries."""
-    last = count - 1
-    dear, work = heap[0, last], heap[1, last]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= last:
-            break
-        if child + 1 < last and heap[0, child + 1] > heap[0, child]:
-            child += 1
-        if heap[0, child] <= dear:
-            break
-        heap[0, at], heap[1, at] = heap[0, child], heap[1, child]
-        at = child
-    heap[0, at], heap[1, at] = dear, work
-
-
-@compiled
-def _clear(values: Floats, n: int) -> None:
-    """Set the first n values of an array to 0."""
-    for i in range(n):
-        values[i] = 0.0
-
-
-@compiled
-def _enlarged_heap(heap: Floats, count: int, n: int) -> Floats:
-    """Return a copy of a heap of `count` entries with capacity for n more."""
-    larger = np.empty((2, 2 * heap.shape[1] + n))
-    for i in range(count):
-        larger[0, i], larger[1, i] = heap[0, i], heap[1, i]
-    return larger
 
 
 @compiled
@@ -164,7 +78,7 @@ def _cross_cell(
         if step < left:
             left -= step
             if from_heap:
-                _pop(heap, count)
+                pop(heap, count)
                 count -= 1
             else:
                 selected[own] = 0.0
@@ -201,29 +115,32 @@ def preemptive_cost_bounds(
     Parameters
     ----------
     edges, price
-        Shapes (G,) and (G, R); the first edge is before any arrival, and the last row is 0.
+        Shapes (G + 1,) and (G, R); the first edge is before any arrival, the last one infinite, and the last
+        row is 0.
     arrival, work, weight
         Arrival, work and weight of each job, shape (J,); without work a job costs nothing.
     first, usage, speed
         Configurations of job j are rows first[j] to first[j + 1] − 1, by rising speed.
     """
-    cells, bounds = len(edges), np.zeros(len(arrival))
+    cells, bounds = len(price), np.zeros(len(arrival))
     widest = 1
     for j in range(len(arrival)):
         widest = max(widest, first[j + 1] - first[j])
-    pieces, corners = np.empty((2, widest)), np.empty((2, widest + 1))
-    selected, heap, state = np.zeros(widest), np.empty((2, 1024)), np.zeros(4)
+    pieces, corners = np.empty((4, widest)), np.empty((2, widest + 1))
+    selected, heap, state = pieces[3], np.empty((2, 1024)), np.zeros(4)
     for j in range(len(arrival)):
         if work[j] <= 0:
             continue
         own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
         g = np.searchsorted(edges, arrival[j], side="right") - 1
-        _clear(state, len(state))
-        rest, count, filled, at, highest, soonest = work[j], 0, False, arrival[j], 0.0, 0.0
+        for i in range(len(state)):
+            state[i] = 0.0
+        rest, at, filled, count = work[j], arrival[j], False, 0
+        highest = soonest = 0.0
         while g < cells:
-            length = edges[g + 1] - at if g + 1 < cells else np.inf
-            n = _cost_hull(price[g], own_usage, own_speed, pieces, corners)
-            _clear(selected, n)
+            until = edges[g + 1]
+            length = until - at
+            n = cost_hull(price[g], own_usage, own_speed, pieces, corners)
             state[COUNT] += 2 * n + 8
             if not filled:
                 # As early as possible: all work at full speed.
@@ -244,13 +161,13 @@ def preemptive_cost_bounds(
                 if weight[j] * state[END] >= state[LEAST]:
                     break
             if count + n > heap.shape[1]:
-                heap = _enlarged_heap(heap, count, n)
+                heap = enlarged(heap, count, n)
             for i in range(n):
                 if selected[i] > 0:
-                    _push(heap, count, pieces[0, i], selected[i])
+                    push(heap, count, pieces[0, i], selected[i])
                     count += 1
             g += 1
-            at = edges[g] if g < cells else np.inf
+            at = until
         margin = 2 * UNIT * (state[COUNT] + price.shape[1] + 8)
         bounds[j] = soonest * (1 - margin)
         if state[COUNT] < MAX_ROUNDINGS and np.isfinite(state[COST]) and np.isfinite(highest):
@@ -274,19 +191,19 @@ def _run_cost_bound(
 
     The total is linear in the start between those at which the start or the end is at an edge.
     """
-    cells = len(edges)
+    cells = len(price)
     head = tail = begin
-    rate_tail = _cost_rate(price[begin], usage)
+    rate_tail = cost_rate(price[begin], usage)
     rate_head = rate_tail
-    ahead = edges[begin + 1] - arrival if begin + 1 < cells else np.inf
+    ahead = edges[begin + 1] - arrival
     behind, rest, cost, count = ahead, length, 0.0, price.shape[1] + 8.0
     while ahead < rest:
         cost += rate_head * ahead
         rest -= ahead
         head += 1
         count += 4
-        rate_head = _cost_rate(price[head], usage)
-        ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
+        rate_head = cost_rate(price[head], usage)
+        ahead = edges[head + 1] - edges[head]
     cost += rate_head * rest
     ahead -= rest
     waited, highest, least = 0.0, cost, weight * length + cost
@@ -301,12 +218,12 @@ def _run_cost_bound(
         count += 8
         if behind <= 0:
             tail += 1
-            rate_tail = _cost_rate(price[tail], usage)
-            behind = edges[tail + 1] - edges[tail] if tail + 1 < cells else np.inf
+            rate_tail = cost_rate(price[tail], usage)
+            behind = edges[tail + 1] - edges[tail]
         if ahead <= 0:
             head += 1
-            rate_head = _cost_rate(price[head], usage)
-            ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
+            rate_head = cost_rate(price[head], usage)
+            ahead = edges[head + 1] - edges[head]
         least = min(least, weight * (waited + length) + cost)
     margin = 2 * UNIT * count
     alone = weight * length * (1 - margin)

@@ -137,7 +137,7 @@ def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid, weight: Float
         rows = slice(int(first[0]), int(first[-1]))
         costs.append(
             of_jobs(
-                grid.edges_s,
+                np.append(grid.edges_s, np.inf),
                 grid.price,
                 jobs.arrival_s[part],
                 work[part],

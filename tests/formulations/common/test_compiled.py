@@ -5,8 +5,10 @@ Files of compiled functions that are damaged: the answer is right, and sound fil
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -240,6 +242,26 @@ def test_damaged_files_cost_a_compilation_once(
     assert _hits(_loaded(source)) == [0] * 4
     # Nothing replaces a folder: each process compiles for itself.
     assert _hits(_loaded(source)) == ([0] * 4 if damage is _folder else [1] * 4)
+
+
+@pytest.mark.usefixtures("compiled_at_once")
+def test_what_another_module_does_otherwise_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its code is a part of the function's own."""
+    head = "from clusterplan.formulations.common.compiled import compiled\n"
+    outer = "@compiled\ndef outer(number):\n    return kept_inner(number) + 1\n"
+    (tmp_path / "kept_outer.py").write_text(f"{head}from kept_tool import kept_inner\n\n{outer}")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for factor in (2, 2, 3):
+        tool = f"{head}@compiled\ndef kept_inner(number):\n    return {factor} * number\n"
+        (tmp_path / "kept_tool.py").write_text(tool)
+        monkeypatch.delitem(sys.modules, "kept_tool", raising=False)
+        importlib.invalidate_caches()
+        loaded = _loaded(tmp_path / "kept_outer.py")
+        found.append((loaded.outer(5.0), sum(loaded.outer.dispatcher._cache_hits.values())))
+    assert found == [(11.0, 0), (11.0, 1), (16.0, 0)]
 
 
 def test_a_function_without_a_file_is_kept_nowhere() -> None:

@@ -123,8 +123,8 @@ def first_prices(
     instance = SchedulingInstance.model_validate(document)
     plan = [Segment(job=name, start_s=start, end_s=end) for name, (_, start, end) in ends.items()]
     segments = SchedulingFormulation(instance).segments(plan)
-    by_delay, by_waiting = initial_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
-    return by_delay[0][:, 0], by_waiting[1][:, 0]
+    found = initial_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    return found[0][:, 0], found[4][:, 0]
 
 
 def test_a_gpu_costs_most_where_most_jobs_wait() -> None:
@@ -160,8 +160,7 @@ def test_prices_by_delay_nearly_close_a_queue() -> None:
     segments, value = formulation.segments(plan), formulation.evaluate(plan)[0]
     edges = time_grid(instance, segments)
     dual = TimeDual(instance, edges)
-    by_delay, by_waiting = initial_prices(instance, segments, edges, dual.capacity)
-    for price in (by_delay[0], by_waiting[1]):
+    for price in initial_prices(instance, segments, edges, dual.capacity)[0:5:4]:
         assert 0.99 * value < dual.evaluate(price).value <= value
 
 
@@ -202,74 +201,32 @@ def test_capacity_follows_events_inside_cells() -> None:
     assert dual.capacity[:, 0].tolist() == [8, 4 + 4, 2]
 
 
-def random_prices(rng: np.random.Generator, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the edges of cells, and prices of two resources in them."""
-    edges = np.append(0.0, np.cumsum(rng.exponential(5, cells - 1)))
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ["rigid_preemptive", "rigid_nonpreemptive", "malleable_preemptive"])
+def test_costs_are_those_of_the_check_and_belong_to_what_is_used(name: str, seed: int) -> None:
+    """ω (C − r), and what is used at its price, is the cost; what rigid jobs use is their work.
+
+    With menus of several sizes, some of whose configurations are useless.
+    """
+    rng = np.random.default_rng(seed)
+    count, cells, malleable = 40, 30, name == "malleable_preemptive"
+    edges = np.concatenate([[0.0], np.cumsum(rng.exponential(5, cells - 1)), [np.inf]])
     price = rng.exponential(1, (cells, 2)) * (rng.random((cells, 1)) < 0.8)
     price[-1] = 0
-    return edges, price
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_costs_are_those_of_the_check_and_belong_to_what_is_used(seed: int) -> None:
-    """With menus of several sizes, some of whose configurations are useless."""
-    rng = np.random.default_rng(seed)
-    count, cells = 30, 25
-    edges, price = random_prices(rng, cells)
-    first = np.append(0, np.cumsum(rng.integers(1, 6, count)))
-    owner = np.repeat(np.arange(count), np.diff(first))
-    speed = rng.uniform(0.5, 3, first[-1])
-    speed = speed[np.lexsort((speed, owner))]
-    usage = rng.integers(1, 5, (first[-1], 2)).astype(float)
-    arrival, work = rng.uniform(0, edges[-1] * 1.1, count), rng.exponential(12, count)
-    weight = rng.uniform(0.1, 2, count)
-    used, found = np.zeros((cells, 2)), np.zeros((2, count))
+    first = np.append(0, np.cumsum(rng.integers(1, 6 if malleable else 2, count)))
+    speed = rng.uniform(0.5, 3, first[-1]) if malleable else np.ones(count)
+    speed = speed[np.lexsort((speed, np.repeat(np.arange(count), np.diff(first))))]
+    usage = rng.integers(int(malleable), 5, (first[-1], 2)).astype(float)
+    arrival, work = rng.uniform(0, edges[-2] * 1.1, count), rng.exponential(8, count)
+    weight, used, found = rng.uniform(0, 2, count), np.zeros((cells, 2)), np.zeros((2, count))
+    columns = (arrival, work, weight, *((first, usage, speed) if malleable else (usage,)))
+    cell = np.searchsorted(edges, arrival, side="right") - 1
     for begin in range(2):
-        columns = (arrival, work, weight, first, usage, speed)
-        dual_kernels.malleable_preemptive(edges, price, *columns, begin, 2, used, found)
-    checked = preemptive_cost_bounds(edges, price, arrival, work, weight, first, usage, speed)
+        getattr(dual_kernels, name)(edges, price, cell, *columns, begin, 2, used, found)
+    check = nonpreemptive_cost_bounds if name == "rigid_nonpreemptive" else preemptive_cost_bounds
+    checked = check(edges, price, arrival, work, weight, first, usage, speed)
     assert found[0] == pytest.approx(checked, rel=1e-9, abs=1e-9)
     assert weight @ found[1] + float((used * price).sum()) == pytest.approx(found[0].sum(), rel=1e-9)
-
-
-def test_jobs_with_one_configuration_of_speed_one_are_rigid_jobs() -> None:
-    """Costs, ends and use are the same."""
-    rng = np.random.default_rng(1)
-    count, cells = 20, 20
-    edges = np.arange(cells) * 4.0
-    price = np.append(rng.exponential(1, cells - 1), 0.0)[:, None]
-    arrival, work = rng.uniform(0, 50, count), rng.exponential(8, count)
-    weight, demand = np.ones(count), rng.integers(1, 4, (count, 1)).astype(float)
-    results = []
-    for loop, more in (
-        (dual_kernels.rigid_preemptive, (demand,)),
-        (dual_kernels.malleable_preemptive, (np.arange(count + 1), demand, np.ones(count))),
-    ):
-        used, found = np.zeros((cells, 1)), np.zeros((2, count))
-        loop(edges, price, arrival, work, weight, *more, 0, 1, used, found)
-        results.append((used, found))
-    assert results[0][0] == pytest.approx(results[1][0], abs=1e-9)
-    assert results[0][1] == pytest.approx(results[1][1])
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("at_once", [False, True])
-def test_costs_are_those_of_the_check_and_belong_to_what_is_used_of_rigid_jobs(
-    seed: int, at_once: bool
-) -> None:
-    """ω (C − r), and what is used at its price, is the cost; what is used is the work."""
-    rng = np.random.default_rng(seed)
-    count, cells = 40, 30
-    edges, price = random_prices(rng, cells)
-    arrival, work = rng.uniform(0, edges[-1] * 1.1, count), rng.exponential(8, count)
-    weight, demand = rng.uniform(0, 2, count), rng.integers(0, 4, (count, 2)).astype(float)
-    used, found = np.zeros((cells, 2)), np.zeros((2, count))
-    loop = dual_kernels.rigid_nonpreemptive if at_once else dual_kernels.rigid_preemptive
-    for begin in range(2):
-        loop(edges, price, arrival, work, weight, demand, begin, 2, used, found)
-    check = nonpreemptive_cost_bounds if at_once else preemptive_cost_bounds
-    checked = check(edges, price, arrival, work, weight, np.arange(count + 1), demand, np.ones(count))
-    assert found[0] == pytest.approx(checked, rel=1e-9, abs=1e-9)
-    assert (found[1] >= work * (1 - 1e-12)).all()
-    assert weight @ found[1] + float((used * price).sum()) == pytest.approx(found[0].sum(), rel=1e-9)
-    assert used.sum(axis=0) == pytest.approx(work @ demand, rel=1e-9)
+    if not malleable:
+        assert (found[1] >= work * (1 - 1e-12)).all()
+        assert used.sum(axis=0) == pytest.approx(work @ usage, rel=1e-9)

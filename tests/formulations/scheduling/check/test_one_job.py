@@ -50,37 +50,27 @@ def one(function: Callable[..., Floats], edges: Floats, price: Floats, r: float,
     """Return what the compiled loop says of a rigid job."""
     column = [np.array([float(x)]) for x in (r, p, w)]
     first, rows = np.array([0, 1]), (np.ones((1, 1)), np.ones(1))
-    return float(function(edges, price[:, None], *column, first, *rows)[0])
+    return float(function(np.append(edges, np.inf), price[:, None], *column, first, *rows)[0])
 
 
+def least(function: Callable[..., Floats], cost: Floats, r: int, p: int, weight: float) -> float:
+    """Return the least cost of a job by all ends, or all starts, in whole seconds."""
+    if function is preemptive_cost_bounds:
+        return cheapest_seconds(cost, r, p, weight)
+    return cheapest_window(cost, list(range(r, END - p)), r, p, weight)
+
+
+@pytest.mark.parametrize("function", [preemptive_cost_bounds, nonpreemptive_cost_bounds])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_job_that_may_be_interrupted_costs_what_its_cheapest_seconds_cost(seed: int) -> None:
-    """All ends at whole seconds are tried; there is no cheaper one between them."""
+def test_a_job_costs_what_its_cheapest_seconds_or_its_cheapest_window_cost(
+    seed: int, function: Callable[..., Floats]
+) -> None:
+    """There is no cheaper end or start between whole seconds."""
     rng = np.random.default_rng(seed)
     for _ in range(50):
         edges, price, r, p, w = draw(rng)
-        truth = cheapest_seconds(seconds(edges, price), r, p, w)
-        found = one(preemptive_cost_bounds, edges, price, r, p, w)
-        assert truth * (1 - 1e-10) - 1e-10 <= found <= truth
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_job_that_runs_in_one_go_costs_what_its_cheapest_window_costs(seed: int) -> None:
-    """All starts at whole seconds are tried."""
-    rng = np.random.default_rng(seed)
-    for _ in range(50):
-        edges, price, r, p, w = draw(rng)
-        truth = cheapest_window(seconds(edges, price), list(range(r, END - p)), r, p, w)
-        found = one(nonpreemptive_cost_bounds, edges, price, r, p, w)
-        assert truth * (1 - 1e-10) - 1e-10 <= found <= truth
-
-
-def test_starts_at_edges_alone_are_not_enough() -> None:
-    """A window may be cheapest where its end is at an edge."""
-    edges, price = np.array([0.0, 2, 3, 50]), np.array([5.0, 0, 10, 0])
-    assert one(nonpreemptive_cost_bounds, edges, price, 0, 2, 1.0) == pytest.approx(8, rel=1e-9)
-    cost = np.repeat(price, [2, 1, 47, 10])
-    assert cheapest_window(cost, [0, 2, 3, 50], 0, 2, 1.0) == 12
+        truth = least(function, seconds(edges, price), r, p, w)
+        assert truth * (1 - 1e-10) - 1e-10 <= one(function, edges, price, r, p, w) <= truth
 
 
 def test_the_random_jobs_tell_sweeps_that_leave_something_out() -> None:
@@ -141,10 +131,10 @@ def test_a_malleable_job_costs_what_linear_programmes_say(seed: int) -> None:
         r, work, weight = float(rng.integers(0, 12)), float(rng.integers(1, 15)), float(rng.integers(0, 3))
         truth = least_by_programmes(edges, price, usage, speed, r, work, weight)
         columns = [np.array([x]) for x in (r, work, weight)]
-        first = np.array([0, configs])
-        found = float(preemptive_cost_bounds(edges, price, *columns, first, usage, speed)[0])
+        given = (np.append(edges, np.inf), price, *columns, np.array([0, configs]), usage, speed)
+        found = float(preemptive_cost_bounds(*given)[0])
         assert found == pytest.approx(truth, rel=1e-7, abs=1e-6)
-        windows = float(nonpreemptive_cost_bounds(edges, price, *columns, first, usage, speed)[0])
+        windows = float(nonpreemptive_cost_bounds(*given)[0])
         assert windows >= found * (1 - 1e-9)
 
 
