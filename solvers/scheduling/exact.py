@@ -8,6 +8,7 @@ without preemption, else in the requested one.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -139,35 +140,24 @@ def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segme
 def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[int, ...]) -> list[Segment]:
     """Return the schedule of a job order: each job starts as early as the previous ones allow."""
     table, menus = instance.table(), instance.menus()
-    demand, capacity = menus.usage[list(rows)], instance.capacity_over_time[1][0]
+    demand, capacity = menus.usage[list(rows)], instance.capacity_over_time[1][0] * (1 + 1e-9)
     placed: list[tuple[int, float, float]] = []
+
+    def fits(j: int, start: float, end: float) -> bool:
+        moments = [start, *(b for _, b, _ in placed if start < b < end)]
+        beside = ([demand[k] for k, b, e in placed if b <= t < e] for t in moments)
+        return all((demand[j] + sum(used, np.zeros(len(capacity))) <= capacity).all() for used in beside)
+
     for j in order:
-        length = float(menus.work[j] / menus.speed[rows[j]])
-        starts = sorted({float(table.arrival_s[j]), *(end for _, _, end in placed)})
-        for start in starts:
-            if start < table.arrival_s[j]:
-                continue
-            if _fits(placed, j, start, start + length, demand, capacity):
+        length, arrival = float(menus.work[j] / menus.speed[rows[j]]), float(table.arrival_s[j])
+        for start in sorted({arrival, *(end for _, _, end in placed if end > arrival)}):
+            if fits(j, start, start + length):
                 placed.append((j, start, start + length))
                 break
     return [
         Segment(job=table.names[j], start_s=start, end_s=end, configuration=menus.labels[rows[j]])
         for j, start, end in placed
     ]
-
-
-def _fits(
-    placed: list[tuple[int, float, float]], j: int, start: float, end: float, demand: Floats, capacity: Floats
-) -> bool:
-    """Return whether a job fits beside the scheduled ones from start to end, in seconds."""
-    moments = [start, *(b for _, b, _ in placed if start < b < end)]
-    return all(
-        (
-            demand[j] + sum((demand[k] for k, b, e in placed if b <= t < e), np.zeros(len(capacity)))
-            <= capacity * (1 + 1e-9)
-        ).all()
-        for t in moments
-    )
 
 
 def certify(
@@ -212,6 +202,7 @@ def diagnose(formulation: SchedulingFormulation, known: Diagnosis | None, clock:
 
 FIRST_STEP_SHARE = 0.5
 """Share of the time for the first step: for rigid jobs the bound, which mostly needs less."""
+POLICY_BY_NAME = {policy.name: policy for policy in POLICIES}
 BOUND_POLICY = "srsf"
 """The policy whose schedule is the basis for the bound of rigid jobs."""
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
@@ -220,11 +211,11 @@ MAX_ENUMERATED_JOBS = MAX_JOBS - 2
 """Most jobs for which all orders are enumerated too."""
 
 OPTIMUS_SETTINGS: tuple[dict[str, Any], ...] = (
-    {"aim": "speeds", "reacts": True, "power": 0.5},
-    {"aim": "speeds", "reacts": True, "power": 0.25},
-    {"aim": "speeds", "reacts": True, "power": 1.0},
-    {"aim": "speeds"},
-    {},
+    {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 0.5},
+    {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 0.25},
+    {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 1.0},
+    {"admission": "shortest", "aim": "speeds"},
+    {"admission": "shortest"},
 )
 """Settings of `optimus` for malleable jobs, mostly the best first; where restarts cost, fewer changes pay."""
 
@@ -270,42 +261,34 @@ class SchedulingExact(Solver[SchedulingFormulation]):
                 raise
             outcome = Outcome(limit="time")
         if outcome.plan is None and fallback is not None:
-            outcome.plan, outcome.message = fallback.plan, f"found by {fallback.message}"
+            outcome.plan, outcome.message = fallback, "found by fifo"
         outcome.bounds = outcome.bounds or formulation.elementary_bounds()
         return outcome
 
     def _proven_plan(
         self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Return the best schedule found, with a certificate of its bound if time allows."""
-        known = self._bound_first(formulation, options, clock)
-        if known is not None:
-            certified, proven = known
-            outcome = self._best_plan(formulation, options, clock, proven)
-            _copy_certificate(outcome, certified)
-        else:
+        """Return the best schedule found, with a certificate of its bound if time allows.
+
+        For rigid jobs the bound comes first, of the schedule of a policy: the search then has all the
+        remaining time, and ends where a plan attains the bound.
+        """
+        certified, proven = Outcome(), None
+        if not formulation.instance.menus().malleable:
+            share = clock.share(FIRST_STEP_SHARE)
+            with contextlib.suppress(OutOfTimeError):
+                certified.plan = POLICY_BY_NAME[BOUND_POLICY].solve(formulation, SolveOptions(), share).plan
+            proven = certify(formulation, certified, share, options.threads)
+        if proven is None:
             outcome = self._best_plan(formulation, options, clock.share(FIRST_STEP_SHARE), 0.0)
             certify(formulation, outcome, clock, options.threads)
+            return outcome
+        outcome = self._best_plan(formulation, options, clock, proven)
+        outcome.certificate, outcome.trace = certified.certificate, certified.trace + outcome.trace
+        outcome.message = join_messages(outcome.message, certified.message)
+        if certified.limit != "none":
+            outcome.limit = certified.limit
         return outcome
-
-    @staticmethod
-    def _bound_first(
-        formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
-    ) -> tuple[Outcome, float] | None:
-        """Return an outcome for rigid jobs with certificate, and its bound in seconds; None if not found.
-
-        The search then has all the remaining time, and ends where a plan attains the bound.
-        """
-        instance = formulation.instance
-        if instance.menus().malleable:
-            return None
-        share = clock.share(FIRST_STEP_SHARE)
-        try:
-            certified = Outcome(_policy(BOUND_POLICY).solve(formulation, SolveOptions(), share).plan)
-        except OutOfTimeError:
-            return None
-        proven = certify(formulation, certified, share, options.threads)
-        return None if proven is None else (certified, proven)
 
     def _best_plan(
         self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock, proven: float
@@ -344,34 +327,19 @@ class SchedulingExact(Solver[SchedulingFormulation]):
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
         """Yield the solvers to be tried for the best schedule, each with its method options."""
         instance = formulation.instance
-        by_name = {policy.name: policy for policy in POLICIES}
         if not event_loop_supports(instance):
-            yield from ((by_name[name], {}) for name in CLAIRVOYANT)
+            yield from ((POLICY_BY_NAME[name], {}) for name in CLAIRVOYANT)
         if not loses_work(instance) and not (instance.servers and spreading_slows_jobs(instance)):
             yield Price(proven), {}
         if instance.menus().malleable and not loses_work(instance):
-            settings = [{"admission": "shortest", **more} for more in OPTIMUS_SETTINGS]
-            yield from ((by_name["optimus"], own) for own in settings)
+            yield from ((POLICY_BY_NAME["optimus"], settings) for settings in OPTIMUS_SETTINGS)
             if self._allocating is not None:
-                yield self._allocating, settings[0]
+                yield self._allocating, OPTIMUS_SETTINGS[0]
         if len(instance.table()) <= MAX_ENUMERATED_JOBS and schedule_count(instance) <= MAX_SCHEDULES:
             yield SchedulingBruteForce(), {}
 
 
-def _copy_certificate(outcome: Outcome, certified: Outcome) -> None:
-    """Copy certificate, trace and messages from one outcome to that with the best plan."""
-    outcome.certificate = certified.certificate
-    outcome.trace = certified.trace + outcome.trace
-    outcome.message = join_messages(outcome.message, certified.message)
-    if certified.limit != "none":
-        outcome.limit = certified.limit
-
-
-def _policy(name: str) -> Solver[SchedulingFormulation]:
-    return next(policy for policy in POLICIES if policy.name == name)
-
-
-def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Outcome | None:
+def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Sequence[Segment] | None:
     """Return a FIFO schedule by uncompiled loops if time may not allow compiling, None otherwise.
 
     Then a short time limit does not end without a plan at the first use on a machine.
@@ -379,6 +347,4 @@ def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Outc
     if clock.remaining_s is None or clock.remaining_s > COMPILED_IN_S or is_compiled(advance):
         return None
     with interpreted():
-        outcome = _policy("fifo").solve(formulation, SolveOptions(), clock)
-    outcome.message = "fifo"
-    return outcome if outcome.plan is not None else None
+        return POLICY_BY_NAME["fifo"].solve(formulation, SolveOptions(), clock).plan

@@ -153,14 +153,10 @@ def find_frontier(
     OptionError
         If there is no such resource, a size is wrong, or jobs do not fit into the smallest.
     """
-    resource = _resource(instance, resource)
-    unknown = sorted(set(prices or {}) - set(instance.pool))
-    if unknown:
-        raise OptionError(f"--price {unknown[0]}: there is no such resource; there are: {_names(instance)}")
+    resource = _resource(instance, resource, prices or {})
     search = _Search(instance, options, Clock(options.time_limit_s), resource, prices or {})
     low, high = search.range(least, most, most_usd)
     limit = search.run(low, high, error)
-    points, others = search.points(), search.bounds_of_others()
     reached = error_of(search.values(), search.bounds()) if {low, high} <= search.solved.keys() else None
     return SchedulingFrontier(
         instance=instance.name,
@@ -173,24 +169,25 @@ def find_frontier(
         least=low,
         most=high,
         prices_usd_per_hour=dict(prices or {}),
-        points=tuple(points),
-        others=tuple(others),
+        points=tuple(search.point_of(*pair) for pair in search.best()),
+        others=tuple(SizeBound(**search.bound_of(*pair)) for pair in search.others()),
         runtime_s=search.clock.elapsed_s,
         options=options,
         versions=library_versions(),
     )
 
 
-def _names(instance: SchedulingInstance) -> str:
-    return some(list(instance.pool), 20)
-
-
-def _resource(instance: SchedulingInstance, asked: str | None) -> str:
+def _resource(instance: SchedulingInstance, asked: str | None, prices: Mapping[str, float]) -> str:
+    """Return the resource that is varied; raise an error if it, or a priced one, is unknown."""
     names = list(instance.pool)
+    listed = some(names, 20)
     if asked is None and len(names) > 1:
-        raise OptionError(f"--resource is missing; of which there shall be more or less: {_names(instance)}")
+        raise OptionError(f"--resource is missing; of which there shall be more or less: {listed}")
     if asked is not None and asked not in names:
-        raise OptionError(f"--resource {shown(asked)} is unknown; there are: {_names(instance)}")
+        raise OptionError(f"--resource {shown(asked)} is unknown; there are: {listed}")
+    unknown = sorted(set(prices) - set(names))
+    if unknown:
+        raise OptionError(f"--price {unknown[0]}: there is no such resource; there are: {listed}")
     return names[0] if asked is None else asked
 
 
@@ -258,33 +255,17 @@ class _Search(SizeSearch):
         """Return the mean completion time in seconds."""
         return result.objectives[0]
 
-    def points(self) -> list[SizePoint]:
-        """Return the frontier points: sizes with a better plan than all smaller ones, largest first."""
-        return [
-            SizePoint(
-                size=size,
-                bound_s=self.record(result).certified_bound or 0.0,
-                certificate=result.certificate,
-                mean_completion_s=self.record(result).value or 0.0,
-                rate_usd_per_hour=self.rate(size),
-                solver=_method_name(result),
-                plan=result.plan or (),
-            )
-            for size, result in self.best()
-        ]
+    def bound_of(self, size: float, result: Result) -> dict[str, Any]:
+        """Return the fields of a `SizeBound`."""
+        bound = self.record(result).certified_bound or 0.0
+        return {"size": size, "bound_s": bound, "certificate": result.certificate}
 
-    def bounds_of_others(self) -> list[SizeBound]:
-        """Return the solved sizes that are no frontier points, with their bounds, the largest first."""
-        return [
-            SizeBound(
-                size=size,
-                bound_s=self.record(result).certified_bound or 0.0,
-                certificate=result.certificate,
-            )
-            for size, result in self.others()
-        ]
-
-
-def _method_name(result: Result) -> str:
-    """Return the name of the method that found a schedule, from the beginning of the result's message."""
-    return (result.message or result.solver).removeprefix("found by ").partition(";")[0]
+    def point_of(self, size: float, result: Result) -> SizePoint:
+        """Return the frontier point of a size; the message of a result begins with what found its plan."""
+        return SizePoint(
+            **self.bound_of(size, result),
+            mean_completion_s=self.record(result).value or 0.0,
+            rate_usd_per_hour=self.rate(size),
+            solver=(result.message or result.solver).removeprefix("found by ").partition(";")[0],
+            plan=result.plan or (),
+        )
