@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -147,3 +149,38 @@ def _job(rng: np.random.Generator, j: int, whole: bool) -> dict[str, Any]:
         },
     ]
     return {**job, "work": work * 5, "variants": variants}
+
+
+def least_of_malleable(instance: SchedulingInstance) -> float:
+    """Return the least weighted mean of all schedules in whole seconds, without restarts, leases and events.
+
+    What it finds is feasible, so no bound may be above it. Without preemption it is optimal where every job
+    takes whole seconds in all its configurations.
+    """
+    table, menus = instance.table(), instance.menus()
+    capacity, once = instance.capacity_over_time[1][0], instance.preemption == "none"
+    rows = [range(a, b) for a, b in itertools.pairwise(menus.first.tolist())]
+    horizon = table.arrival_s.max() + menus.work.sum()
+
+    @cache
+    def best(t: int, states: tuple[tuple[float, int], ...]) -> float:
+        """Return the least cost from second t on, by each job's work, and what it has to run in or −1."""
+        if t > horizon or not any(left for left, _ in states):
+            return np.inf if t > horizon else 0.0
+        found, choices = np.inf, []
+        for (left, now), arrival, own in zip(states, table.arrival_s, rows, strict=True):
+            absent = left == 0 or t < arrival
+            choices.append([-1] if absent else [now] if now >= 0 else [-1, *own])
+        for chosen in itertools.product(*choices):
+            if (menus.usage[[k for k in chosen if k >= 0]].sum(axis=0) > capacity).any():
+                continue
+            cost, after = 0.0, []
+            for j, ((left, _), k) in enumerate(zip(states, chosen, strict=True)):
+                done = float(menus.speed[k]) if k >= 0 else 0.0
+                present = min(1.0, left / done) if done else float(left > 0 and t >= table.arrival_s[j])
+                cost += float(table.weight[j]) * present
+                after.append((max(0.0, left - done), k if once and left > done else -1))
+            found = min(found, cost + best(t + 1, tuple(after)))
+        return found
+
+    return best(0, tuple((work, -1) for work in menus.work.tolist())) / float(table.weight.sum())

@@ -26,19 +26,25 @@ from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 
-def instance(start_s: float) -> SchedulingInstance:
-    """Return two jobs on one GPU, which the second needs for 100 s."""
-    jobs = [
-        {"name": "a", "arrival_s": start_s, "demand": {"gpu": 1}, "duration_s": 1},
-        {"name": "b", "arrival_s": start_s + 10, "demand": {"gpu": 1}, "duration_s": 100, "weight": 3},
+def two_jobs(*jobs: tuple[float, float, float], gpus: float = 2) -> SchedulingInstance:
+    """Return jobs of (arrival, duration, weight) on a GPU each; two of unlike weight if none are given."""
+    rows = [
+        {
+            "name": "ab"[k],
+            "demand": {"gpu": 1},
+            "arrival_s": arrival,
+            "duration_s": duration,
+            "weight": weight,
+        }
+        for k, (arrival, duration, weight) in enumerate(jobs or ((5, 100, 3), (7, 50, 1)))
     ]
-    return SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": 1}, "jobs": jobs})
+    return SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": gpus}, "jobs": rows})
 
 
 @pytest.mark.parametrize("start_s", [0.0, 1.5e9])
 def test_bounds_are_just_below_what_is_attained(start_s: float) -> None:
     """By what the check of plans tolerates, which does not grow with the date."""
-    there = instance(start_s)
+    there = two_jobs((start_s, 1, 1), (start_s + 10, 100, 3), gpus=1)
     assert earliest_ends_s(there) - start_s == pytest.approx([1, 110], abs=2e-5)
     mean, makespan = least_mean_completion_s(there), least_makespan_s(there)
     assert mean <= (1 + 3 * 100) / 4
@@ -47,18 +53,21 @@ def test_bounds_are_just_below_what_is_attained(start_s: float) -> None:
     assert makespan == pytest.approx(110, abs=2e-4)
 
 
-def test_jobs_that_come_late_need_their_time_after_they_came() -> None:
-    """What ran before leaves no room for them."""
-    there = rigid_trace((0, 1, 1), (10, 1, 5), (10, 1, 5), gpus=1)
-    assert 20 - 1e-4 < least_makespan_s(there) <= 20
-
-
-def test_jobs_over_half_of_the_cluster_follow_each_other() -> None:
-    """Two that take just half of it may run together, but not beside one that takes more."""
-    wide = [(0, 2, 10)] * 2
-    assert 20 - 1e-4 < least_makespan_s(rigid_trace(*wide, gpus=3)) <= 20
-    assert 10 - 1e-4 < least_makespan_s(rigid_trace(*wide, gpus=4)) <= 10
-    assert 14 - 1e-4 < least_makespan_s(rigid_trace(*wide, (0, 3, 4), gpus=4)) <= 14
+@pytest.mark.parametrize(
+    ("jobs", "gpus", "makespan_s"),
+    [
+        ([(0, 1, 1), (10, 1, 5), (10, 1, 5)], 1, 20),  # what ran before leaves no room for who comes late
+        ([(0, 2, 10), (0, 2, 10)], 3, 20),  # over half of the cluster they follow each other
+        ([(0, 2, 10), (0, 2, 10)], 4, 10),  # with just half of it they may run together,
+        ([(0, 2, 10), (0, 2, 10), (0, 3, 4)], 4, 14),  # but not beside one that takes more;
+        ([(0, 3, 10), (0, 3, 10), (0, 1, 10)], 4, 20),  # who takes less takes nothing from them
+    ],
+)
+def test_late_and_wide_jobs_follow_each_other(
+    jobs: list[tuple[int, int, int]], gpus: int, makespan_s: float
+) -> None:
+    """Just below what is attained."""
+    assert makespan_s - 1e-4 < least_makespan_s(rigid_trace(*jobs, gpus=gpus)) <= makespan_s
 
 
 def shortest(gpus: int, jobs: list[tuple[int, int, int]]) -> int:
@@ -86,21 +95,6 @@ def test_no_schedule_of_a_tiny_trace_is_shorter(seed: int) -> None:
         for _ in range(int(rng.integers(1, 5)))
     ]
     assert least_makespan_s(rigid_trace(*jobs, gpus=gpus)) <= shortest(gpus, jobs)
-
-
-def test_jobs_below_half_of_the_cluster_take_nothing_from_those_over_half() -> None:
-    """They may run beside them, and do not make the bound weaker."""
-    there = rigid_trace((0, 3, 10), (0, 3, 10), (0, 1, 10), gpus=4)
-    assert 20 - 1e-4 < least_makespan_s(there) <= 20
-
-
-def two_jobs() -> SchedulingInstance:
-    """Return two jobs of unlike weight on one GPU each."""
-    jobs = [
-        {"name": "a", "demand": {"gpu": 1}, "arrival_s": 5, "duration_s": 100, "weight": 3},
-        {"name": "b", "demand": {"gpu": 1}, "arrival_s": 7, "duration_s": 50},
-    ]
-    return SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": 2}, "jobs": jobs})
 
 
 @pytest.mark.parametrize("part", [0.5, 0.99])
