@@ -69,11 +69,6 @@ class PriceGrid:
         if price[-1].any():
             raise ValueError("after the last edge every price has to be 0")
 
-    @classmethod
-    def free(cls, resources: int) -> PriceGrid:
-        """Return a grid of dual prices that are all 0, for a number of resources."""
-        return cls(np.zeros(1), np.zeros((1, resources)))
-
     def at(self, times_s: Floats) -> Floats:
         """Return the dual prices of the resources at the given times, shape (len(times_s), R)."""
         cell: Ints = np.searchsorted(self.edges_s, times_s, side="right") - 1

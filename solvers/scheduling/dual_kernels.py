@@ -159,7 +159,7 @@ def rigid_nonpreemptive(
 
     Parameters are those of `rigid_preemptive`.
     """
-    cells, resources = price.shape
+    cells = len(price)
     for j in range(begin, len(arrival), stride):
         w, a, length = weight[j], demand[j], work[j]
         tail = head = cell[j]
@@ -192,15 +192,12 @@ def rigid_nonpreemptive(
             if w * (waited + length) + cost < least:
                 least, best, start = w * (waited + length) + cost, waited, tail
         result[0, j], result[1, j] = least, best + length
-        at, until, g = arrival[j] + best, arrival[j] + best + length, start
-        while g < cells:
-            stop = min(until, edges[g + 1])
-            seconds = max(0.0, stop - max(edges[g], at))
-            for r in range(resources):
-                used[g, r] += a[r] * seconds
-            if stop >= until:
-                break
-            g += 1
+        at, until = arrival[j] + best, arrival[j] + best + length
+        while edges[start] < until:
+            seconds = max(0.0, min(until, edges[start + 1]) - max(edges[start], at))
+            for r in range(len(a)):
+                used[start, r] += a[r] * seconds
+            start += 1
 
 
 @compiled

@@ -207,8 +207,9 @@ class _Search(SizeSearch):
             If they are not valid, or jobs do not fit into the smallest.
         """
         now = self.instance.pool[self.resource]
-        table = self.instance.table()
-        needed = float(table.total_demand[:, table.resources.index(self.resource)].max())
+        jobs = self.instance.table()
+        demand = jobs.total_demand[:, jobs.resources.index(self.resource)]
+        needed = float(demand.max())
         # Demands are products of floats, and 1.2 / 0.1 is 11.999…: neither may cost a whole size.
         fits = math.ceil(needed * (1 - TOLERANCE))
         low = max(fits, math.ceil(now / 2)) if least is None else least
@@ -218,7 +219,7 @@ class _Search(SizeSearch):
                 f"--from {low:g} --to {high:g}: sizes are whole numbers above 0, the smaller first"
             )
         if not within(needed, low):
-            wide = np.count_nonzero(table.total_demand[:, table.resources.index(self.resource)] > low)
+            wide = np.count_nonzero(demand > low)
             raise OptionError(
                 f"--from {low:g}: {wide:,} {'job asks' if wide == 1 else 'jobs ask'} for more "
                 f"{self.resource} at once, the largest for {needed:g}; "

@@ -31,7 +31,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -331,7 +331,7 @@ class TimePrices:
     bound: float
     estimate: float
     evaluations: int
-    trace: list[tuple[float, float]] = field(default_factory=list)
+    trace: list[tuple[float, float]]
 
 
 def best_prices(
@@ -367,15 +367,16 @@ def best_prices(
     best = ascent.price
     for factor in PRICE_FACTORS if best.any() else ():
         ascent.begin_at(factor * best, clock)
+    trace = []
     while dual.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < FIRST_SHARE:
-            ascent.trace.append((clock.elapsed_s, ascent.best.value))
+            trace.append((clock.elapsed_s, ascent.best.value))
     return TimePrices(
         grid=PriceGrid(edges, np.vstack([ascent.price, np.zeros((1, len(instance.pool)))])),
         bound=ascent.best.value,
         estimate=ascent.estimate(),
         evaluations=dual.evaluations,
-        trace=ascent.trace,
+        trace=trace,
     )
 
 
@@ -398,7 +399,6 @@ class _Ascent:
         self.best = dual.evaluate(self.price)
         self.share, self.stalls = FIRST_SHARE, 0
         self.smooth_cells = SMOOTH_CELLS
-        self.trace: list[tuple[float, float]] = []
         self._next, self._at, self._direction = self.price, self.best, np.zeros_like(self.price)
         # Prices are measured by what a resource costs in all, so that its unit does not matter.
         units = dual.instance.capacity_over_time[1].max(axis=0)

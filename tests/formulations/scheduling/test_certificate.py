@@ -91,7 +91,6 @@ def test_a_finer_grid_has_the_same_prices() -> None:
     fine = grid.refined(np.array([0.0, 3.0, 4.0, 9.0]))
     assert fine.edges_s.tolist() == [0, 1, 2, 3, 4, 9]
     assert fine.price[:, 0].tolist() == [0, 3, 5, 5, 0, 0]
-    assert PriceGrid.free(2).at(np.array([0.0])).tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize(
