@@ -142,11 +142,12 @@ def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[
     table, menus = instance.table(), instance.menus()
     demand, capacity = menus.usage[list(rows)], instance.capacity_over_time[1][0] * (1 + 1e-9)
     placed: list[tuple[int, float, float]] = []
+    nothing = np.zeros_like(capacity)
 
     def fits(j: int, start: float, end: float) -> bool:
         moments = [start, *(b for _, b, _ in placed if start < b < end)]
         beside = ([demand[k] for k, b, e in placed if b <= t < e] for t in moments)
-        return all((demand[j] + sum(used, np.zeros(len(capacity))) <= capacity).all() for used in beside)
+        return all((demand[j] + sum(used, nothing) <= capacity).all() for used in beside)
 
     for j in order:
         length, arrival = float(menus.work[j] / menus.speed[rows[j]]), float(table.arrival_s[j])

@@ -21,6 +21,7 @@ from clusterplan.planner.stored_results import verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.exact import (
+    MAX_JOBS,
     MAX_SCHEDULES,
     SchedulingBruteForce,
     SchedulingExact,
@@ -40,9 +41,7 @@ def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> N
     assert outcome.plan is not None
     value = formulation.evaluate(outcome.plan)[0]
     for policy in POLICIES[:6]:
-        plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-        assert plan is not None
-        assert value <= formulation.evaluate(plan)[0]
+        assert value <= formulation.evaluate(plan_by(formulation, policy))[0]
     assert tuple(outcome.bounds) == formulation.elementary_bounds()
     proven, elementary = formulation.certified_bounds(outcome.certificate)[0], outcome.bounds[0]
     assert proven is not None
@@ -154,8 +153,7 @@ def test_what_somebody_altered_is_refused(stored: dict[str, Any], what: str) -> 
 def test_a_clock_that_has_run_out_leaves_the_first_prices() -> None:
     """Which are 0; the plan and the certificate stay, and the outcome says why."""
     formulation = SchedulingFormulation(INSTANCE)
-    plan = POLICIES[0].solve(formulation, SolveOptions(), Clock()).plan
-    outcome = Outcome(plan)
+    outcome = Outcome(plan_by(formulation, POLICIES[0]))
     certify(formulation, outcome, Clock(0.0))
     assert outcome.limit == "time"
     assert outcome.certificate is not None
@@ -226,9 +224,7 @@ def test_no_policy_beats_all_orders_without_preemption(seed: int) -> None:
     value, _ = best(instance)
     formulation = SchedulingFormulation(instance)
     for policy in POLICIES:
-        plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-        assert plan is not None
-        assert formulation.evaluate(plan)[0] >= value * (1 - 1e-12)
+        assert formulation.evaluate(plan_by(formulation, policy))[0] >= value * (1 - 1e-12)
 
 
 def test_with_preemption_nothing_is_proven() -> None:
@@ -239,34 +235,30 @@ def test_with_preemption_nothing_is_proven() -> None:
     assert "proves nothing" in outcome.message
 
 
-def test_larger_traces_are_refused() -> None:
-    """With the largest that is allowed."""
-    formulation = SchedulingFormulation(generate_scheduling(9, 2))
+@pytest.mark.parametrize(
+    "there",
+    [
+        generate_scheduling(9, 2),
+        generate_scheduling(8, 8, malleable=True).replace(preemption="none"),
+    ],
+)
+def test_too_many_jobs_or_configurations_are_refused(there: SchedulingInstance) -> None:
+    """With the largest that is allowed; eight jobs have 40,320 orders already."""
+    assert len(there.jobs) > MAX_JOBS or schedule_count(there) > MAX_SCHEDULES
     with pytest.raises(TooLargeError, match="at most 8 with few configurations are allowed"):
-        SchedulingBruteForce().solve(formulation, SolveOptions(), Clock())
+        SchedulingBruteForce().solve(SchedulingFormulation(there), SolveOptions(), Clock())
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_malleable_jobs_are_tried_in_all_configurations(seed: int) -> None:
     """The optimum is that of a search over all starts, and no policy is below it."""
     there = random_trace(seed, 3, whole=True)
-    formulation = SchedulingFormulation(there)
-    outcome = SchedulingBruteForce().solve(formulation, SolveOptions(), Clock())
-    assert outcome.plan is not None
-    assert formulation.violations(outcome.plan) == []
-    optimum = least_of_malleable(there)
-    assert formulation.evaluate(outcome.plan)[0] == pytest.approx(optimum, rel=1e-12)
+    formulation, optimum = SchedulingFormulation(there), least_of_malleable(there)
+    value, outcome = best(there)
+    assert value == pytest.approx(optimum, rel=1e-12)
     assert outcome.bounds[0] == pytest.approx(optimum, rel=1e-12)
     bound = formulation.elementary_bounds()[0]
     assert bound is not None
     assert bound <= optimum * (1 + 1e-12)
     for name in ("srsf", "max-min", "optimus", "optimus-exact"):
         assert formulation.evaluate(plan_by(formulation, name))[0] >= optimum * (1 - 1e-9)
-
-
-def test_too_many_configurations_are_refused() -> None:
-    """Eight jobs have 40,320 orders already."""
-    there = generate_scheduling(8, 8, malleable=True).replace(preemption="none")
-    assert schedule_count(there) > MAX_SCHEDULES
-    with pytest.raises(TooLargeError, match="at most 8 with few configurations"):
-        SchedulingBruteForce().solve(SchedulingFormulation(there), SolveOptions(), Clock())
