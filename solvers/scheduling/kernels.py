@@ -234,16 +234,6 @@ def backfill(
 
 
 @compiled
-def most_tasks(room: Floats, slack: Floats, demand: Floats, tasks: int) -> int:
-    """Return how many of a job's tasks fit on one server; room, slack and demand have shape (R,)."""
-    count = tasks
-    for r in range(len(demand)):
-        if demand[r] > 0 and count * demand[r] > room[r] + slack[r]:
-            count = max(0, int(np.floor((room[r] + slack[r]) / demand[r])))
-    return count
-
-
-@compiled
 def best_fit(
     free: Floats, slack: Floats, capacity: Floats, demand: Floats, tasks: int, most: int
 ) -> tuple[Ints, Ints]:
@@ -268,7 +258,10 @@ def best_fit(
         for n in range(len(free)):
             if taken[n]:
                 continue
-            count = most_tasks(free[n], slack[n], demand, waiting)
+            count = waiting
+            for r in range(len(demand)):
+                if demand[r] > 0 and count * demand[r] > free[n, r] + slack[n, r]:
+                    count = max(0, int(np.floor((free[n, r] + slack[n, r]) / demand[r])))
             if count == 0 or count < best_count:
                 continue
             left = 0.0

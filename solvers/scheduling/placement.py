@@ -26,7 +26,7 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..common.result import SolveOptions
 from ..registry import KINDS
 from ..run import solve_with
-from .kernels import best_fit, most_tasks
+from .kernels import best_fit
 from .policies.contract import Policy
 from .view import View, ViewWriter
 
@@ -442,12 +442,9 @@ class ServerPlacement:
         """Return the minimum number of servers for a job on an idle cluster, 0 if it never fits."""
         shape = int(self._shape[j])
         if shape not in self._fewest:
-            slack, tasks = SLACK * self._capacity, int(self._tasks[j])
-            counts = [
-                most_tasks(self._capacity[n], slack[n], self._demand[j], tasks) for n in range(len(slack))
-            ]
-            reached = np.cumsum(np.sort(counts)[::-1]) >= tasks
-            self._fewest[shape] = int(np.argmax(reached)) + 1 if reached.any() else 0
+            room, tasks = self._capacity, int(self._tasks[j])
+            servers, _ = best_fit(room, SLACK * room, room, self._demand[j], tasks, len(room))
+            self._fewest[shape] = len(servers)
         return self._fewest[shape]
 
     def _all_together(self, free: Floats, jobs: list[int]) -> bool:
@@ -496,10 +493,8 @@ def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> 
     for _, n, amounts in states.changes:
         most[n] = np.maximum(most[n], amounts)
     kinds, of = np.unique(np.column_stack(gangs), axis=0, return_inverse=True)
-    servers, count = np.unique(most, axis=0, return_counts=True)
     fits = np.zeros(len(kinds), dtype=bool)
     for k, kind in enumerate(kinds):
-        tasks = int(kind[-1])
-        room = [most_tasks(one, SLACK * one, kind[:-1], tasks) for one in servers]
-        fits[k] = float(np.array(room) @ count) >= tasks
+        servers, _ = best_fit(most, SLACK * most, most, kind[:-1], int(kind[-1]), len(most))
+        fits[k] = len(servers) > 0
     return fits[of.ravel()]

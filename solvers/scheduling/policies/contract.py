@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ....formulations.common.compiled import compiled
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import fill, requeue
 from ..view import Knowledge, View
@@ -225,20 +224,9 @@ def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
     free, capacity
         Resources available to them, and of the whole cluster, shape (R,).
     """
-    return served_in_order(usage, free + SLACK * capacity)
-
-
-@compiled
-def served_in_order(usage: Floats, room: Floats) -> Flags:
-    """Return flags (k,) of the usages (k, R) that fit in the room (R,), admitted greedily in order."""
-    served = np.zeros(len(usage), dtype=np.bool_)
-    left = room.copy()
-    for k in range(len(usage)):
-        fits = True
-        for r in range(len(left)):
-            fits = fits and usage[k, r] <= left[r]
-        if fits:
-            served[k] = True
-            for r in range(len(left)):
-                left[r] -= usage[k, r]
+    served = np.zeros(len(usage), dtype=bool)
+    positions, nobody, keys = np.arange(len(usage)), served[:0].astype(np.int64), np.zeros(len(usage))
+    room = free + SLACK * capacity
+    chosen = fill(positions, keys, nobody, served[:0], keys[:0], usage, room, 0.0 * room, False)
+    served[chosen] = True
     return served

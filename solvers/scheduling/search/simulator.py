@@ -108,7 +108,7 @@ class PriorityScheduler(Simulator):
     order
         The jobs in the order of their arrival, as indices into the table; everything else is in this order.
     width
-        Width of each job, as in `Seen`; shape (J,).
+        Width of each job, as in `View`; shape (J,).
     weight
         Weight of each job, shape (J,).
     """

@@ -17,7 +17,7 @@ from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError
-from clusterplan.solvers.scheduling.kernels import backfill, best_fit, fill, most_tasks, requeue, transition
+from clusterplan.solvers.scheduling.kernels import backfill, best_fit, fill, requeue, transition
 from clusterplan.solvers.scheduling.policies.contract import Policy, in_order
 from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
@@ -350,9 +350,9 @@ def test_the_server_that_is_filled_best_is_taken() -> None:
 
 def test_several_resources_are_all_kept() -> None:
     """The scarcest says how many tasks fit."""
-    free, none = np.array([8.0, 3.0]), np.zeros(2)
-    assert most_tasks(free, none, np.array([1.0, 1.0]), 9) == 3
-    assert most_tasks(free, none, np.array([2.0, 0.0]), 9) == 4
+    assert fitted([[8, 3], [9, 9]], [1, 1], 12, 2) == {0: 3, 1: 9}
+    assert fitted([[8, 3]], [2, 0], 4, 1) == {0: 4}
+    assert fitted([[8, 3]], [2, 0], 5, 1) == {}
     assert fitted([[8, 1], [2, 2]], [1, 1], 2, 2) == {1: 2}
 
 

@@ -16,14 +16,16 @@ from clusterplan.solvers.scheduling.policies.service_disciplines import (
     ShortestRemaining,
     ShortestService,
 )
+from clusterplan.solvers.scheduling.policy_solvers import rule_of
 from clusterplan.solvers.scheduling.search.simulator import PriorityScheduler
 
 
 def test_it_goes_on_from_a_moment_that_was_kept() -> None:
     """As often as one likes, with leases and restarts."""
     rules = {"preemption": "costs", "restart_s": 30, "lease_s": 120}
-    server = PriorityScheduler(generate_scheduling(200, 32, load=1.5, seed=4).replace(**rules))
-    rule, state = ShortestRemaining.rule(server), server.start
+    there = generate_scheduling(200, 32, load=1.5, seed=4).replace(**rules)
+    server, rule = PriorityScheduler(there), rule_of(there, ShortestRemaining())
+    state = server.start
     expected = server.run(rule).end_s
     for until_s in np.linspace(0, expected.max(), 9):
         state = server.run(rule, state, float(until_s))
@@ -41,20 +43,20 @@ def test_a_rule_gives_the_segments_of_the_policy(policy: Any, rules: dict[str, A
         equal = [random_trace(seed, 40, whole=True) for seed in range(5)]
         traces += [t.replace(**{"preemption": "free", **rules}) for t in (on_several_resources(), *equal)]
     for there in traces:
-        server = PriorityScheduler(there)
-        schedule = server.schedule(policy.rule(server))
+        server, rule = PriorityScheduler(there), rule_of(there, policy())
+        schedule = server.schedule(rule)
         assert rows_of(schedule) == rows_of(Engine(there, policy()).run())
         ends = np.full(len(server.order), -np.inf)
         np.maximum.at(ends, schedule.job, schedule.end_s)
-        assert (server.run(policy.rule(server)).end_s == ends[server.order]).all()
+        assert (server.run(rule).end_s == ends[server.order]).all()
 
 
 def test_jobs_that_wait_for_ever_and_those_that_lose_their_place_are_said() -> None:
     """With the moment."""
     shrinks: dict[str, Any] = {"events": [{"at_s": 5, "change": {"gpu": -1}}]}
-    server = PriorityScheduler(rigid_trace((0, 2, 9), (0, 2, 9), **shrinks))
+    there = rigid_trace((0, 2, 9), (0, 2, 9), **shrinks)
+    rule = rule_of(there, Shortest())
     with pytest.raises(PolicyError, match="2 jobs wait, and nothing will ever happen"):
-        server.schedule(Shortest.rule(server)._replace(preempts=True))
-    server = PriorityScheduler(rigid_trace((0, 2, 9), (0, 2, 9), preemption="none", **shrinks))
+        PriorityScheduler(there).schedule(rule._replace(preempts=True))
     with pytest.raises(EvictionError, match="lose their place at 5 s"):
-        server.run(Shortest.rule(server))
+        PriorityScheduler(there.replace(preemption="none")).run(rule)

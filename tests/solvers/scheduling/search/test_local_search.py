@@ -19,7 +19,7 @@ from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
 from clusterplan.solvers.scheduling.policies.service_disciplines import (
     ShortestService,
 )
-from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.policy_solvers import plan_of, rule_of
 from clusterplan.solvers.scheduling.search import local_search
 from clusterplan.solvers.scheduling.search.event_loop import Rule
 from clusterplan.solvers.scheduling.search.local_search import (
@@ -37,8 +37,8 @@ from clusterplan.solvers.scheduling.search.simulator import (
 
 def test_the_best_multipliers_have_the_best_cost() -> None:
     """Also after worse ones have been accepted, and though trials begin in the middle of the trace."""
-    server = PriorityScheduler(generate_scheduling(150, 16, load=1.5, seed=1))
-    rule = ShortestService.rule(server)
+    there = generate_scheduling(150, 16, load=1.5, seed=1)
+    server, rule = PriorityScheduler(there), rule_of(there, ShortestService())
     climb = SimulatedAnnealing(server, rule, lambda ends_s: float(ends_s.sum()), seed=1)
     start = climb.cost
     accepted = [climb.try_change(temperature=start / 1000) for _ in range(200)]
@@ -52,8 +52,9 @@ def test_other_jobs_end_when_they_would_beside_reserved_ones() -> None:
     """If reserved ones have the least keys, and with an event of the cluster."""
     events = [{"at_s": 20_000, "change": {"gpu": -4}}, {"at_s": 60_000, "change": {"gpu": 4}}]
     for seed in range(5):
-        server = PriorityScheduler(generate_scheduling(300, 64, load=0.9, seed=seed).replace(events=events))
-        rule, trace = ShortestService.rule(server), server.trace
+        there = generate_scheduling(300, 64, load=0.9, seed=seed).replace(events=events)
+        server, rule = PriorityScheduler(there), rule_of(there, ShortestService())
+        trace = server.trace
         ends_s = server.run(rule).end_s
         reserved = undelayed_jobs(trace, ends_s, trace.duration_s * server.width)
         assert reserved.any()
