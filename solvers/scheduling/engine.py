@@ -173,7 +173,7 @@ class Engine:
         if share >= self._share_before * (1 - LEAST_WORK):
             raise PolicyError(
                 f"goes on without end at {self._now_s:g} s: it stops jobs before they do any work, "
-                "or asks for the same moment again"
+                "or again_s returns times that are not later than now"
             )
         self._share_before, self._in_vain = share, 0
 
@@ -341,7 +341,11 @@ class Engine:
             Jobs that cannot be placed, which the policy is not asked for.
         """
         self._view._refused = refused
-        rows = np.asarray(self._policy.choose(self._view), dtype=np.int64)
+        chosen = np.asarray(self._policy.choose(self._view))
+        if chosen.ndim != 1 or (chosen.dtype.kind not in "iu" and len(chosen)):
+            what = f"{chosen.ndim} dimensions of {chosen.dtype}"
+            raise PolicyError(f"choose returned an array with {what}; it must return numbers of rows")
+        rows = chosen.astype(np.int64)
         self._view._refused = NO_JOBS
         if self._places is not None:
             self._transition(rows)
@@ -361,13 +365,18 @@ class Engine:
         """Return what is wrong with a choice of rows."""
         if ((rows < 0) | (rows >= len(self._rows.owner))).any():
             return "a configuration that no job has"
-        jobs = self._rows.owner[rows]
-        if (jobs >= self._next).any():
-            return "a job that has not arrived"
-        if self._done[jobs].any():
-            return "a job that has ended"
-        twice = len(np.unique(jobs)) < len(jobs) or np.isin(jobs, self._running[self._held]).any()
-        return "a job twice" if twice else "jobs that do not fit"
+        jobs, names = self._rows.owner[rows], self._instance.table().names
+        held = self._running[self._held]
+        for what, wrong in (
+            ("has not arrived", jobs >= self._next),
+            ("has ended", self._done[jobs]),
+            ("goes on as it is", np.isin(jobs, held)),
+            ("is chosen twice", np.bincount(jobs)[jobs] > 1),
+        ):
+            if wrong.any():
+                k = int(np.argmax(wrong))
+                return f"row {rows[k]}, of job {names[self._order[jobs[k]]]!r}, which {what},"
+        return "jobs that do not fit"
 
     def _switch(self, rows: Ints, fallen: set[int]) -> None:
         """Stop and start jobs so that those that are held, and exactly the chosen rows, run."""

@@ -170,7 +170,8 @@ class View:
     def _only(self, needed: Knowledge) -> None:
         if self.knows is not needed:
             raise ForbiddenKnowledgeError(
-                f"a policy that knows {self.knows.value} asked for {needed.value}; it must say that it does"
+                f"a policy that knows {self.knows.value} asked for {needed.value}; "
+                f"it must say that it does: knows = Knowledge.{needed.name}"
             )
 
 

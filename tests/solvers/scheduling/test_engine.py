@@ -36,27 +36,29 @@ def instance(**others: object) -> SchedulingInstance:
 class Chooses(Policy):
     """Starts the same jobs at every event."""
 
-    def __init__(self, *jobs: int) -> None:
+    def __init__(self, *jobs: Any) -> None:
         self._jobs = jobs
 
     def choose(self, view: View) -> Ints:
         """Return them."""
         del view
-        return np.array(self._jobs, dtype=np.int64)
+        return np.array(self._jobs) if self._jobs else np.zeros(0, dtype=np.int64)
 
 
 @pytest.mark.parametrize(
     ("jobs", "fault"),
     [
         ((), "nothing will ever happen"),
-        ((1,), "has not arrived at 0 s"),
-        ((0, 0), "a job twice at 0 s"),
-        ((0,), "a job twice at 2 s"),
+        ((1,), "row 1, of job 'b', which has not arrived, at 0 s"),
+        ((0, 0), "row 0, of job 'a', which is chosen twice, at 0 s"),
+        ((0,), "row 0, of job 'a', which goes on as it is, at 2 s"),
+        ((True,), "1 dimensions of bool; it must return numbers of rows"),
+        (((0,),), "2 dimensions of int64"),
         ((-1,), "a configuration that no job has at 0 s"),
         ((2,), "a configuration that no job has at 0 s"),
     ],
 )
-def test_a_choice_that_cannot_be_is_refused(jobs: tuple[int, ...], fault: str) -> None:
+def test_a_choice_that_cannot_be_is_refused(jobs: tuple[Any, ...], fault: str) -> None:
     """With the moment."""
     with pytest.raises(PolicyError, match=fault):
         Engine(instance(), Chooses(*jobs)).run()
@@ -168,7 +170,7 @@ def test_a_job_that_must_not_be_interrupted_is_not_evicted() -> None:
     [
         ((-1, -1), "2 jobs wait, and nothing will ever happen"),
         ((2, 0), "chose jobs that do not fit at 1 s"),
-        ((3, 0), "chose a job that has not arrived at 0 s"),
+        ((3, 0), "of job 'b', which has not arrived, at 0 s"),
     ],
 )
 def test_a_choice_of_configurations_that_cannot_be_is_refused(rows: tuple[int, ...], fault: str) -> None:
