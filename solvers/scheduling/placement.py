@@ -14,7 +14,8 @@ which may use what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def place_jointly(
         {
             "name": f"j{k}",
             "tasks": int(count),
-            "task_demand": _amounts(resources, demand[k]),
+            "task_demand": dict(zip(resources, demand[k].tolist(), strict=True)),
             "must_place": True,
             "spread": "preferred",
             "value": 1,
@@ -64,7 +65,10 @@ def place_jointly(
     ]
     useful = np.flatnonzero((free > 0).any(axis=1)).tolist()
     servers = [
-        {"name": f"s{n}", "capacity": _amounts(resources, np.maximum(free[n], 0.0), all_of_them=True)}
+        {
+            "name": f"s{n}",
+            "capacity": dict(zip(resources, np.maximum(free[n], 0.0).tolist(), strict=True)),
+        }
         for n in useful
     ]
     if not servers:
@@ -87,16 +91,11 @@ def place_jointly(
     return [_place(by_job[f"j{k}"]) for k in range(len(tasks))]
 
 
-def _amounts(resources: Sequence[str], amounts: Floats, all_of_them: bool = False) -> dict[str, float]:
-    pairs = zip(resources, amounts.tolist(), strict=True)
-    return {name: amount for name, amount in pairs if amount or all_of_them}
-
-
 def _place(groups: Mapping[str, Mapping[str, int]]) -> TaskPlacement:
     """Convert the consolidation plan of a job's only task group to arrays of servers and task counts."""
     (on,) = groups.values()
-    servers = sorted((int(name[1:]), count) for name, count in on.items())
-    return np.array([n for n, _ in servers]), np.array([count for _, count in servers])
+    servers, counts = zip(*sorted((int(name[1:]), count) for name, count in on.items()), strict=True)
+    return np.array(servers), np.array(counts)
 
 
 RULES = ("best-fit", "consolidate", "exact")
@@ -152,7 +151,7 @@ class ServerPlacement:
             self._demand, self._tasks = gangs[0][rows.menu_row], gangs[1][rows.menu_row]
         self._spreading, self._order = table.spreading, order[rows.owner]
         self._changes, self._change = states.changes, 0
-        self._capacity = states.amounts.copy()
+        self._capacity, self._slack = states.amounts.copy(), SLACK * states.amounts
         self._free = states.amounts.copy()
         self._jointly = rule == "exact"
         self._together = np.full(len(rows.owner), rule == "consolidate")
@@ -177,6 +176,7 @@ class ServerPlacement:
             self._capacity[n] = amounts
             self._change += 1
         if self._change > before:
+            self._slack = SLACK * self._capacity
             self._fewest.clear()
         return fallen
 
@@ -189,14 +189,13 @@ class ServerPlacement:
             Start of the current run of each of them, shape of `running`.
         """
         evicted = np.zeros(len(running), dtype=bool)
-        over: Flags = np.asarray((self._free < -SLACK * self._capacity).any(axis=1))
-        free = self._free.copy()
+        over, free = self._overfull(self._free), self._free.copy()
         for k in np.argsort(-since_s, kind="stable").tolist():
             servers, counts = self._on[int(running[k])]
             if over[servers].any():
                 evicted[k] = True
                 free[servers] += counts[:, None] * self._demand[running[k]]
-                over[servers] = (free[servers] < -SLACK * self._capacity[servers]).any(axis=1)
+                over = self._overfull(free)
         return evicted
 
     def settle(self, query: PolicyQuery, held: Ints, view: View, may_wait: bool) -> Ints:
@@ -257,7 +256,8 @@ class ServerPlacement:
             if not len(left):
                 break
         if not self._next and not may_wait:
-            self.find([int(self._rows.first[jobs[0]])], set(), lambda _: self._any(jobs))
+            fastest_first = [row for j in jobs.tolist() for row in self._fastest_first(j).tolist()]
+            self.find([int(self._rows.first[jobs[0]])], set(), lambda _: fastest_first)
         placed = np.array(list(self._next), dtype=np.int64)
         return placed[np.isin(owner[placed], jobs)]
 
@@ -269,15 +269,13 @@ class ServerPlacement:
         for j in (*stopped.tolist(), *moved):
             self.leave(j)
         for j in (*started.tolist(), *moved):
-            servers, counts = self._on[j] = self._next[j]
-            self._free[servers] -= counts[:, None] * self._demand[j]
-            self._history[j, now_s] = self._on[j]
+            self._on[j] = self._history[j, now_s] = self._next[j]
+            self._take(self._free, j, self._on[j], 1)
         return np.array(sorted(moved), dtype=np.int64)
 
     def leave(self, j: int) -> None:
         """Release the servers of a job that stops; an idle cluster gets exactly its capacity back."""
-        servers, counts = self._on.pop(j)
-        self._free[servers] += counts[:, None] * self._demand[j]
+        self._take(self._free, j, self._on.pop(j), -1)
         if not self._on:
             self._free[:] = self._capacity
 
@@ -313,19 +311,17 @@ class ServerPlacement:
         """
         self._next = {}
         refused: list[int] = []
-        free, slack = self._free.copy(), SLACK * self._capacity
-        staying = set(chosen)
-        for j in self._on.keys() - staying:
+        free = self._free.copy()
+        for j in self._on.keys() - set(chosen):
             self._take(free, j, self._on[j], -1)
         keep = [j for j in chosen if j in self._on]
-        over: Flags = np.asarray((free < -slack).any(axis=1))
+        over = self._overfull(free)
         if over.any():  # the last started jobs on shrunk servers look for other ones
             for j in reversed([j for j in keep if j not in protected]):
-                servers = self._on[j][0]
-                if over[servers].any():
+                if over[self._on[j][0]].any():
                     self._take(free, j, self._on[j], -1)
                     keep.remove(j)
-                    over[servers] = (free[servers] < -slack[servers]).any(axis=1)
+                    over = self._overfull(free)
         kept = set(keep)
         if self._jointly and self._all_together(free, [j for j in chosen if j not in kept]):
             self._next |= {j: self._on[j] for j in keep}
@@ -335,19 +331,17 @@ class ServerPlacement:
             if j in kept:
                 self._next.setdefault(j, self._on[j])
                 continue
-            place = self._own_place(free, slack, j) or self._place(free, slack, j)
+            runs, place = j, self._kept_or_new(free, j)
             if place is None and self._migrates:
-                place = self._after_migrations(free, slack, j, [k for k in waiting if k in kept - protected])
+                place = self._after_migrations(free, j, [k for k in waiting if k in kept - protected])
             if place is None:
                 later = [k for k in waiting[position + 1 :] if k in kept and k not in protected]
                 later = [k for k in later if k not in self._next]
-                place = self._in_place_of(free, slack, j, later, kept)
-            runs = j
+                place = self._in_place_of(free, j, later, kept)
             if place is None and alternatives is not None:
-                for other in alternatives(j):
-                    place = self._own_place(free, slack, other) or self._place(free, slack, other)
+                for runs in alternatives(j):
+                    place = self._kept_or_new(free, runs)
                     if place is not None:
-                        runs = other
                         break
             if place is None:
                 refused.append(j)
@@ -362,49 +356,44 @@ class ServerPlacement:
         servers, counts = place
         free[servers] -= sign * counts[:, None] * self._demand[j]
 
-    def _own_place(self, free: Floats, slack: Floats, j: int) -> TaskPlacement | None:
-        """Return the present placement of a job if it still fits, None otherwise."""
-        if j not in self._on:
-            return None
-        servers, counts = self._on[j]
-        asked = counts[:, None] * self._demand[j]
-        return self._on[j] if (asked <= free[servers] + slack[servers]).all() else None
+    def _overfull(self, free: Floats) -> Flags:
+        """Return flags of the servers on which less than nothing is free."""
+        return np.asarray((free < -self._slack).any(axis=1))
 
-    def _place(self, free: Floats, slack: Floats, j: int) -> TaskPlacement | None:
+    def _kept_or_new(self, free: Floats, j: int) -> TaskPlacement | None:
+        """Return the present placement of a job if it still fits, otherwise a new one if there is one."""
+        if j in self._on:
+            servers, counts = self._on[j]
+            if (counts[:, None] * self._demand[j] <= free[servers] + self._slack[servers]).all():
+                return self._on[j]
+        return self._place(free, j)
+
+    def _place(self, free: Floats, j: int) -> TaskPlacement | None:
         tasks = int(self._tasks[j])
         most = self._least_servers(j) if self._together[j] else min(tasks, len(free))
         if most == 0:
             return None
-        servers, counts = best_fit(free, slack, self._capacity, self._demand[j], tasks, most)
+        servers, counts = best_fit(free, self._slack, self._capacity, self._demand[j], tasks, most)
         return (servers, counts) if len(servers) else None
 
-    def _in_place_of(
-        self, free: Floats, slack: Floats, j: int, later: list[int], kept: set[int]
-    ) -> TaskPlacement | None:
+    def _in_place_of(self, free: Floats, j: int, later: list[int], kept: set[int]) -> TaskPlacement | None:
         """Return a placement of a job that displaces the fewest later jobs, None if there is none."""
 
-        def without(count: int) -> Floats:
+        def without(first: int) -> Floats:
             left = free.copy()
-            for k in later[len(later) - count :]:
+            for k in later[first:]:
                 self._take(left, k, self._on[k], -1)
             return left
 
-        low, high = 0, len(later)
-        if not later or self._place(without(high), slack, j) is None:
+        if not later or self._place(without(0), j) is None:
             return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._place(without(middle), slack, j) is None:
-                low = middle
-            else:
-                high = middle
-        free[:] = without(high)
-        kept.difference_update(later[len(later) - high :])
-        return self._place(free, slack, j)
+        numbers = range(len(later))
+        stay = bisect_left(numbers, True, lo=1, key=lambda first: self._place(without(first), j) is None) - 1
+        free[:] = without(stay)
+        kept.difference_update(later[stay:])
+        return self._place(free, j)
 
-    def _after_migrations(
-        self, free: Floats, slack: Floats, j: int, others: list[int]
-    ) -> TaskPlacement | None:
+    def _after_migrations(self, free: Floats, j: int, others: list[int]) -> TaskPlacement | None:
         """Return a placement of a job after migrations of small running jobs, None if there is none.
 
         Parameters
@@ -413,7 +402,7 @@ class ServerPlacement:
             Running jobs that may move.
         """
         asked = self._tasks[j] * self._demand[j]
-        if (asked > free.sum(axis=0) + slack.sum(axis=0)).any():
+        if (asked > free.sum(axis=0) + self._slack.sum(axis=0)).any():
             return None
         others = sorted(others, key=lambda k: float((self._tasks[k] * self._demand[k]).sum()))
         count = 1
@@ -421,11 +410,11 @@ class ServerPlacement:
             left, moves = free.copy(), dict[int, TaskPlacement]()
             for k in others[:count]:
                 self._take(left, k, self._next.get(k, self._on[k]), -1)
-            place = self._place(left, slack, j)
+            place = self._place(left, j)
             if place is not None:
                 self._take(left, j, place, 1)
                 for k in reversed(others[:count]):
-                    target = self._own_place(left, slack, k) or self._place(left, slack, k)
+                    target = self._kept_or_new(left, k)
                     if target is None:
                         break
                     self._take(left, k, target, 1)
@@ -459,21 +448,19 @@ class ServerPlacement:
         self._next |= dict(zip(jobs, places, strict=True))
         return True
 
-    def _smaller(self, row: int) -> Iterator[int]:
-        """Yield a job's configurations with no more usage of any resource than the given one.
+    def _smaller(self, row: int) -> list[int]:
+        """Return a job's configurations with no more usage of any resource than the given one.
 
         The fastest comes first.
         """
-        j = self._rows.owner[row]
-        own = np.arange(self._rows.first[j], self._rows.first[j + 1])
-        own = own[(self._rows.usage[own] <= self._rows.usage[row]).all(axis=1) & (own != row)]
-        yield from own[np.argsort(-self._rows.speed[own], kind="stable")].tolist()
+        own, usage = self._fastest_first(int(self._rows.owner[row])), self._rows.usage
+        smaller: Flags = (usage[own] <= usage[row]).all(axis=1) & (own != row)
+        return [int(other) for other in own[smaller]]
 
-    def _any(self, jobs: Ints) -> Iterator[int]:
-        """Yield all configurations of the given jobs, job by job, the fastest first."""
-        for j in jobs.tolist():
-            own = np.arange(self._rows.first[j], self._rows.first[j + 1])
-            yield from own[np.argsort(-self._rows.speed[own], kind="stable")].tolist()
+    def _fastest_first(self, j: int) -> Ints:
+        """Return a job's configurations, the fastest first."""
+        own = np.arange(self._rows.first[j], self._rows.first[j + 1])
+        return own[np.argsort(-self._rows.speed[own], kind="stable")]
 
 
 def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from .policies.attained_service import Gittins, LeastAttained, MultilevelQueues
 from .policies.contract import Policy, RemainingTimePolicy
 from .policies.dl2_policy import DL2, INCUMBENTS
 from .policies.fairness import MaxMin, TenantQueues, Themis
-from .policies.optimus import Optimus, OptimusExact, proven_allocation
+from .policies.optimus import Optimus, OptimusExact
 from .policies.service_disciplines import (
     Backfill,
     FirstCome,
@@ -220,11 +220,6 @@ def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     return MultilevelQueues(limits) if limits else LeastAttained(twice_the_restart_s(instance))
 
 
-def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
-    arrival_s = instance.table().arrival_s
-    return TimeSlice(round_of(instance, settings["round_s"] or turn_s(float(np.ptp(arrival_s)))))
-
-
 def round_of(instance: SchedulingInstance, seconds: float) -> float:
     """Return the length of a round in seconds, raised to at least twice the longest restart."""
     return max(seconds, SHORTEST_ROUND_S, twice_the_restart_s(instance))
@@ -250,10 +245,6 @@ OPTIMUS = {
     ),
     "power": MethodOption(0.25, "Of remaining times, where the aim is speeds.", least=0.0),
 }
-
-
-def _optimus_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: settings[key] for key in OPTIMUS if key != "interval_s"}
 
 
 TRAINING_SHARE = 0.5
@@ -312,54 +303,60 @@ class LearnedPolicy(PolicySolver):
         return DL2(interval_s, trainer.best_actor(), learned=trainer.curve.text())
 
 
-OPTIMUS_EXACT = PolicySolver(
-    "optimus-exact",
-    "as optimus, with the best configurations together, proven",
-    OptimusExact.knows,
-    lambda _, settings: OptimusExact(
-        proven_allocation, settings["interval_s"], **_optimus_settings(settings)
-    ),
-    OPTIMUS,
-)
+def _solver(
+    name: str,
+    what: str,
+    policy: type[Policy],
+    options: Mapping[str, MethodOption] | None = None,
+    arguments: Callable[[SchedulingInstance, Mapping[str, Any]], Sequence[Any]] | None = None,
+) -> PolicySolver:
+    """Return the solver of a class of policies.
+
+    Parameters
+    ----------
+    arguments
+        Returns the arguments of the class for an instance and settings; None where these are the settings, in
+        the order of the options.
+    """
+    own = options or {}
+
+    def make(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
+        return policy(*(arguments(instance, settings) if arguments else [settings[key] for key in own]))
+
+    return PolicySolver(name, what, policy.knows, make, options)
+
+
+def _round_or_lease(instance: SchedulingInstance, settings: Mapping[str, Any]) -> list[Any]:
+    """Return the length of a round, that of a lease if there are leases, and the other settings."""
+    rest = [value for key, value in settings.items() if key not in ("round_s", "placement")]
+    return [round_of(instance, instance.lease_s or settings["round_s"]), *rest]
 
 
 def _by_remaining(name: str, what: str, policy: type[Shortest]) -> PolicySolver:
     """Return the solver for a policy that orders jobs by their remaining times, true or estimated."""
-    return PolicySolver(
-        name,
-        what,
-        Knowledge.REMAINING,
-        lambda _, settings: policy(settings["by"] == "estimate"),
-        {"by": BY},
-    )
+    return _solver(name, what, policy, {"by": BY}, lambda _, settings: [settings["by"] == "estimate"])
 
+
+OPTIMUS_EXACT = _solver(
+    "optimus-exact", "as optimus, with the best configurations together, proven", OptimusExact, OPTIMUS
+)
 
 POLICIES: tuple[PolicySolver, ...] = (
-    PolicySolver("fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome()),
-    PolicySolver("fifo-backfill", "EASY backfilling", Backfill.knows, lambda *_: Backfill()),
-    PolicySolver(
-        "yarn-cs",
-        "queues of tenants with guaranteed shares",
-        TenantQueues.knows,
-        lambda *_: TenantQueues(guaranteed=True),
-    ),
-    PolicySolver(
+    _solver("fifo", "first come, first served", FirstCome),
+    _solver("fifo-backfill", "EASY backfilling", Backfill),
+    _solver("yarn-cs", "queues of tenants with guaranteed shares", TenantQueues, arguments=lambda *_: [True]),
+    _solver(
         "fair",
         "all jobs in turn, a round each",
-        RoundRobin.knows,
-        lambda instance, settings: RoundRobin(round_of(instance, instance.lease_s or settings["round_s"])),
+        RoundRobin,
         {
             "round_s": MethodOption(
                 3600.0, f"Seconds of a round, where there is no lease{AT_LEAST}.", least=1.0
             )
         },
+        _round_or_lease,
     ),
-    PolicySolver(
-        "drf",
-        "dominant resource fairness among tenants",
-        TenantQueues.knows,
-        lambda *_: TenantQueues(guaranteed=False),
-    ),
+    _solver("drf", "dominant resource fairness among tenants", TenantQueues, arguments=lambda *_: [False]),
     _by_remaining("sjf", "shortest job first, without preemption", Shortest),
     _by_remaining("srtf", "shortest remaining time first", ShortestRemaining),
     _by_remaining("srsf", "shortest remaining time × GPUs first", ShortestService),
@@ -377,17 +374,11 @@ POLICIES: tuple[PolicySolver, ...] = (
             ),
         },
     ),
-    PolicySolver(
-        "gittins",
-        "highest Gittins index first (Tiresias)",
-        Gittins.knows,
-        lambda *_: Gittins(),
-    ),
-    PolicySolver(
+    _solver("gittins", "highest Gittins index first (Tiresias)", Gittins),
+    _solver(
         "gandiva-timeslice",
         "jobs take turns where they want more than there is (Gandiva)",
-        TimeSlice.knows,
-        _time_slice,
+        TimeSlice,
         {
             "round_s": MethodOption(
                 0.0,
@@ -395,34 +386,29 @@ POLICIES: tuple[PolicySolver, ...] = (
                 least=0.0,
             )
         },
+        lambda instance, settings: [
+            round_of(instance, settings["round_s"] or turn_s(float(np.ptp(instance.table().arrival_s))))
+        ],
     ),
-    PolicySolver(
+    _solver(
         "themis",
         "leases to the worst finish-time fairness (Themis)",
-        Themis.knows,
-        lambda instance, settings: Themis(
-            round_of(instance, instance.lease_s or settings["round_s"]), settings["fairness"]
-        ),
+        Themis,
         {
             "round_s": MethodOption(
                 1200.0, f"Seconds of a lease, where the instance has none{AT_LEAST}.", least=1.0
             ),
             "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
         },
+        _round_or_lease,
     ),
-    PolicySolver(
+    _solver(
         "max-min",
         "fair shares of normalised throughput (Gavel)",
-        MaxMin.knows,
-        lambda instance, settings: MaxMin(round_of(instance, settings["round_s"])),
+        MaxMin,
         {"round_s": MethodOption(360.0, f"Seconds of a round{AT_LEAST}.", least=1.0)},
+        lambda instance, settings: [round_of(instance, settings["round_s"])],
     ),
-    PolicySolver(
-        "optimus",
-        "configurations by marginal gains, every interval (Optimus)",
-        Optimus.knows,
-        lambda _, settings: Optimus(settings["interval_s"], **_optimus_settings(settings)),
-        OPTIMUS,
-    ),
+    _solver("optimus", "configurations by marginal gains, every interval (Optimus)", Optimus, OPTIMUS),
 )
 """The policies, in the order in which they are listed."""

@@ -17,7 +17,7 @@ import numpy as np
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import raise_levels
 from ..view import Knowledge, View
-from .contract import KeyPolicy, rounds_over
+from .contract import KeyPolicy, TurnPolicy, rounds_over
 
 QUANTUM_S = 60.0
 """Seconds between comparisons of jobs where there are neither queues nor a lease."""
@@ -69,7 +69,7 @@ class LeastAttained(KeyPolicy):
         return float((since + (over + 1) * quantum).min())
 
 
-class MultilevelQueues(KeyPolicy):
+class MultilevelQueues(TurnPolicy):
     """Multilevel feedback queues by attained service (discretised LAS), each in the order of entry.
 
     A job moves to the next queue when its attained service reaches the limit of its own.
@@ -80,7 +80,6 @@ class MultilevelQueues(KeyPolicy):
         In GPU-seconds, ascending; there is one more queue than limits.
     """
 
-    preempts = True
     skewed_only = True
 
     def __init__(self, limits: Sequence[float]) -> None:
@@ -90,18 +89,10 @@ class MultilevelQueues(KeyPolicy):
         """Initialise the policy with all queues empty."""
         super().begin(view)
         self._level: Ints = np.zeros(len(view.width), dtype=np.int64)
-        self._turn: Floats = np.zeros(len(view.width))
-        self._turns = 0
 
     def key(self, view: View, jobs: Ints) -> Floats:
         """Return each job's queue (major) and rank of entry in it (minor) as one number, (jobs,)."""
-        del view
-        return self._level[jobs] * 2.0**40 + self._turn[jobs]
-
-    def arrived(self, jobs: Ints) -> None:
-        """Add arriving jobs to the end of the first queue."""
-        self._to_the_end(jobs)
-        super().arrived(jobs)
+        return self._level[jobs] * 2.0**40 + super().key(view, jobs)
 
     def choose(self, view: View) -> Ints:
         """Demote jobs as is due; return the jobs that run."""
@@ -110,7 +101,7 @@ class MultilevelQueues(KeyPolicy):
         full = jobs[limit_reached(self._service(jobs), limit, view.width[jobs], view.now_s)]
         if len(full):
             self._level[full] += 1
-            self._to_the_end(np.sort(full))
+            self.to_the_end(np.sort(full))
         return super().choose(view)
 
     def again_s(self) -> float:
@@ -122,10 +113,6 @@ class MultilevelQueues(KeyPolicy):
 
     def _service(self, jobs: Ints) -> Floats:
         return self.view.executed_s[jobs] * self.view.width[jobs]
-
-    def _to_the_end(self, jobs: Ints) -> None:
-        self._turn[jobs] = self._turns + np.arange(len(jobs))
-        self._turns += len(jobs)
 
 
 LEVELS = 16

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from ....formulations.common.compiled import compiled
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import fill, requeue
 from ..view import Knowledge, View
@@ -198,6 +199,33 @@ class RemainingTimePolicy(KeyPolicy):
         return multiplier * remaining_s**self.power
 
 
+class TurnPolicy(KeyPolicy):
+    """Serves jobs in the order in which they were last put at the end of the queue; at first, on arrival."""
+
+    preempts = True
+
+    def begin(self, view: View) -> None:
+        """Initialise the policy with an empty order of turns."""
+        super().begin(view)
+        self._turn: Floats = np.zeros(len(view.width))
+        self._turns = 0
+
+    def key(self, view: View, jobs: Ints) -> Floats:
+        """Return the position of each job in the order of turns as its key, shape (jobs,)."""
+        del view
+        return self._turn[jobs]
+
+    def arrived(self, jobs: Ints) -> None:
+        """Put arriving jobs at the end of the order of turns, and queue them."""
+        self.to_the_end(jobs)
+        super().arrived(jobs)
+
+    def to_the_end(self, jobs: Ints) -> None:
+        """Put jobs at the end of the order of turns, in the given order."""
+        self._turn[jobs] = self._turns + np.arange(len(jobs))
+        self._turns += len(jobs)
+
+
 def in_order(rows: Ints, order: Ints | None = None) -> Ints:
     """Return the rows that are not −1, in the given order (indices), or in their own."""
     rows = rows if order is None else rows[order]
@@ -214,7 +242,7 @@ def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> 
     return np.asarray(over + (since_s + (over + 1) * round_s <= now_s))
 
 
-def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
+def admit(usage: Floats, free: Floats, capacity: Floats, owner: Ints | None = None) -> Flags:
     """Return flags of the usages, shape (k, R), that fit when admitted greedily in order.
 
     One that does not fit blocks no other.
@@ -223,10 +251,24 @@ def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
     ----------
     free, capacity
         Resources available to them, and of the whole cluster, shape (R,).
+    owner
+        The job of each usage, a number below k: at most one of a job is admitted. None if all differ.
     """
-    served = np.zeros(len(usage), dtype=bool)
-    positions, nobody, keys = np.arange(len(usage)), served[:0].astype(np.int64), np.zeros(len(usage))
-    room = free + SLACK * capacity
-    chosen = fill(positions, keys, nobody, served[:0], keys[:0], usage, room, 0.0 * room, False)
-    served[chosen] = True
+    return served_in_order(usage, free + SLACK * capacity, np.arange(len(usage)) if owner is None else owner)
+
+
+@compiled
+def served_in_order(usage: Floats, room: Floats, owner: Ints) -> Flags:
+    """Return flags (k,) of the usages (k, R) that fit in the room (R,), the first one of each owner."""
+    served = np.zeros(len(usage), dtype=np.bool_)
+    closed = np.zeros(len(usage), dtype=np.bool_)
+    left = room.copy()
+    for k in range(len(usage)):
+        fits = not closed[owner[k]]
+        for r in range(len(left)):
+            fits = fits and usage[k, r] <= left[r]
+        if fits:
+            served[k] = closed[owner[k]] = True
+            for r in range(len(left)):
+                left[r] -= usage[k, r]
     return served

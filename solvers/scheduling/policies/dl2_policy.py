@@ -54,6 +54,11 @@ class IntervalState:
         Returns the next larger rows of a job's row.
     interval_s
         The unit of times in features.
+
+    Attributes
+    ----------
+    left
+        Amounts of the resources that are still free, shape (R,).
     """
 
     def __init__(
@@ -65,8 +70,8 @@ class IntervalState:
         larger: Callable[[int, int], Ints],
         interval_s: float,
     ) -> None:
-        self._view, self.jobs, self._free = view, jobs, free.copy()
-        self._least, self._larger, self._shares = least, larger, view.shares
+        self._view, self.jobs, self.left = view, jobs, free.copy()
+        self._least, self._larger = least, larger
         self._slack = SLACK * view.capacity
         self.rows: Ints = np.full(len(jobs), -1)
         self.targets: Ints = np.full((SLOTS, STEPS), -1)
@@ -89,29 +94,25 @@ class IntervalState:
     @property
     def allowed(self) -> Flags:
         """Flags of the feasible actions (enlarge a job's configuration, or stop), shape (ACTIONS,)."""
-        fits = (self._added <= self._free + self._slack).all(axis=2) & (self.targets >= 0)
+        fits = (self._added <= self.left + self._slack).all(axis=2) & (self.targets >= 0)
         return np.append(fits.ravel(), True)
-
-    @property
-    def common(self) -> Floats:
-        """Features of the cluster: free share of the scarcest resource, jobs, and jobs not yet served."""
-        available = self._view.capacity > 0
-        left = float((self._free[available] / self._view.capacity[available]).min(initial=1.0))
-        return np.array([left, len(self.jobs) / SLOTS, int((self.rows < 0).sum()) / SLOTS])
 
     def state(self) -> Floats:
         """Return the features of the cluster and of each slot's job, shape (SLOTS, COMMON + FIGURES).
 
-        Slots without a job hold 0 but for the features of the cluster.
+        Those of the cluster are the free share of the scarcest resource, the jobs, and those not yet served.
+        Slots without a job hold 0 but for these.
         """
-        allowed = self.allowed[:-1].reshape(SLOTS, STEPS)
-        self.figures[:, OWN::EACH] = allowed
-        return np.hstack([np.broadcast_to(self.common, (SLOTS, COMMON)), self.figures])
+        self.figures[:, OWN::EACH] = self.allowed[:-1].reshape(SLOTS, STEPS)
+        available = self._view.capacity > 0
+        left = (self.left[available] / self._view.capacity[available]).min(initial=1.0)
+        common = [left, len(self.jobs) / SLOTS, (self.rows < 0).sum() / SLOTS]
+        return np.hstack([np.broadcast_to(common, (SLOTS, COMMON)), self.figures])
 
     def take(self, action: int) -> None:
         """Apply an action: enlarge one job's configuration, and take what it adds from the free resources."""
         slot, step = divmod(action, STEPS)
-        self._free -= self._added[slot, step]
+        self.left -= self._added[slot, step]
         self.rows[slot] = self.targets[slot, step]
         self._update_steps(slot)
 
@@ -120,20 +121,13 @@ class IntervalState:
 
         A target of −1 is none; the flag of `STOP` is set if no other is.
         """
-        usage, leads = self._view.usage, np.zeros(ACTIONS, dtype=bool)
-        allowed = self.allowed
-        for slot in np.flatnonzero((goal >= 0) & (goal != self.rows)).tolist():
-            for step in range(STEPS):
-                then = self.targets[slot, step]
-                near = then == goal[slot] or (usage[then] <= usage[goal[slot]]).all()
-                leads[slot * STEPS + step] = allowed[slot * STEPS + step] and near
+        usage, near = self._view.usage, np.zeros((SLOTS, STEPS), dtype=bool)
+        slots = np.flatnonzero((goal >= 0) & (goal != self.rows))
+        then, aim = self.targets[slots], goal[slots, None]
+        near[slots] = (then == aim) | (usage[then] <= usage[aim]).all(axis=2)
+        leads: Flags = self.allowed & np.append(near.ravel(), False)
         leads[STOP] = not leads.any()
         return leads
-
-    @property
-    def left(self) -> Floats:
-        """Amounts of the resources that are still free, shape (R,)."""
-        return self._free
 
     def _update_steps(self, slot: int) -> None:
         """Recompute the possible enlargements of the job in a slot, and its features."""
@@ -143,13 +137,14 @@ class IntervalState:
         self._added[slot] = 0.0
         figures = self.figures[slot]
         figures[OWN:] = 0.0
-        figures[7] = row >= 0
-        here = view.usage[row] if row >= 0 else np.zeros(len(self._free))
-        figures[8], speed = (float(self._shares(here[None])[0]), view.speed[row]) if row >= 0 else (0.0, 0.0)
+        here, speed = np.zeros(len(self.left)), 0.0
+        if row >= 0:
+            here, speed = view.usage[row], float(view.speed[row])
+            figures[7], figures[8] = 1.0, view.shares(here[None])[0]
         for step, then in enumerate(larger.tolist()):
             added = view.usage[then] - here
-            share = max(float(self._shares(added[None])[0]), TINY)
-            gain = max(float(view.speed[then] - speed) / float(view.speed[least]), TINY)
+            share = max(float(view.shares(added[None])[0]), TINY)
+            gain = max((float(view.speed[then]) - speed) / float(view.speed[least]), TINY)
             self.targets[slot, step], self._added[slot, step] = then, added
             # Gain in speed over the share that it takes, relative to the first step.
             gain *= float(self._least_share[slot]) / share
@@ -170,21 +165,16 @@ class Trajectory:
 
     Attributes
     ----------
-    states, allowed, actions
-        State, allowed actions and selected action of each step.
-    good
-        Flags at each step of the actions that the incumbent could take; the allowed ones without an
-        incumbent.
+    steps
+        Of each step the state, flags of the allowed actions, flags of those that the incumbent could take
+        (the allowed ones without an incumbent), and the selected action.
     begins
         Number of the first step of each interval with jobs.
     rewards
         Σ_j progress / work of the jobs in each of these intervals.
     """
 
-    states: list[Floats] = field(default_factory=list)
-    allowed: list[Flags] = field(default_factory=list)
-    actions: list[int] = field(default_factory=list)
-    good: list[Flags] = field(default_factory=list)
+    steps: list[tuple[Floats, Flags, Flags, int]] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
 
@@ -226,7 +216,7 @@ class DL2(Optimus):
         """Initialise the policy, and the imitated one if any, before the first interval."""
         super().begin(view)
         self._before: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
-        self._over: set[int] = set()
+        self._over: Flags = np.zeros(len(view.row), dtype=bool)
         if self._incumbent is not None:
             self._incumbent.begin(view)
 
@@ -241,7 +231,7 @@ class DL2(Optimus):
         least = self.least(jobs)
         order = self.order(jobs, least)
         if self._journal is not None:
-            self._journal.begins.append(len(self._journal.states))
+            self._journal.begins.append(len(self._journal.steps))
             self._before = (jobs.copy(), view.left[jobs] / view.work[jobs])
         for first in range(0, len(jobs), SLOTS):
             own = order[first : first + SLOTS]
@@ -255,7 +245,7 @@ class DL2(Optimus):
 
     def ended(self, jobs: Ints) -> None:
         """Record completed jobs, which count as progress in the reward of the interval."""
-        self._over.update(jobs.tolist())
+        self._over[jobs] = True
 
     def summary(self) -> str | None:
         """Return the message about the training of the network, None without one."""
@@ -266,8 +256,7 @@ class DL2(Optimus):
         if self._journal is None or not len(self._before[0]):
             return
         jobs, before = self._before
-        now = self.view.left[jobs] / self.view.work[jobs]
-        now[[j in self._over for j in jobs.tolist()]] = 0.0
+        now = np.where(self._over[jobs], 0.0, self.view.left[jobs] / self.view.work[jobs])
         self._journal.rewards.append(float((before - now).sum()))
         self._before = (jobs[:0], before[:0])
 
@@ -284,10 +273,7 @@ class DL2(Optimus):
                 return
             action = self._chooser(state, good)
             if self._journal is not None:
-                self._journal.states.append(state)
-                self._journal.allowed.append(allowed)
-                self._journal.good.append(good)
-                self._journal.actions.append(action)
+                self._journal.steps.append((state, allowed, good, action))
             if action == STOP:
                 return
             interval.take(action)

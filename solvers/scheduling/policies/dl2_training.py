@@ -55,8 +55,7 @@ class Network:
     def __init__(self) -> None:
         self.steps, self.stop = _network(INPUTS, STEPS), _network(COMMON + FIGURES, 1)
         self.critic = _network(COMMON + FIGURES, 1)
-        self._actor = [*self.steps.parameters(), *self.stop.parameters()]
-        self._all = [*self._actor, *self.critic.parameters()]
+        self._all = [p for own in (self.steps, self.stop, self.critic) for p in own.parameters()]
 
     def optimiser(self, learning_rate: float) -> Any:
         """Return a new Adam optimiser of the parameters of actor and critic."""
@@ -102,11 +101,13 @@ class Network:
         entropy
             Weight of the actor's mean entropy.
         """
-        logs = torch.log_softmax(self.logits(torch.tensor(states), torch.tensor(allowed)), dim=1)
-        own = logs[torch.arange(len(actions)), torch.tensor(actions)]
-        spread = -(logs.exp() * logs).sum(dim=1).mean()
-        actor = -(torch.tensor(advantages) * own).mean() - entropy * spread
-        error = ((self.values(torch.tensor(begins[0])) - torch.tensor(begins[1])) ** 2).mean()
+        choice = torch.distributions.Categorical(
+            logits=self.logits(torch.tensor(states), torch.tensor(allowed))
+        )
+        gain = (torch.tensor(advantages) * choice.log_prob(torch.tensor(actions))).mean()
+        actor = -gain - entropy * choice.entropy().mean()
+        first, targets = map(torch.tensor, begins)
+        error = torch.nn.functional.mse_loss(self.values(first), targets)
         self._step(optimiser, actor + error)
 
     def expected(self, states: Floats) -> Floats:
@@ -189,22 +190,21 @@ class LearningCurve:
     ----------
     losses
         Mean −ln(probability of the incumbent's actions) of each pass of imitation.
-    episodes, means_s
-        Numbers of episodes at validations, and the mean completion times on the traces for validation then.
+    means_s
+        Number of episodes at each validation → mean completion time on the traces for validation then.
     cut
         Whether time was up before all episodes were done.
     """
 
     losses: list[float] = field(default_factory=list)
-    episodes: list[int] = field(default_factory=list)
-    means_s: list[float] = field(default_factory=list)
+    means_s: dict[int, float] = field(default_factory=dict)
     incumbent_s: float = float("nan")
     cut: bool = False
 
     def text(self) -> str:
         """Return the learning curve as one line of text."""
         losses = ", ".join(f"{loss:.3f}" for loss in self.losses)
-        means = ", ".join(f"{e}: {mean:,.0f}" for e, mean in zip(self.episodes, self.means_s, strict=True))
+        means = ", ".join(f"{e}: {mean:,.0f}" for e, mean in self.means_s.items())
         summary = (
             f"learned on made-up traces alone; imitation −ln p {losses}; mean completion time in s on four"
             f" traces for validation after so many episodes: {means}; incumbent: {self.incumbent_s:,.0f}"
@@ -272,14 +272,12 @@ class Trainer:
 
     def train(self, traces: int, passes: int, episodes: int) -> None:
         """Train by `passes` epochs of imitation on some generated traces, then by episodes with rewards."""
-        means = [mean_completion_s(trace, self._incumbent()) for trace in self._validation]
-        self.curve.incumbent_s = float(np.mean(means))
+        self.curve.incumbent_s = self._mean_s(self._incumbent)
         self._imitate(traces, passes)
         self._validate(0)
         optimiser = self.network.optimiser(RATES[1])
         for episode in range(1, episodes + 1):
-            if self._over():
-                self.curve.cut = True
+            if self._time_is_up():
                 break
             self._learn(optimiser, ENTROPY * (1 - episode / (episodes + 1)))
             if episode % VALIDATION_EPISODES == 0 or episode == episodes:
@@ -307,17 +305,14 @@ class Trainer:
 
         journals: list[Trajectory] = []
         for _ in range(traces):
-            if journals and self._over():
-                self.curve.cut = True
+            if journals and self._time_is_up():
                 break
             journals.append(self._run(any_good, self._incumbent()))
-        states = np.array([state for journal in journals for state in journal.states])
-        allowed = np.array([flags for journal in journals for flags in journal.allowed])
-        good = np.array([flags for journal in journals for flags in journal.good])
+        steps = [step for journal in journals for step in journal.steps]
+        states, allowed, good, _ = map(np.array, zip(*steps, strict=True))
         optimiser = self.network.optimiser(RATES[0])
         for _ in range(passes):
-            if self.curve.losses and self._over():
-                self.curve.cut = True
+            if self.curve.losses and self._time_is_up():
                 break
             order, losses = self._rng.permutation(len(states)), []
             for first in range(0, len(order), BATCH):
@@ -329,34 +324,34 @@ class Trainer:
         """Train actor and critic on the rewards of one newly simulated trace."""
         journal = self._run(Actor(self.network.weights(), self._rng))
         begins, rewards = np.array(journal.begins), np.array(journal.rewards)
-        sizes = np.diff(np.append(begins, len(journal.states)))
+        sizes = np.diff(np.append(begins, len(journal.steps)))
         # An interval in which nothing could be chosen teaches nothing, but its reward is the one before's.
         kept = np.flatnonzero(sizes > 0)
         rewards = np.add.reduceat(rewards, kept) if len(kept) else rewards[:0]
-        states = np.array(journal.states)
+        states, allowed, _, actions = map(np.array, zip(*journal.steps, strict=True))
         first = states[begins[kept]]
         expected = self.network.expected(first)
         aim = rewards + GAMMA * np.append(expected[1:], 0.0)
         advantage = aim - expected
         advantage = (advantage - advantage.mean()) / max(float(advantage.std()), 1e-6)
         self.network.improve(
-            optimiser,
-            states,
-            np.array(journal.allowed),
-            np.array(journal.actions),
-            np.repeat(advantage, sizes[kept]),
-            (first, aim),
-            entropy,
+            *(optimiser, states, allowed, actions, np.repeat(advantage, sizes[kept])),
+            *((first, aim), entropy),
         )
 
     def _validate(self, episode: int) -> None:
         """Record the mean completion time on the validation traces; keep the weights if it is the lowest."""
         weights = self.network.weights()
-        means = [
-            mean_completion_s(trace, DL2(self._interval_s, Actor(weights))) for trace in self._validation
-        ]
-        mean = float(np.mean(means))
-        if mean < min(self.curve.means_s, default=np.inf):
+        mean_s = self._mean_s(lambda: DL2(self._interval_s, Actor(weights)))
+        if mean_s < min(self.curve.means_s.values(), default=np.inf):
             self.best = weights
-        self.curve.episodes.append(episode)
-        self.curve.means_s.append(mean)
+        self.curve.means_s[episode] = mean_s
+
+    def _mean_s(self, policy: Callable[[], Optimus]) -> float:
+        """Return the mean completion time on the validation traces of new policies."""
+        return float(np.mean([mean_completion_s(trace, policy()) for trace in self._validation]))
+
+    def _time_is_up(self) -> bool:
+        """Return whether the time for training is up, which cuts the learning curve."""
+        self.curve.cut |= self._over()
+        return self.curve.cut

@@ -36,7 +36,7 @@ import numpy as np
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import ClusterplanError
 from ..view import Knowledge, View
-from .contract import SLACK, TIME_TOLERANCE, Policy, admit, in_order
+from .contract import SLACK, TIME_TOLERANCE, Policy, admit
 
 KEPT_SHARE = 1 - 1e-7
 """Share of the largest minimum that the second linear program keeps."""
@@ -89,33 +89,11 @@ class MaxMin(Policy):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self._share[rows] > 0, due_s / self._received_s[rows], -1.0)
         order = np.lexsort((-self._share[rows], -ratio))
-        first = np.unique(owner[order], return_index=True)[1]
-        chosen = self._placed(rows[order], owner[order], len(jobs), free)
-        return in_order(chosen, np.argsort(first, kind="stable"))
-
-    def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:
-        """Return for each job its first configuration in the given order that fits, −1 for none."""
-        view, chosen = self.view, np.full(jobs, -1)
-        while True:
-            fits = (view.usage[rows] <= free * (1 + SLACK)).all(axis=1)
-            rows, owner = rows[fits], owner[fits]
-            if not len(rows):
-                return chosen
-            # The first of each job that is left.
-            _, first = np.unique(owner, return_index=True)
-            first.sort()
-            served = admit(view.usage[rows[first]], free, view.capacity)
-            if served.all() or len(first) == len(rows):
-                chosen[owner[first[served]]] = rows[first[served]]
-                return chosen
-            # Up to the first that does not fit all is decided; it tries its next configuration.
-            count = int(np.argmin(served))
-            chosen[owner[first[:count]]] = rows[first[:count]]
-            free = free - view.usage[rows[first[:count]]].sum(axis=0)
-            left = np.isin(owner, owner[first[:count]], invert=True)
-            left[first[count]] = False
-            rows, owner = rows[left], owner[left]
-        return chosen
+        rows, owner = rows[order], owner[order]
+        served = admit(view.usage[rows], free, view.capacity, owner)
+        # Jobs are placed in the order of their first configurations, whichever they get.
+        first = np.unique(owner, return_index=True)[1]
+        return rows[served][np.argsort(first[owner[served]])]
 
     def _divide(self, jobs: Ints, free: Floats) -> None:
         """Recompute the max-min fair share of time of each configuration of the given jobs."""

@@ -21,13 +21,13 @@ so that the two policies differ in nothing but the allocation.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from ....formulations.registry import formulate
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.registry import KINDS as INSTANCES
 from ...common.base import Clock
 from ...common.result import SolveOptions
@@ -171,40 +171,30 @@ class Optimus(Policy):
             above = (usage[own] >= usage[row]).all(axis=1) & (usage[own] > usage[row]).any(axis=1)
             candidates = own[above]
             candidates = candidates[np.argsort(usage[candidates].sum(axis=1), kind="stable")]
-            kept: list[int] = []
-            for one in candidates.tolist():
-                if not any(_strictly_below(usage[other], usage[one]) for other in kept):
-                    kept.append(one)
-            self._larger[row] = np.array(kept, dtype=np.int64)
+            below = _no_larger(usage[candidates])
+            self._larger[row] = candidates[~(below & ~below.T).any(axis=0)]
         return self._larger[row]
 
 
-def _strictly_below(one: Floats, other: Floats) -> bool:
-    return bool((one <= other).all() and (one < other).any())
+def _no_larger(usage: Floats) -> Flags:
+    """Return flags (k, k) of the pairs of usages, (k, R), of which the first takes no more of anything."""
+    return np.asarray((usage[:, None] <= usage).all(axis=2))
 
 
 PROVEN_GAP = 1e-6
 """Relative gap up to which an allocation counts as proven optimal."""
 VARIANT = "row"
-AllocationFunction = Callable[[Sequence[tuple[float, Floats, Floats]], Floats], tuple[list[int], bool]]
-"""Weight, costs and usages of each job, and capacity → index of its configuration, and whether proven
-optimal."""
 
 
 class OptimusExact(Optimus):
     """Admits the same jobs as Optimus; their configurations solve an allocation problem to optimality.
 
-    Parameters
-    ----------
-    allocate
-        Returns the configuration of each job for the least weighted sum of costs.
-    round_s, settings
-        As of `Optimus`.
+    The parameters are those of `Optimus`.
     """
 
-    def __init__(self, allocate: AllocationFunction, round_s: float, **settings: Any) -> None:
-        super().__init__(round_s, **settings)
-        self._allocate = allocate
+    def begin(self, view: View) -> None:
+        """Initialise the policy before the first allocation."""
+        super().begin(view)
         self._intervals = self._proven = 0
 
     def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
@@ -221,7 +211,7 @@ class OptimusExact(Optimus):
             (float(view.weight[j]), self.costs(j, menu), view.usage[menu])
             for j, menu in zip(jobs.tolist(), own, strict=True)
         ]
-        chosen, proven = self._allocate(menus, available)
+        chosen, proven = proven_allocation(menus, available)
         self._intervals += 1
         self._proven += proven
         return np.array([menu[k] for menu, k in zip(own, chosen, strict=True)])
@@ -238,17 +228,19 @@ class OptimusExact(Optimus):
         own = view.rows_of(j)
         own = own[(view.usage[own] <= available * (1 + PROVEN_GAP)).all(axis=1)]
         own = own[np.lexsort((view.shares(view.usage[own]), -view.speed[own]))]
-        kept: list[int] = []
-        for row in own.tolist():
-            if not any((view.usage[other] <= view.usage[row]).all() for other in kept):
-                kept.append(row)
-        return np.array(kept)
+        return own[~np.triu(_no_larger(view.usage[own]), 1).any(axis=0)]
 
 
 def proven_allocation(
     menus: Sequence[tuple[float, Floats, Floats]], available: Floats
 ) -> tuple[list[int], bool]:
-    """Return the best configuration of each job by the exact solver of allocation, and whether proven."""
+    """Return the best configuration of each job by the exact solver of allocation, and whether proven.
+
+    Parameters
+    ----------
+    menus
+        Weight, costs (k_j,) and usages (k_j, R) of each job.
+    """
     names = [f"r{r}" for r in range(len(available))]
     document = {
         "name": "interval",

@@ -16,7 +16,7 @@ import numpy as np
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import backfill
 from ..view import Knowledge, View
-from .contract import SLACK, KeyPolicy, Policy, RemainingTimePolicy, admit, rounds_over
+from .contract import SLACK, KeyPolicy, Policy, RemainingTimePolicy, TurnPolicy, admit, rounds_over
 
 
 class FirstCome(RemainingTimePolicy):
@@ -65,6 +65,8 @@ class Backfill(KeyPolicy):
 
 class Shortest(RemainingTimePolicy):
     """Shortest job first: serves jobs with the least remaining time first, without preemption."""
+
+    knows = Knowledge.REMAINING
 
 
 class ShortestRemaining(Shortest):
@@ -169,7 +171,7 @@ class TimeSlice(Policy):
         return place
 
 
-class RoundRobin(KeyPolicy):
+class RoundRobin(TurnPolicy):
     """Round robin: at the end of a round running jobs go behind waiting ones; no other preemption.
 
     Parameters
@@ -178,35 +180,21 @@ class RoundRobin(KeyPolicy):
         Length of a round in seconds; rounds are counted from time 0. Jobs may start at every event.
     """
 
-    preempts = True
-
     def __init__(self, turn_s: float) -> None:
         self._turn_s = turn_s
 
     def begin(self, view: View) -> None:
         """Initialise the policy at the first round, with an empty order of turns."""
         super().begin(view)
-        self._turn: Floats = np.zeros(len(view.width))
-        self._turns = 0
         self._round = 0
         self._began_s = -np.inf
-
-    def key(self, view: View, jobs: Ints) -> Floats:
-        """Return the position of each job in the order of turns as its key, shape (jobs,)."""
-        del view
-        return self._turn[jobs]
-
-    def arrived(self, jobs: Ints) -> None:
-        """Put arriving jobs at the end of the order of turns, and queue them."""
-        self._to_the_end(jobs)
-        super().arrived(jobs)
 
     def choose(self, view: View) -> Ints:
         """Start a new round if it is due; return the jobs that run, first in the order of turns."""
         now = int(rounds_over(view.now_s, self._turn_s))
         if now > self._round:
             self._round, self._began_s = now, view.now_s
-            self._to_the_end(view.running[np.argsort(self._turn[view.running], kind="stable")])
+            self.to_the_end(view.running[np.argsort(self._turn[view.running], kind="stable")])
         return super().choose(view)
 
     def running_keys(self, view: View) -> Floats:
@@ -220,7 +208,3 @@ class RoundRobin(KeyPolicy):
         """Return the end of the present round in seconds, infinite if no job waits or none runs."""
         view = self.view
         return (self._round + 1) * self._turn_s if view.waits and len(view.running) else np.inf
-
-    def _to_the_end(self, jobs: Ints) -> None:
-        self._turn[jobs] = self._turns + np.arange(len(jobs))
-        self._turns += len(jobs)

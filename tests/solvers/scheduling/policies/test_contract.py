@@ -163,15 +163,9 @@ def silent(policy: type[Policy], *settings: Any) -> Policy:
     return Silent(*settings)
 
 
-def no_allocation(menus: Any, there: Floats) -> tuple[list[int], bool]:
-    """Give everybody the slowest configuration."""
-    del there
-    return [len(costs) - 1 for _, costs, _ in menus], False
-
-
 ROUNDS: dict[str, tuple[Any, ...]] = {
     "optimus": (Optimus, 60),
-    "optimus-exact": (OptimusExact, no_allocation, 60),
+    "optimus-exact": (OptimusExact, 60),
     "themis": (Themis, 60),
     "max-min": (MaxMin, 60),
     "dl2": (DL2, 60, lambda state, allowed: int(allowed.argmax())),

@@ -145,7 +145,7 @@ def test_no_interval_is_worse_than_by_marginal_gains() -> None:
             return mine
 
     for seed in range(12):
-        Engine(random_trace(3 * seed, 8), Both(proven_allocation, 5.0, reacts=True)).run()
+        Engine(random_trace(3 * seed, 8), Both(5.0, reacts=True)).run()
     assert better > 0
 
 
