@@ -27,7 +27,6 @@ ran, so that it is not idle. This is a simplification: there is no auction, and 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -80,10 +79,7 @@ class MaxMin(Policy):
         if not again and not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
             self._known = (jobs, free)
             self._divide(jobs, free)
-        sizes = view.first[jobs + 1] - view.first[jobs]
-        starts = np.cumsum(sizes) - sizes
-        rows = np.repeat(view.first[jobs] - starts, sizes) + np.arange(sizes.sum())
-        owner = np.repeat(np.arange(len(jobs)), sizes)
+        rows, owner = self._menus(jobs)
         due_s = self._due_s[rows] + self._share[rows] * self.round_s
         # Rows without received time come first, by their share. Rows without a share fill the rest.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -95,6 +91,13 @@ class MaxMin(Policy):
         first = np.unique(owner, return_index=True)[1]
         return rows[served][np.argsort(first[owner[served]])]
 
+    def _menus(self, jobs: Ints) -> tuple[Ints, Ints]:
+        """Return the configurations of the given jobs, and the place of the job of each."""
+        first = self.view.first[jobs]
+        sizes = self.view.first[jobs + 1] - first
+        owner = np.repeat(np.arange(len(jobs)), sizes)
+        return (first - np.cumsum(sizes) + sizes)[owner] + np.arange(len(owner)), owner
+
     def _divide(self, jobs: Ints, free: Floats) -> None:
         """Recompute the max-min fair share of time of each configuration of the given jobs."""
         view = self.view
@@ -102,21 +105,17 @@ class MaxMin(Policy):
         if not len(jobs):
             return
         requested = view.requested[jobs]
-        wide = self.view.shares(view.usage[requested])
+        wide = view.shares(view.usage[requested])
         weight = view.weight[jobs]
         most = float(weight.max())
         weight = np.maximum(weight, LEAST_WEIGHT * most) if most > 0 else np.ones(len(jobs))
-        sizes = view.first[jobs + 1] - view.first[jobs]
-        if (sizes == 1).all() and view.usage.shape[1] == 1:
+        rows, owner = self._menus(jobs)
+        if len(rows) == len(jobs) and view.usage.shape[1] == 1:
             room = float(free[0] / view.capacity[0]) if view.capacity[0] > 0 else 0.0
             self._share[requested] = water_filling(wide, weight, room) / wide
             return
-        menus = [view.rows_of(j) for j in jobs.tolist()]
-        scale = wide / (view.speed[requested] * weight)
-        gains = [view.speed[own] * factor for own, factor in zip(menus, scale.tolist(), strict=True)]
-        shares = max_min_shares(gains, [view.usage[own] for own in menus], free)
-        for own, share in zip(menus, shares, strict=True):
-            self._share[own] = share
+        gain = view.speed[rows] * (wide / (view.speed[requested] * weight))[owner]
+        self._share[rows] = max_min_shares(gain, view.usage[rows], owner, free)
 
 
 def water_filling(most: Floats, weight: Floats, room: float) -> Floats:
@@ -135,59 +134,50 @@ def water_filling(most: Floats, weight: Floats, room: float) -> Floats:
     return np.asarray(np.minimum(most, level[first] * weight))
 
 
-def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floats) -> list[Floats]:
-    """Return the share of time X_jk of each job in each configuration by max-min fairness (two LPs).
+def max_min_shares(gain: Floats, usage: Floats, owner: Ints, free: Floats) -> Floats:
+    """Return the share of time X_jk of each configuration by max-min fairness (two LPs), shape (K,).
 
     Parameters
     ----------
-    gains
-        Normalised throughput of each job for a unit of time in each configuration.
-    usages
-        Resource usage of each configuration, shape (k_j, R).
+    gain
+        Normalised throughput of the job for a unit of time in each configuration, shape (K,).
+    usage
+        Resource usage of each configuration, shape (K, R).
+    owner
+        The job of each configuration, from 0, shape (K,).
     free
         C, shape (R,).
     """
-    # Loaded where they are needed: most commands need neither.
-    from scipy.sparse import csr_matrix, vstack
+    # Loaded where it is needed: most commands do without.
+    from scipy.sparse import bmat, csr_matrix
 
-    sizes = [len(gain) for gain in gains]
-    count, jobs = sum(sizes), len(sizes)
-    owner = np.repeat(np.arange(jobs), sizes)
-    columns = np.arange(count)
-    usage = np.concatenate(usages)
-    # Variables: X, then the least throughput. What never fits has no time.
-    too_much = np.max(usage - free * (1 + SLACK), axis=1)
-    top: list[tuple[float, float | None]] = [(0.0, 0.0 if over > 0 else 1.0) for over in too_much.tolist()]
-    gain = np.concatenate(gains)
+    count, jobs = len(gain), int(owner[-1]) + 1
     # Figures near the largest floats are all the same here.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         gain = np.nan_to_num(gain / gain.max(), nan=1.0, posinf=1.0)
         share = usage / np.where(free > 0, free, 1.0)
-    share[too_much > 0] = 0.0
-    throughput = csr_matrix((-gain, (owner, columns)), (jobs, count + 1))
-    least = csr_matrix((np.ones(jobs), (np.arange(jobs), np.full(jobs, count))), (jobs, count + 1))
-    time = csr_matrix((np.ones(count), (owner, columns)), (jobs, count + 1))
-    space = csr_matrix(np.column_stack([share.T, np.zeros(len(free))]))
-    matrix = vstack([throughput + least, time, space])
+    too_much = (usage > free * (1 + SLACK)).any(axis=1)
+    share[too_much] = 0.0
+    # Variables: X, then the least throughput. What never fits has no time.
+    least, most = np.zeros(count + 1), np.append(np.where(too_much, 0.0, 1.0), np.inf)
+    place = owner, np.arange(count)
+    throughput, time = csr_matrix((-gain, place)), csr_matrix((np.ones(count), place))
+    matrix = bmat([[throughput, np.ones((jobs, 1))], [time, None], [share.T, None]], format="csr")
     right = np.concatenate([np.zeros(jobs), np.ones(jobs), np.where(free > 0, 1.0, 0.0)])
-    aim = np.zeros(count + 1)
-    aim[-1] = -1
-    first = _solve_lp(aim, matrix, right, [*top, (0.0, None)])
-    aim = np.append(-gain, 0.0)
+    solution = _solve_lp(np.append(np.zeros(count), -1.0), matrix, right, least, most)
     # Rounding must leave the second program feasible. Where gains lie so far apart that it does not, the
     # shares of the first one are fair.
+    least[-1] = KEPT_SHARE * solution[-1]
     with suppress(ClusterplanError):
-        first = _solve_lp(aim, matrix, right, [*top, (KEPT_SHARE * float(first[-1]), None)])
-    solution: Floats = np.clip(first[:count], 0, 1)
-    return np.split(solution, np.cumsum(sizes)[:-1].tolist())
+        solution = _solve_lp(np.append(-gain, 0.0), matrix, right, least, most)
+    return np.clip(solution[:count], 0, 1)
 
 
-def _solve_lp(
-    aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]
-) -> Floats:
+def _solve_lp(aim: Floats, matrix: Any, right: Floats, least: Floats, most: Floats) -> Floats:
     """Return the minimiser of the linear program min aim·x subject to matrix·x ≤ right within bounds of x."""
     from scipy.optimize import linprog
 
+    bounds = np.column_stack([least, most])
     answer: Any = linprog(aim, A_ub=matrix, b_ub=right, bounds=bounds, method="highs")
     if not answer.success:
         raise ClusterplanError(f"the program of the fair shares was not solved: {answer.message}")
@@ -247,7 +237,7 @@ class Themis(Policy):
         alone = (
             view.work[jobs]
             / speed
-            * np.maximum(self.view.shares(view.usage[view.requested[jobs]]) * len(jobs), 1.0)
+            * np.maximum(view.shares(view.usage[view.requested[jobs]]) * len(jobs), 1.0)
         )
         shared = view.now_s - view.arrival_s[jobs] + view.left[jobs] / speed
         return np.asarray(shared / alone)

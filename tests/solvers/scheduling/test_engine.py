@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import GROWS, RIGID, random_trace, rows_of, segments_of
+from malleable_instances import GROWS, RIGID, rows_of, segments_of
 
-from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError
 from clusterplan.solvers.scheduling.kernels import backfill, best_fit, fill, requeue, transition
@@ -73,16 +69,6 @@ def test_a_restart_takes_its_time() -> None:
     """The first job makes no progress for a second after it comes back."""
     there = instance(preemption="costs", restart_s=1)
     assert by_remaining_time(there) == [(0, 0, 2), (0, 5, 13), (1, 2, 5)]
-
-
-def test_a_lease_holds_a_job() -> None:
-    """To its end, at which the policy decides anew."""
-    assert by_remaining_time(instance(lease_s=4)) == [(0, 0, 4), (0, 7, 12), (1, 4, 7)]
-
-
-def test_without_preemption_a_job_runs_to_its_end() -> None:
-    """Whatever the policy would rather do."""
-    assert by_remaining_time(instance(preemption="none")) == [(0, 0, 9), (1, 9, 12)]
 
 
 def test_a_job_that_loses_its_place_goes_on_later() -> None:
@@ -187,42 +173,6 @@ def test_a_policy_knows_what_is_shown_here() -> None:
 
     with pytest.raises(PolicyError, match="of configurations no policy knows the true remaining time"):
         Engine(malleable(), Clairvoyant(1, (0, 0)))
-
-
-POLICIES: list[tuple[str, dict[str, Any]]] = [
-    ("gandiva-timeslice", {"round_s": 5}),
-    ("themis", {"round_s": 10}),
-    ("themis", {"round_s": 4, "fairness": 0}),
-    ("max-min", {"round_s": 7}),
-    ("optimus", {"interval_s": 6}),
-    ("optimus", {"interval_s": 30, "admission": "shortest", "reacts": True}),
-    ("optimus-exact", {"interval_s": 6}),
-    ("optimus-exact", {"interval_s": 6, "aim": "speeds", "reacts": True, "power": 0.5}),
-    ("srsf", {}),
-    ("las", {}),
-    ("fifo", {}),
-]
-
-
-@pytest.mark.parametrize(("name", "settings"), POLICIES, ids=[f"{n}-{len(s)}" for n, s in POLICIES])
-def test_every_plan_of_a_random_trace_is_feasible(name: str, settings: dict[str, Any]) -> None:
-    """And no job ends before it can; only an eviction leaves none."""
-    planned = 0
-    for seed in range(24):
-        there = random_trace(seed)
-        formulation = SchedulingFormulation(there)
-        solver = find_solver(name, "scheduling")
-        outcome = solver.solve(formulation, SolveOptions(method_options=settings), Clock())
-        if outcome.plan is None:
-            assert there.preemption == "none"
-            assert there.events
-            continue
-        planned += 1
-        assert formulation.violations(outcome.plan) == []
-        bound = formulation.elementary_bounds()[0]
-        assert bound is not None
-        assert formulation.evaluate(outcome.plan)[0] >= bound
-    assert planned >= 18
 
 
 class TakesTurns(Policy):

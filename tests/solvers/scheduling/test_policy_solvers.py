@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import RULES, on_several_resources, segments_of
+from malleable_instances import on_several_resources, random_trace, segments_of
 from malleable_instances import rigid_trace as trace
 
 import clusterplan
@@ -26,10 +26,10 @@ from clusterplan.solvers.scheduling.exact import CLAIRVOYANT
 from clusterplan.solvers.scheduling.kind import SCHEDULING
 from clusterplan.solvers.scheduling.own_policy import policy_solver
 from clusterplan.solvers.scheduling.policies.contract import KeyPolicy
-from clusterplan.solvers.scheduling.policy_solvers import POLICIES, limits_of
+from clusterplan.solvers.scheduling.policy_solvers import OPTIMUS_EXACT, POLICIES, limits_of
 from clusterplan.solvers.scheduling.view import Knowledge, View
 
-BY_NAME = {policy.name: policy for policy in POLICIES}
+BY_NAME = {policy.name: policy for policy in (*POLICIES, OPTIMUS_EXACT)}
 
 
 def solved(instance: SchedulingInstance, name: str, **settings: Any) -> tuple[float, list[tuple[Any, ...]]]:
@@ -115,15 +115,32 @@ def test_tenants_get_what_they_are_guaranteed() -> None:
     assert starts_of_x("drf") == 2
 
 
-@pytest.mark.parametrize("rules", RULES, ids=["free", "none", "costs", "lease", "events"])
-@pytest.mark.parametrize("name", BY_NAME)
-def test_every_plan_of_every_policy_is_feasible(name: str, rules: dict[str, Any]) -> None:
-    """The checker knows only the segments; no plan is better than the elementary bound."""
-    there = generate_scheduling(60, 32, load=1.5, seed=4).replace(**rules)
-    value, _ = solved(there, name)
-    bound = SchedulingFormulation(there).elementary_bounds()[0]
-    assert bound is not None
-    assert value >= bound
+SHORT: list[tuple[str, dict[str, Any]]] = [
+    ("gandiva-timeslice", {"round_s": 5}),
+    ("themis", {"round_s": 4, "fairness": 0}),
+    ("max-min", {"round_s": 7}),
+    ("fair", {"round_s": 5}),
+    ("optimus", {"interval_s": 30, "admission": "shortest", "reacts": True}),
+    ("optimus-exact", {"interval_s": 6, "aim": "speeds", "reacts": True, "power": 0.5}),
+]
+"""Settings with which policies decide often."""
+
+
+@pytest.mark.parametrize(("name", "settings"), [*((name, {}) for name in BY_NAME), *SHORT])
+def test_every_plan_of_a_random_trace_is_feasible(name: str, settings: dict[str, Any]) -> None:
+    """The checker knows only the segments; none is better than the elementary bound, evictions leave none."""
+    for seed in range(24):
+        there = random_trace(seed)
+        formulation = SchedulingFormulation(there)
+        outcome = BY_NAME[name].solve(formulation, SolveOptions(method_options=settings), Clock())
+        if outcome.plan is None:
+            assert there.preemption == "none"
+            assert there.events
+            continue
+        assert formulation.violations(outcome.plan) == []
+        bound = formulation.elementary_bounds()[0]
+        assert bound is not None
+        assert formulation.evaluate(outcome.plan)[0] >= bound
 
 
 def test_several_resources_are_all_kept() -> None:

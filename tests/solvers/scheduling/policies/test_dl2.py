@@ -98,15 +98,6 @@ def test_imitation_makes_what_the_incumbent_does_more_probable() -> None:
     assert "imitation −ln p" in curve.text()
 
 
-def test_the_same_seed_learns_the_same() -> None:
-    """To the last digit."""
-    one, other = trained(1), trained(1)
-    assert one.curve == other.curve
-    for a, b in zip(one.best, other.best, strict=True):
-        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    assert trained(2).curve != one.curve
-
-
 def test_actor_and_critic_learn_which_action_pays() -> None:
     """In a state with two steps one of which is always better than what was expected."""
     with seeded_torch(0, 1):
@@ -193,5 +184,6 @@ def test_the_same_seed_gives_the_same_plan_and_training_knows_nothing_of_the_tra
     there = generate_scheduling(30, 16, load=1.5, seed=2, malleable=True)
     first, again = solved(there, 3), solved(there, 3)
     assert first.plan == again.plan
-    other = solved(generate_scheduling(20, 8, load=1.0, seed=9), 3)
-    assert first.message == again.message == other.message
+    other = generate_scheduling(20, 8, load=1.0, seed=9)
+    assert first.message == again.message == solved(other, 3).message
+    assert solved(other, 4).message != first.message

@@ -46,8 +46,7 @@ def test_the_program_finds_the_level_of_the_water(seed: int) -> None:
     """On one resource the least throughput is that of water-filling, and nothing is wasted."""
     rng = np.random.default_rng(seed)
     wide, room = rng.integers(1, 9, 5).astype(float), 12.0
-    shares = max_min_shares([np.array([w]) for w in wide], [np.array([[w]]) for w in wide], np.array([room]))
-    throughput = np.concatenate(shares) * wide
+    throughput = max_min_shares(wide, wide[:, None], np.arange(5), np.array([room])) * wide
     by_hand = water_filling(wide, np.ones(5), room)
     assert throughput.min() == pytest.approx(by_hand.min(), rel=1e-6)
     assert throughput.sum() == pytest.approx(by_hand.sum(), rel=1e-6)
@@ -59,12 +58,11 @@ def test_two_resources_by_hand() -> None:
     With X of its time on the new GPU, the first does 2 X + (1 − X), and the second 6 (1 − X) + X, of what
     each does on an old one. Both are equal where 1 + X = 6 − 5 X, at 5/6.
     """
-    old_or_new = np.array([[1.0, 0.0], [0.0, 1.0]])
+    old_or_new = np.tile(np.eye(2), (2, 1))
     shares = max_min_shares(
-        [np.array([1.0, 2.0]), np.array([1.0, 6.0])], [old_or_new, old_or_new], np.array([1.0, 1.0])
+        np.array([1.0, 2.0, 1.0, 6.0]), old_or_new, np.array([0, 0, 1, 1]), np.array([1.0, 1.0])
     )
-    assert shares[0].tolist() == pytest.approx([1 / 6, 5 / 6], rel=1e-5)
-    assert shares[1].tolist() == pytest.approx([5 / 6, 1 / 6], rel=1e-5)
+    assert shares.tolist() == pytest.approx([1 / 6, 5 / 6, 5 / 6, 1 / 6], rel=1e-5)
 
 
 def segments(*jobs: dict[str, Any], gpus: int = 2) -> list[tuple[Any, ...]]:
@@ -103,8 +101,7 @@ def test_a_wide_job_has_less_of_the_time() -> None:
 
 def test_no_cluster_no_shares() -> None:
     """What does not fit has no time."""
-    shares = max_min_shares([np.array([1.0])], [np.array([[1.0]])], np.array([0.0]))
-    assert shares[0].tolist() == [0]
+    assert max_min_shares(np.ones(1), np.ones((1, 1)), np.array([0]), np.zeros(1)).tolist() == [0]
 
 
 def themis_segments(there: SchedulingInstance, **settings: Any) -> list[tuple[Any, ...]]:
