@@ -27,7 +27,6 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..common.result import SolveOptions
 from ..registry import KINDS
 from ..run import solve_with
-from .kernels import best_fit
 from .policies.contract import Policy
 from .view import View, ViewWriter
 
@@ -35,6 +34,42 @@ TaskPlacement = tuple[Ints, Ints]
 """Servers, and the number of tasks of a job on each."""
 PolicyQuery = Callable[..., Ints]
 """Query of a policy: jobs that it is not asked for → the rows that it chooses."""
+
+
+def best_fit(
+    free: Floats, slack: Floats, capacity: Floats, demand: Floats, tasks: int, most: int
+) -> TaskPlacement:
+    """Return a best-fit placement of a job: servers and tasks on each, empty beyond `most` servers.
+
+    Each step takes the server that holds most of the remaining tasks, of several the one with the least
+    residual capacity (Gu et al., Tiresias, NSDI'19). Tasks are identical, so that no other choice needs fewer
+    servers.
+
+    Parameters
+    ----------
+    free, slack, capacity
+        Residual capacity of servers, its tolerance, and their capacity; shape (N, R).
+    demand
+        Demand of one task, shape (R,).
+    """
+    needs, room, there = demand > 0, free + slack, np.where(capacity > 0, capacity, np.inf)
+    fit = np.floor(room[:, needs] / demand[needs]).clip(0, tasks)
+    # A quotient may be rounded to less than a product that fits.
+    fit += (fit < tasks) & ((fit + 1) * demand[needs] <= room[:, needs])
+    fits = fit.min(axis=1, initial=tasks).astype(np.int64)
+    servers, counts, waiting = list[int](), list[int](), tasks
+    while waiting > 0:
+        count = np.minimum(fits, waiting)
+        candidates = np.flatnonzero(count == count.max())
+        if not count[candidates[0]] or len(servers) == most:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        left = ((free - count[:, None] * demand) / there)[candidates].sum(axis=1)
+        best = int(candidates[left.argmin()])
+        servers.append(best)
+        counts.append(int(count[best]))
+        fits[best] = 0
+        waiting -= counts[-1]
+    return np.array(servers, dtype=np.int64), np.array(counts, dtype=np.int64)
 
 
 def place_jointly(

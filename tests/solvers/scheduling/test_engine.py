@@ -13,7 +13,8 @@ from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError
-from clusterplan.solvers.scheduling.kernels import backfill, best_fit, fill, requeue, transition
+from clusterplan.solvers.scheduling.kernels import backfill, fill, requeue, transition
+from clusterplan.solvers.scheduling.placement import best_fit
 from clusterplan.solvers.scheduling.policies.contract import Policy, in_order
 from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
