@@ -9,11 +9,11 @@ import pytest
 from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
-    "instances": (139_154, 114, 17),
-    "formulations": (80_726, 63, 10),
-    "solvers": (142_995, 109, 13),
-    "planner": (72_959, 74, 9),
-    "tests": (383_939, 313, 56),
+    "instances": (138_922, 114, 17),
+    "formulations": (80_062, 64, 10),  # one more file: the costs of work, which bound and check share
+    "solvers": (138_456, 110, 13),  # one more file until the former contracts of policies go
+    "planner": (72_553, 74, 9),
+    "tests": (366_658, 315, 56),  # two more files: tests of the contract of policies, and of stored imports
     "benchmarks": (31_757, 30, 1),
     "root": (410, 2, 1),
 }
