@@ -373,6 +373,9 @@ PLUG_INS = {
         "clusterplan.solvers.scheduling.view.ForbiddenKnowledgeError",
         "clusterplan.solvers.scheduling.own_policy.policy_solver",
         "clusterplan.solvers.scheduling.policy_solvers.PolicySolver",
+        "clusterplan.solvers.scheduling.policy.Policy",
+        "clusterplan.solvers.scheduling.search.event_loop.Rule",
+        "clusterplan.solvers.scheduling.search.simulator.PriorityScheduler",
     ),
 }
 """What plug-ins are made of, by their full names."""

@@ -6,7 +6,7 @@ for other servers in their turn, and a job that moves is restarted. A job that c
 that moment its demand appears to the policy as that of the whole cluster, and the policy chooses again,
 blocking or skipping it as it would on a pool.
 
-For round-based policies every configuration of every job counts as a job of `Places`, of which at most one
+Where the policy chooses among configurations, each configuration of a job has a row, of which at most one
 runs. A configuration that cannot be placed is replaced by the fastest one that takes no more of any resource
 and can be placed. A job without such a configuration waits, and the policy is asked again about the others,
 which may use what is left.

@@ -113,7 +113,7 @@ class View:
 
     @property
     def jobs(self) -> Ints:
-        """The jobs that may be given a configuration now: those that are not held, in order of arrival."""
+        """The jobs that may be given a configuration now, in order of arrival; the others are held."""
         present: Ints = np.flatnonzero(~self._done[: self._arrived])
         closed = np.concatenate([self.running[self.held], self._refused])
         return np.setdiff1d(present, closed, assume_unique=True)

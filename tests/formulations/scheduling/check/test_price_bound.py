@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.scheduling import SchedulingTruth
+from fuzz.truth import TooManyPlansError
 from malleable_instances import least_of_malleable, plan_by, random_prices
 from muri import MuriPolicy
 
@@ -113,9 +115,14 @@ def test_it_is_never_above_the_best_of_all_schedules(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200, 4000, 100))
 def test_it_is_never_above_the_best_of_all_schedules_of_many_traces(seed: int) -> None:
-    """And it closes part of the way from the elementary bound."""
-    pairs = np.array([compare(one, 200)[:2] for one in range(seed, seed + 100)])
-    assert (pairs[:, 1] / pairs[:, 0]).mean() > 0.75
+    """And it closes part of the way from the elementary bound; few traces have too many schedules to try."""
+    pairs = []
+    for one in range(seed, seed + 100):
+        with suppress(TooManyPlansError):
+            pairs.append(compare(one, 200)[:2])
+    assert len(pairs) > 95
+    best, bound = np.array(pairs).T
+    assert (bound / best).mean() > 0.75
 
 
 def with_less_to_pay(instance: SchedulingInstance, grid: PriceGrid) -> float:
