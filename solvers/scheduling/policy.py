@@ -44,9 +44,9 @@ class Policy(ABC):
         """Record jobs that have just arrived."""
         del jobs
 
+    @abstractmethod
     def choose(self, held: Flags) -> Ints:
         """Return the jobs that run from now on or, without preemption, the jobs that start now."""
-        raise NotImplementedError
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
         """Record the jobs that stopped and those that started by the policy's last choice."""
@@ -121,7 +121,7 @@ class RoundPolicy(Policy):
         self.round_s = round_s
 
     @abstractmethod
-    def choose(self, jobs: Ints, free: Floats) -> Ints:  # type: ignore[override]
+    def choose(self, jobs: Ints, free: Floats) -> Ints:  # type: ignore[override]  # as that contract had it
         """Return the configuration (row of the table) in which each job runs, −1 for a job that waits."""
 
     def again_s(self) -> float:
@@ -145,7 +145,7 @@ class FormerPolicy(contract.Policy):
         if isinstance(policy, RoundPolicy):
             self.malleable, self.round_s = True, policy.round_s
             self.reacts, self.migrates = policy.reacts, policy.migrates
-            self.summary = policy.summary  # type: ignore[method-assign]
+            self.summary = policy.summary  # type: ignore[method-assign]  # as it is; so is the next one
         self.again_s = policy.again_s  # type: ignore[method-assign]
 
     def begin(self, view: View) -> None:

@@ -176,7 +176,7 @@ def simulate(
         if rule is not None:
             scheduler = PriorityScheduler(instance)
             return scheduler.schedule(rule(scheduler))
-        if isinstance(policy, RemainingTimePolicy) and policy.knows is not Knowledge.ESTIMATE:
+        if isinstance(policy, RemainingTimePolicy) and policy.is_rule:
             return PriorityScheduler(instance).schedule(rule_of(instance, policy))
     return Engine(instance, policy, placement).run()
 
@@ -186,6 +186,7 @@ def rule_of(instance: SchedulingInstance, policy: RemainingTimePolicy) -> Rule:
     writer = ViewWriter(instance, np.argsort(instance.table().arrival_s, kind="stable"), policy.knows)
     jobs: Ints = np.arange(len(writer.work))
     writer.uncover(slice(0, len(jobs)))
+    policy.begin(writer.view)
     multiplier = policy.multiplier(writer.view, jobs)
     return Rule(multiplier, policy.power, policy.keep, preempts=policy.preempts, blocks=policy.blocks)
 

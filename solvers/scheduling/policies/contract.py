@@ -182,8 +182,18 @@ class RemainingTimePolicy(KeyPolicy):
         if self.power:
             self.knows = Knowledge.ESTIMATE if estimates else Knowledge.REMAINING
 
+    @property
+    def is_rule(self) -> bool:
+        """Whether multiplier, power and the attributes of the class say all that the policy does.
+
+        Otherwise a subclass decides something itself, or remaining times are estimates.
+        """
+        decides = ("key", "running_keys", "choose", "arrived", "ended", "switched", "again_s")
+        own = any(getattr(type(self), name) is not getattr(RemainingTimePolicy, name) for name in decides)
+        return not own and not self.round_s and self.knows is not Knowledge.ESTIMATE
+
     def multiplier(self, view: View, jobs: Ints) -> Floats:
-        """Return the multiplier of each job, here always 1; it must not depend on the time."""
+        """Return the multiplier of each job by itself, here always 1; it must not depend on the time."""
         del view
         return np.ones(len(jobs))
 

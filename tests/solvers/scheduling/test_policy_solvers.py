@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import on_several_resources, random_trace, segments_of
+from malleable_instances import on_several_resources, random_trace, rows_of, segments_of
 from malleable_instances import rigid_trace as trace
 
 import clusterplan
@@ -22,11 +22,13 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.base import MethodOption
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.scheduling.engine import Engine
 from clusterplan.solvers.scheduling.exact import CLAIRVOYANT
 from clusterplan.solvers.scheduling.kind import SCHEDULING
 from clusterplan.solvers.scheduling.own_policy import policy_solver
 from clusterplan.solvers.scheduling.policies.contract import KeyPolicy
-from clusterplan.solvers.scheduling.policy_solvers import OPTIMUS_EXACT, POLICIES, limits_of
+from clusterplan.solvers.scheduling.policies.service_disciplines import ShortestRemaining, ShortestService
+from clusterplan.solvers.scheduling.policy_solvers import OPTIMUS_EXACT, POLICIES, limits_of, simulate
 from clusterplan.solvers.scheduling.view import Knowledge, View
 
 BY_NAME = {policy.name: policy for policy in (*POLICIES, OPTIMUS_EXACT)}
@@ -279,3 +281,29 @@ def test_policies_prove_nothing_and_have_unlike_names() -> None:
     assert {solver.name for solver in SCHEDULING.solvers if solver.proves} == {"brute-force"}
     assert set(CLAIRVOYANT) <= set(names)
     assert SCHEDULING.exact.name == "exact"
+
+
+class LongestFirst(ShortestRemaining):
+    """Turns the key of a policy of remaining times round."""
+
+    def key(self, view: View, jobs: Ints) -> Floats:
+        """Return minus the key."""
+        return -super().key(view, jobs)
+
+
+class InRounds(ShortestService):
+    """Decides once in ten minutes."""
+
+    round_s = 600.0
+
+    def multiplier(self, view: View, jobs: Ints) -> Floats:
+        """Return that of the policy, from the view that it keeps."""
+        return super().multiplier(self.view, jobs)
+
+
+@pytest.mark.parametrize("policy", [LongestFirst, InRounds, ShortestService])
+def test_what_a_subclass_decides_is_not_left_out(policy: type[ShortestRemaining]) -> None:
+    """The compiled loop, which knows multiplier and power alone, is not used then."""
+    there = generate_scheduling(60, 16, load=1.5, seed=2)
+    assert rows_of(simulate(there, policy())) == rows_of(Engine(there, policy()).run())
+    assert policy().is_rule == (policy is ShortestService)
