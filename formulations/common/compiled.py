@@ -198,7 +198,7 @@ class _LazyFunction:
     def dispatcher(self) -> Any:
         """The compiled version of the function for calls from Python, cached on disk with its callees."""
         dispatcher = self._jit(self._with_callees("inner"))
-        with suppress(RuntimeError):  # there is no folder in which it could be kept
+        with suppress(RuntimeError, OSError):  # there is no folder for it, or no file that it comes from
             dispatcher._cache = CodeCache(dispatcher.py_func, self.sources)
         return dispatcher
 
@@ -278,6 +278,8 @@ def _python_numbers(value: Any) -> Any:
 
 def compiled(function: FunctionT) -> FunctionT:
     """Return a lazily compiled (numba) function; its callees must be compiled functions too.
+
+    It must not call itself, directly or not.
 
     The code on disk is renewed when its module changes, or that of a callee. A call raises an
     `OutOfTimeError` if the enforced clock expires before the function is compiled; the compilation goes on

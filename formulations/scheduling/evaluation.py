@@ -416,13 +416,13 @@ def placement_violations(instance: SchedulingInstance, segments: SegmentTable) -
     named = [name for on in segments.servers for name in on]
     yield from _listed_violations(
         "servers",
-        placed != tasks,
-        lambda k: f"{placed[k]} tasks of {runs[k]} have servers, and it has {tasks[k]}",
+        server < 0,
+        lambda p: f"there is no server {named[p]!r}, on which {runs[segment[p]]} runs",
     )
     yield from _listed_violations(
         "servers",
-        server < 0,
-        lambda p: f"there is no server {named[p]!r}, on which {runs[segment[p]]} runs",
+        placed != tasks,
+        lambda k: f"{placed[k]} tasks of {runs[k]} have servers, and it has {tasks[k]}",
     )
     if (server < 0).any() or (placed != tasks).any():
         return

@@ -306,35 +306,36 @@ def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
     return at_s[first], np.maximum.reduceat(values, first)
 
 
-def _over_time(at_s: Floats, title: str, *curves: tuple[int, Floats, dict[str, str]], **ticks: Any) -> Figure:
-    """Return the plot of step functions of time: the colour, the values and the words of each."""
+def _over_time(
+    at_s: Floats, title: str, *curves: tuple[int, Floats, str], hover: str = "", **ticks: Any
+) -> Figure:
+    """Return the plot of step functions of time: the colour, the values and the name of each.
+
+    The text at the cursor is `hover` or, without one, made from the name.
+    """
     unit = unit_of_time(float(at_s[-1] - at_s[0]))
     traces = []
-    for index, values, words in curves:
+    for index, values, name in curves:
         times, kept = thinned(at_s, values)
         x = np.round((times - at_s[0]) / unit[0], 5).tolist()
-        texts: dict[str, Any] = {key: text.replace("UNIT", unit[1]) for key, text in words.items()}
-        traces.append(steps(x, kept.tolist(), index, **texts))
+        text = hover or f"%{{y:,}} {name} after %{{x:,}} {unit[1]}<extra></extra>"
+        named: dict[str, Any] = {"name": name} if name else {}
+        traces.append(steps(x, kept.tolist(), index, hovertemplate=text, **named))
     return plot_of(traces, axis(f"time [{unit[1]}]"), axis(title, rangemode="tozero", **ticks), 300)
-
-
-def _named(name: str) -> dict[str, str]:
-    """Return the words of a curve over time."""
-    return {"name": name, "hovertemplate": f"%{{y:,}} {name} after %{{x:,}} UNIT<extra></extra>"}
 
 
 def _queue(usage: Usage) -> Figure:
     """Return the plot of the number of waiting jobs over time."""
     # Ticks at halves of a job make no sense.
-    ticks = {"dtick": 1} if usage.waiting.max(initial=0) <= FEW_WAIT else {}
-    curve = (0, usage.waiting.astype(float), _named("jobs wait"))
+    ticks: dict[str, Any] = {"dtick": 1} if usage.waiting.max(initial=0) <= FEW_WAIT else {}
+    curve = (0, usage.waiting.astype(float), "jobs wait")
     return _over_time(usage.at_s, "jobs that wait", curve, **ticks)
 
 
 def _use(usage: Usage, r: int, name: str) -> Figure:
     """Return the plot of the usage and the capacity of the resource with index `r` over time."""
-    capacity = (1, np.round(usage.capacity[:, r], 5), _named(f"{name} there"))
-    used = (0, np.round(usage.used[:, r], 5), _named(f"{name} in use"))
+    capacity = (1, np.round(usage.capacity[:, r], 5), f"{name} there")
+    used = (0, np.round(usage.used[:, r], 5), f"{name} in use")
     return _over_time(usage.at_s, f"{name} in use", capacity, used)
 
 
@@ -345,7 +346,7 @@ def _price(grid: PriceGrid, r: int, name: str, usage: Usage) -> Figure:
     at_s = np.concatenate([[first], grid.edges_s[inside], [last]])
     price = np.array([float(f"{value:.5g}") for value in grid.at(at_s)[:, r].tolist()])
     hover = f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>"
-    return _over_time(at_s, f"price of one {name}", (2, price, {"hovertemplate": hover}))
+    return _over_time(at_s, f"price of one {name}", (2, price, ""), hover=hover)
 
 
 def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:

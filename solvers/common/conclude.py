@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import metadata
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 from ...formulations.common.formulation import Formulation
@@ -281,9 +281,11 @@ def objective_records(
     only if they are proven; certified bounds hold always.
     """
     records, earlier_proven = [], True
-    proven = zip(formulation.objectives, certified_bounds, strict=True)
-    own, known = values or repeat(None), chain(bounds, repeat(None))
-    for (objective, certified), value, claimed in zip(proven, own, known, strict=False):
+    count = len(formulation.objectives)
+    own, known = values or repeat(None, count), islice(chain(bounds, repeat(None)), count)
+    for objective, certified, value, claimed in zip(
+        formulation.objectives, certified_bounds, own, known, strict=True
+    ):
         certified_bound = _snapped(objective, value, certified)
         bound = objective.tighter(
             _snapped(objective, value, claimed) if earlier_proven else None, certified_bound

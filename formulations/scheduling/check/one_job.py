@@ -1,7 +1,8 @@
 """Compiled loops of the check: lower bounds on the cost of each job alone, by prices of time.
 
 A job runs from r on, and ends at C; it costs ω (C − r) and its use of resources at their prices over time.
-The derivation is independent of the solvers, which share only hulls and heaps with it (`cost_of_work.py`).
+The derivation is independent of the solvers, which share only hulls and heaps with it (`cost_of_work.py`);
+the tests compare these with plain enumeration.
 
 Configuration k of a job costs c_k(t) = λ(t)·a_k per second, and does work s_k per second. In a cell of the
 grid, where c is constant, the lower hull of the points (0, 0) and (s_k, c_k) gives the cost of work: pieces
