@@ -54,17 +54,13 @@ HEADLINE_FIELDS = {"bound", "gap", "certified_bound", "certified_gap"}
 def hard_deadline(options: SolveOptions) -> Clock:
     """Return the clock of the search: the time limit plus a part of the grace period."""
     limit_s = options.time_limit_s
-    return Clock(None if limit_s is None else limit_s + SEARCH_SHARE * _grace_s(limit_s))
+    return Clock(None if limit_s is None else limit_s + SEARCH_SHARE * (GRACE * limit_s + GRACE_S))
 
 
 def check_deadline(options: SolveOptions, runtime_s: float) -> Clock:
     """Return the clock for the check of a certificate: the rest of the time limit and its grace period."""
     limit_s = options.time_limit_s
-    return Clock(None if limit_s is None else max(0.0, limit_s + _grace_s(limit_s) - runtime_s))
-
-
-def _grace_s(limit_s: float) -> float:
-    return GRACE * limit_s + GRACE_S
+    return Clock(None if limit_s is None else max(0.0, limit_s + GRACE * limit_s + GRACE_S - runtime_s))
 
 
 @Clock().enforced()  # a plan is checked to the end, whatever the time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from .base import Clock, Outcome, Solver
@@ -40,8 +39,3 @@ class SolverKind:
     diagnose: Diagnose
     quick: tuple[tuple[str, Mapping[str, Any]], ...]
     more_quick: Mapping[str, Search] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        names = list(map(attrgetter("name"), (self.exact, *self.solvers)))
-        assert dict(self.quick).keys() <= set(names), f"quick methods are none of {names}"
-        assert len(set(names)) == len(names), f"two solvers have the same name: {names}"

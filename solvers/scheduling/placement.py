@@ -280,15 +280,14 @@ class ServerPlacement:
     def _settle_configurations(self, query: PolicyQuery, held: Ints, view: View, may_wait: bool) -> Ints:
         """As `settle`, where a row may be replaced by a smaller one of its job."""
         jobs, owner = view.jobs, self._rows.owner
-        left, refused = jobs, jobs[:0]
+        refused = jobs[:0]
         for _ in range(MAX_QUERIES):
             wanted = [*held.tolist(), *query(refused).tolist()]
             unplaced = self.find(wanted, set(held.tolist()), self._smaller)
             if not unplaced:
                 break
             refused = np.append(refused, owner[unplaced])
-            left = left[~np.isin(left, refused)]
-            if not len(left):
+            if np.isin(jobs, refused).all():
                 break
         if not self._next and not may_wait:
             fastest_first = [row for j in jobs.tolist() for row in self._fastest_first(j).tolist()]
@@ -370,8 +369,8 @@ class ServerPlacement:
             if place is None and self._migrates:
                 place = self._after_migrations(free, j, [k for k in waiting if k in kept - protected])
             if place is None:
-                later = [k for k in waiting[position + 1 :] if k in kept and k not in protected]
-                later = [k for k in later if k not in self._next]
+                movable = kept - protected - self._next.keys()
+                later = [k for k in waiting[position + 1 :] if k in movable]
                 place = self._in_place_of(free, j, later, kept)
             if place is None and alternatives is not None:
                 for runs in alternatives(j):

@@ -115,23 +115,18 @@ class PolicySolver(Solver[SchedulingFormulation]):
     ) -> None:
         self.name, self.what, self.knows = name, f"{what}; knows {knows.value}", knows
         self._make, self._rule = make, rule
-        self._options = {**(options or {}), "placement": PLACEMENT}
-
-    @property
-    def method_options(self) -> Mapping[str, MethodOption]:  # type: ignore[override]
-        """Named options of the policy, and that of placement on servers."""
-        return self._options
+        self.method_options = {**(options or {}), "placement": PLACEMENT}  # type: ignore[misc]
 
     def check_options(self, options: SolveOptions) -> None:
         """Raise an error for unsupported options, and for limits of queues that are not ascending numbers."""
         super().check_options(options)
-        if "queues" in self._options:
+        if "queues" in self.method_options:
             limits_of(self.setting(options, "queues"))
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Simulate the policy on the instance's trace; return its schedule as a plan, without a bound."""
         instance = formulation.instance
-        settings = {key: self.setting(options, key) for key in self._options}
+        settings = {key: self.setting(options, key) for key in self.method_options}
         messages: list[str] = []
         with clock.enforced():
             try:

@@ -36,6 +36,15 @@ class Answers(Solver):
         return self.outcome
 
 
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_solvers_of_a_kind_have_different_names_and_quick_methods_are_among_them(kind: str) -> None:
+    """A solver is found by its name."""
+    record = registry.KINDS[kind]
+    names = [solver.name for solver in (record.exact, *record.solvers)]
+    assert len(set(names)) == len(names)
+    assert dict(record.quick).keys() <= set(names)
+
+
 def test_a_plan_that_breaks_a_constraint_is_an_error_that_names_it() -> None:
     """A wrong plan is not shown; the message says what is broken."""
     assert OPTIMUM.plan is not None

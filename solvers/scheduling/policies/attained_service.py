@@ -11,6 +11,7 @@ the service in GPU-seconds of jobs that have ended, and a is what a job has atta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -187,10 +188,9 @@ class Gittins(KeyPolicy):
 
     def _learn(self, services: Floats) -> None:
         steps = np.unique(np.geomspace(services[0], services[-1], LEVELS))
-        edges = [0.0, *steps.tolist()]
-        pairs = zip(edges, [*edges[1:], edges[-1]], strict=True)
+        levels = pairwise([0.0, *steps.tolist(), float(steps[-1])])
         self._limits = np.append(steps, np.inf)
-        self._index = np.array([gittins_index(services, a, b - a) for a, b in pairs])
+        self._index = np.array([gittins_index(services, a, b - a) for a, b in levels])
         service = self.view.executed_s * self.view.width
         self._level = np.searchsorted(steps, service, side="right")
         self._sort_again()

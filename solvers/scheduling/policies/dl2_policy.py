@@ -45,7 +45,7 @@ class IntervalState:
     Parameters
     ----------
     jobs
-        The jobs of the state.
+        The jobs of the state, at least one.
     free
         Resources available to them together, shape (R,).
     least
@@ -82,7 +82,7 @@ class IntervalState:
         service = np.log(np.maximum(left_s * self._least_share, TINY))
         own, now = self.figures[: len(jobs)], view.row[jobs]
         own[:, 0] = np.log(np.maximum(left_s / interval_s, TINY)) / 5
-        own[:, 1] = (service - service.min(initial=np.inf)) / 5 if len(jobs) else 0.0
+        own[:, 1] = (service - service.min()) / 5
         own[np.argsort(service, kind="stable"), 2] = np.arange(len(jobs)) / SLOTS
         own[:, 3] = 1 - view.left[jobs] / view.work[jobs]
         own[:, 4] = np.log1p((view.now_s - view.arrival_s[jobs]) / interval_s) / 5

@@ -284,22 +284,21 @@ class TenantQueues(Policy):
         """Return the queued jobs that start now, in order."""
         free, slack = view.free.copy(), SLACK * view.capacity
         used = self._used(view.running[view.held])
-        next_of = [0] * len(self._queues)
-        open_ = {t for t, queue in enumerate(self._queues) if queue}
+        queues = {t: iter(queue) for t, queue in enumerate(self._queues) if queue}
+        heads = {t: next(queue) for t, queue in queues.items()}
         chosen: list[int] = []
-        while open_:
+        while heads:
             has = self._has(used)
-            t = min(open_, key=lambda t: (has[t], self._queues[t][next_of[t]]))
-            j = self._queues[t][next_of[t]]
+            t = min(heads, key=lambda t: (has[t], heads[t]))
+            j = heads.pop(t)
             if not (view.demand[j] <= free + slack).all():
-                open_.remove(t)
                 continue
             free -= view.demand[j]
             used[t] += view.demand[j]
             chosen.append(j)
-            next_of[t] += 1
-            if next_of[t] == len(self._queues[t]):
-                open_.remove(t)
+            after = next(queues[t], None)
+            if after is not None:
+                heads[t] = after
         return np.array(chosen, dtype=np.int64)
 
     def switched(self, stopped: Ints, started: Ints) -> None:

@@ -66,7 +66,7 @@ class Simulator:
         PolicyError
             If waiting jobs can never start.
         """
-        state = copy_of_state(self.start if state is None else state)
+        state = State._make(map(np.copy, self.start if state is None else state))
         while self._advance(rule, state, np.empty((0, 3)), until_s) == PAUSED:
             pass
         return state
@@ -76,7 +76,7 @@ class Simulator:
 
         It raises what `run` does.
         """
-        state, parts, code = copy_of_state(self.start), [], PAUSED
+        state, parts, code = State._make(map(np.copy, self.start)), [], PAUSED
         rows = np.empty((2 * len(self.trace.arrival_s) + 1, 3))
         while code == PAUSED:
             state.counts[SEGMENTS] = 0
@@ -93,11 +93,6 @@ class Simulator:
         if code != PAUSED and until_s == np.inf and wait:
             raise PolicyError(f"{wait} jobs wait, and nothing will ever happen")
         return code
-
-
-def copy_of_state(state: State) -> State:
-    """Return a deep copy of a simulation state."""
-    return State._make(column.copy() for column in state)
 
 
 class PriorityScheduler(Simulator):

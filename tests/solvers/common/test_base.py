@@ -10,9 +10,8 @@ from staging_instances import half_serial
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OptionError, TooLargeError
-from clusterplan.solvers.common.base import Clock, Outcome, PresolvingSolver, Solver
+from clusterplan.solvers.common.base import Clock, Outcome, PresolvingSolver
 from clusterplan.solvers.common.brute_force import MAX_DECISIONS, BruteForce, Enumeration, refuse_many
-from clusterplan.solvers.common.kind import SolverKind
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
@@ -32,44 +31,6 @@ def test_everything_but_the_answer_is_the_methods() -> None:
     with pytest.raises(OptionError):
         ours.check_options(SolveOptions(method_options={"no_such_setting": 1}))
     assert ours.solve(None, SolveOptions(), Clock()).message == "nothing"
-
-
-class Named(Solver[Any]):
-    """A solver with a name and nothing else."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def solve(self, formulation: Any, options: Any, clock: Any) -> Outcome:
-        """Find nothing."""
-        del formulation, options, clock
-        return Outcome()
-
-
-def kind(*others: str, quick: tuple[str, ...] = ()) -> SolverKind:
-    """Return a kind with an exact method and others."""
-    return SolverKind(
-        exact=Named("exact"),
-        solvers=tuple(map(Named, others)),
-        certify=lambda *_: None,
-        diagnose=lambda *_: None,
-        quick=tuple((name, {}) for name in quick),
-    )
-
-
-def test_quick_methods_are_methods_of_the_kind() -> None:
-    assert kind("greedy", quick=("greedy", "exact")).quick[0] == ("greedy", {})
-    with pytest.raises(AssertionError, match="quick methods"):
-        kind("greedy", quick=("genetic",))
-
-
-def test_names_are_unique() -> None:
-    with pytest.raises(AssertionError, match="same name"):
-        kind("exact")
-
-
-def test_other_quick_searches_are_none_unless_a_kind_has_some() -> None:
-    assert not kind().more_quick
 
 
 def on(units: int) -> list[Stage]:

@@ -37,28 +37,6 @@ class LastFirst(KeyPolicy):
         return -jobs.astype(float)
 
 
-def test_jobs_are_chosen_by_key_and_queued_again_when_they_stop() -> None:
-    """On two GPUs, each job wants one."""
-    view = View(4, 1, 4, Knowledge.NOTHING)
-    view.capacity, view.free, view.demand[:] = np.array([2.0]), np.array([2.0]), 1.0
-    view.requested = np.arange(4)
-    policy, no_jobs = LastFirst(), np.zeros(0, dtype=np.int64)
-    policy.begin(view)
-    policy.arrived(np.array([0, 1, 2]))
-    assert policy.choose(view).tolist() == [2, 1]
-    policy.switched(no_jobs, np.array([2, 1]))
-    view.running = np.array([2, 1])
-    policy.arrived(np.array([3]))
-    assert policy.queue.tolist() == [3, 0]
-    view.held = np.array([False, False])
-    assert policy.choose(view).tolist() == [3, 2]
-    view.held, view.free = np.array([False, True]), np.array([1.0])
-    assert policy.choose(view).tolist() == [3]
-    policy.switched(np.array([2]), np.array([3]))
-    assert policy.queue.tolist() == [2, 0]
-    assert policy.again_s() == np.inf
-
-
 def one_by_one(usage: Floats, free: Floats) -> list[bool]:
     """Return who is served, the plain way."""
     left, found = free.copy(), []
