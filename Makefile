@@ -18,7 +18,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-functions bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all kinds"
@@ -30,6 +30,7 @@ help:
 	@echo "make docs   build the documentation site: docs/_build/html/index.html"
 	@echo "make pictures   pages of examples as pictures, for README and documentation; needs Chromium"
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
+	@echo "make bench-functions   how many functions of the package a small solve enters; some seconds"
 	@echo "make bench-batch   what a batch costs beside its solves, and what a second worker brings; a minute"
 	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
 	@echo "make bench-staging   every staging method from 5 layers on 2 types to 300 on 64; about 40 minutes"
@@ -124,6 +125,9 @@ pictures: $(VENV)/.installed-dev
 
 bench-startup: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
+
+bench-functions: $(VENV)/.installed
+	$(BIN)/python benchmarks/functions_entered.py
 
 bench-batch: $(VENV)/.installed
 	$(BIN)/python benchmarks/batch.py
