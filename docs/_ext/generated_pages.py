@@ -375,7 +375,7 @@ PLUG_INS = {
         "clusterplan.solvers.scheduling.policy_solvers.PolicySolver",
         "clusterplan.solvers.scheduling.policy.Policy",
         "clusterplan.solvers.scheduling.search.event_loop.Rule",
-        "clusterplan.solvers.scheduling.search.simulator.PriorityScheduler",
+        "clusterplan.solvers.scheduling.search.event_loop.PriorityScheduler",
     ),
 }
 """What plug-ins are made of, by their full names."""

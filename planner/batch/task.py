@@ -17,8 +17,7 @@ from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.conclude import library_versions
 from ...solvers.common.result import Result, SolveOptions, Status
-from ...solvers.plugins import plugin_entry_points
-from ...solvers.registry import builtin_solvers
+from ...solvers.registry import builtin_solvers, plugin_entry_points
 from ..api import solve
 from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error, code_of_result
 from ..verification import verify

@@ -387,7 +387,7 @@ def _error_message(error: Exception) -> str:
         where = error.filename or "the output"
         return f"{where}: cannot be written: {error.strerror}; what was printed before may be incomplete"
     what = f"{type(error).__name__}: {one_line(str(error))}"
-    plugins = _loaded("solvers.plugins")  # without it no plug-in has done anything
+    plugins = _loaded("solvers.registry")  # without it no plug-in has done anything
     place = None if plugins is None else plugins.failing_plugin(error)
     if place is not None:
         return f"a plug-in failed: {place}: {what}. CLUSTERPLAN_DEBUG=1 shows its author the traceback"

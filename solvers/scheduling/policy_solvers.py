@@ -19,7 +19,6 @@ from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.result import SolveOptions
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .placement import RULES
-from .policies.attained_service import Gittins, LeastAttained, MultilevelQueues
 from .policies.contract import Policy, RemainingTimePolicy
 from .policies.dl2_policy import DL2, INCUMBENTS
 from .policies.fairness import MaxMin, TenantQueues, Themis
@@ -27,6 +26,9 @@ from .policies.optimus import Optimus, OptimusExact
 from .policies.service_disciplines import (
     Backfill,
     FirstCome,
+    Gittins,
+    LeastAttained,
+    MultilevelQueues,
     RoundRobin,
     Shortest,
     ShortestRemaining,
@@ -36,8 +38,7 @@ from .policies.service_disciplines import (
 )
 from .policy import FormerPolicy
 from .policy import Policy as PolicyOfBefore
-from .search.event_loop import Rule
-from .search.simulator import PriorityScheduler
+from .search.event_loop import PriorityScheduler, Rule
 from .view import Knowledge, ViewWriter
 
 POOLED = "the servers are taken as one pool"

@@ -310,7 +310,7 @@ def test_an_exported_plan_quotes_what_a_shell_would_obey() -> None:
 def test_a_broken_plug_in_is_listed_visibly(run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name and what it raised come from another package."""
     from clusterplan.planner.cli import solvers
-    from clusterplan.solvers.plugins import BrokenPlugin
+    from clusterplan.solvers.registry import BrokenPlugin
 
     found = [*all_solvers(), BrokenPlugin(EVIL, EVIL)]
     monkeypatch.setattr(solvers, "all_solvers", lambda: found)

@@ -14,6 +14,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers import registry
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
+from clusterplan.solvers.common.kind import SolverKind
 from clusterplan.solvers.common.result import SolveError, SolveOptions
 from clusterplan.solvers.registry import Auto
 from clusterplan.solvers.run import find_plan, solve_with
@@ -40,6 +41,7 @@ class Answers(Solver):
 def test_solvers_of_a_kind_have_different_names_and_quick_methods_are_among_them(kind: str) -> None:
     """A solver is found by its name."""
     record = registry.KINDS[kind]
+    assert isinstance(record, SolverKind)
     names = [solver.name for solver in (record.exact, *record.solvers)]
     assert len(set(names)) == len(names)
     assert dict(record.quick).keys() <= set(names)

@@ -27,8 +27,7 @@ from ..policies.contract import RemainingTimePolicy
 from ..policies.service_disciplines import Backfill
 from ..policy_solvers import loses_work, plan_of, spreading_slows_jobs
 from ..view import View
-from .event_loop import Rule, State, Trace
-from .simulator import PriorityScheduler, Simulator, queues_of
+from .event_loop import PriorityScheduler, Rule, Simulator, State, Trace, queues_of
 
 MAX_STORED_STATES = 60
 """Most stored states, so that a trial need not begin at the first arrival."""

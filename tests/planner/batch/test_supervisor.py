@@ -30,7 +30,7 @@ from clusterplan.planner.batch.task import Task, execute, fill_caches
 from clusterplan.planner.batch.worker_process import Answer, Head
 from clusterplan.planner.exit_codes import FAILED, LIMIT_NO_PLAN
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.plugins import plugin_entry_points
+from clusterplan.solvers.registry import plugin_entry_points
 
 HEAD = Head("s", "staging", "0" * 64)
 ANSWER = Answer(HEAD, "{}")

@@ -8,11 +8,11 @@ from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
-from clusterplan.formulations.scheduling.check.one_job import (
+from clusterplan.formulations.scheduling.check.price_bound import (
     nonpreemptive_cost_bounds,
     preemptive_cost_bounds,
+    price_bound,
 )
-from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
 from clusterplan.instances.scheduling.generate import generate_scheduling

@@ -18,9 +18,8 @@ from clusterplan.solvers.scheduling.policies.fairness import Themis
 from clusterplan.solvers.scheduling.policies.service_disciplines import ShortestService
 from clusterplan.solvers.scheduling.policy import ByKey, FormerPolicy, Policy, RoundPolicy
 from clusterplan.solvers.scheduling.policy_solvers import PolicySolver
-from clusterplan.solvers.scheduling.search.event_loop import Rule
+from clusterplan.solvers.scheduling.search.event_loop import PriorityScheduler, Rule
 from clusterplan.solvers.scheduling.search.local_search import PreemptiveRulePolicy
-from clusterplan.solvers.scheduling.search.simulator import PriorityScheduler
 from clusterplan.solvers.scheduling.view import Knowledge
 
 TRACES = [generate_scheduling(40, 8, load=2.0, seed=2), *map(random_trace, range(8))]

@@ -10,8 +10,14 @@ from malleable_instances import rigid_trace, rows_of, segments_of
 
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.solvers.scheduling.engine import Engine
-from clusterplan.solvers.scheduling.policies.attained_service import Gittins, gittins_index, limit_reached
-from clusterplan.solvers.scheduling.policies.service_disciplines import RoundRobin, TimeSlice, turn_s
+from clusterplan.solvers.scheduling.policies.service_disciplines import (
+    Gittins,
+    RoundRobin,
+    TimeSlice,
+    gittins_index,
+    limit_reached,
+    turn_s,
+)
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
 
 

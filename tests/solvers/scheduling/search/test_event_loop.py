@@ -17,7 +17,7 @@ from clusterplan.solvers.scheduling.policies.service_disciplines import (
     ShortestService,
 )
 from clusterplan.solvers.scheduling.policy_solvers import rule_of
-from clusterplan.solvers.scheduling.search.simulator import PriorityScheduler
+from clusterplan.solvers.scheduling.search.event_loop import PriorityScheduler
 
 
 def test_it_goes_on_from_a_moment_that_was_kept() -> None:

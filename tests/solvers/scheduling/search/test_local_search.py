@@ -21,17 +21,13 @@ from clusterplan.solvers.scheduling.policies.service_disciplines import (
 )
 from clusterplan.solvers.scheduling.policy_solvers import plan_of, rule_of
 from clusterplan.solvers.scheduling.search import local_search
-from clusterplan.solvers.scheduling.search.event_loop import Rule
+from clusterplan.solvers.scheduling.search.event_loop import PriorityScheduler, Rule, Simulator
 from clusterplan.solvers.scheduling.search.local_search import (
     Price,
     SimulatedAnnealing,
     schedule_on_servers,
     undelayed_jobs,
     with_reserved,
-)
-from clusterplan.solvers.scheduling.search.simulator import (
-    PriorityScheduler,
-    Simulator,
 )
 
 
