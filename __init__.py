@@ -63,12 +63,12 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     # The alias of its own name makes each a public name for type checkers.
     from .formulations.common.objective import Diagnosis as Diagnosis
-    from .instances.allocation.builder import Allocation as Allocation
     from .instances.allocation.fits import LossFit as LossFit
     from .instances.allocation.fits import SpeedFit as SpeedFit
     from .instances.allocation.fits import fit_loss as fit_loss
     from .instances.allocation.fits import fit_speed as fit_speed
     from .instances.allocation.instance import AllocationInstance as AllocationInstance
+    from .instances.allocation.kind import Allocation as Allocation
     from .instances.common.base import Instance as Instance
     from .instances.common.errors import ClusterplanError as ClusterplanError
     from .instances.common.errors import InstanceError as InstanceError
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from .instances.common.errors import TooLargeError as TooLargeError
     from .instances.common.errors import UnavailableError as UnavailableError
     from .instances.common.hardware import HardwareCatalogue as HardwareCatalogue
-    from .instances.consolidation.builder import Consolidation as Consolidation
     from .instances.consolidation.instance import ConsolidationInstance as ConsolidationInstance
+    from .instances.consolidation.kind import Consolidation as Consolidation
     from .instances.documents import load as load
     from .instances.documents import load_catalogue as load_catalogue
     from .instances.documents import parse_instance as parse_instance
@@ -101,10 +101,10 @@ if TYPE_CHECKING:
     from .instances.prediction.models.torch_module import module_model as module_model
     from .instances.prediction.provisioning.predict import Prediction as Prediction
     from .instances.prediction.provisioning.predict import predict as predict
-    from .instances.scheduling.builder import Scheduling as Scheduling
     from .instances.scheduling.instance import SchedulingInstance as SchedulingInstance
-    from .instances.staging.builder import Staging as Staging
+    from .instances.scheduling.kind import Scheduling as Scheduling
     from .instances.staging.instance import StagingInstance as StagingInstance
+    from .instances.staging.kind import Staging as Staging
     from .planner.api import solve as solve
     from .planner.batch.comparison import Comparison as Comparison
     from .planner.batch.comparison import compare as compare
@@ -128,13 +128,13 @@ if TYPE_CHECKING:
     from .solvers.staging.frontier_result import Frontier as Frontier
 
 _HOMES = {
-    "Allocation": "instances.allocation.builder",
+    "Allocation": "instances.allocation.kind",
     "AllocationFrontier": "solvers.allocation.frontier_result",
     "AllocationInstance": "instances.allocation.instance",
     "BatchOptions": "planner.batch.solve_many",
     "ClusterplanError": "instances.common.errors",
     "Comparison": "planner.batch.comparison",
-    "Consolidation": "instances.consolidation.builder",
+    "Consolidation": "instances.consolidation.kind",
     "ConsolidationInstance": "instances.consolidation.instance",
     "Diagnosis": "formulations.common.objective",
     "Frontier": "solvers.staging.frontier_result",
@@ -148,13 +148,13 @@ _HOMES = {
     "Record": "planner.batch.task",
     "RefusedError": "instances.common.errors",
     "Result": "solvers.common.result",
-    "Scheduling": "instances.scheduling.builder",
+    "Scheduling": "instances.scheduling.kind",
     "SchedulingFrontier": "solvers.scheduling.frontier",
     "SchedulingInstance": "instances.scheduling.instance",
     "SolveError": "solvers.common.result",
     "SolveOptions": "solvers.common.result",
     "SpeedFit": "instances.allocation.fits",
-    "Staging": "instances.staging.builder",
+    "Staging": "instances.staging.kind",
     "StagingInstance": "instances.staging.instance",
     "TooLargeError": "instances.common.errors",
     "UnavailableError": "instances.common.errors",

@@ -1,4 +1,4 @@
-"""Registration of consolidation instances: their data model, their large tables in files, and a tiny example.
+"""Registration of consolidation instances: data model, builder, large tables in files, and a tiny example.
 
 Among 100,000 servers or jobs hundreds have the same demand. Rows are grouped into equivalence classes
 that differ only in a name or value: one row of each class is validated as in small tables, and the others
@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.arrays import Ints
 from ..common.errors import MAX_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
-from ..common.kind import InstanceKind, Tables
+from ..common.kind import Builder, InstanceKind, Rows, Tables
 from ..files import tables
 from ..files.columns import Columns
 from ..files.reading import MAX_OBJECT_CELLS
@@ -206,3 +206,47 @@ CONSOLIDATION = InstanceKind(
     resolved=lambda data, *_: with_tables(data),
     tables=Tables(wants_tables, write_tables),
 )
+
+
+class Consolidation(Builder[ConsolidationInstance]):
+    """Builds a consolidation instance.
+
+    Parameters
+    ----------
+    fields
+        Fields of `ConsolidationInstance`, such as `objectives`.
+    """
+
+    KIND = CONSOLIDATION
+
+    def __init__(self, name: str = "consolidation", **fields: Any) -> None:
+        super().__init__(name, **fields)
+
+    def add_server(
+        self,
+        name: str,
+        capacity: Mapping[str, float] | None = None,
+        *,
+        count: int | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Add a server, or `count` identical ones, with other fields of `Server` such as `gpu_model`."""
+        return self._add("servers", {"name": name, "capacity": capacity, "count": count, **fields})
+
+    def add_servers(self, rows: Rows) -> Self:
+        """Add servers given as in a document."""
+        return self._add_all("servers", rows)
+
+    def add_job(
+        self,
+        name: str,
+        tasks: int | None = None,
+        task_demand: Mapping[str, float] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Add a job of identical tasks, with other fields of `PlacementJob` such as `value` or `groups`."""
+        return self._add("jobs", {"name": name, "tasks": tasks, "task_demand": task_demand, **fields})
+
+    def add_jobs(self, rows: Rows) -> Self:
+        """Add jobs given as in a document."""
+        return self._add_all("jobs", rows)

@@ -1,4 +1,4 @@
-"""Registration of scheduling instances: their data model, their large tables in files, and a tiny example.
+"""Registration of scheduling instances: data model, builder, large tables in files, and a tiny example.
 
 Large tables of jobs become a `JobTable` without an object for each row: the rules of `SchedulingJob` are
 checked on whole columns, to find the rows that may be invalid. These are validated like the rows of small
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ..common.arrays import Floats
 from ..common.errors import OptionError
 from ..common.faults import validated, validated_rows
-from ..common.kind import InstanceKind, Tables
+from ..common.kind import Builder, InstanceKind, Rows, Tables
 from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
 from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns, write_table
@@ -142,3 +142,80 @@ SCHEDULING = InstanceKind(
     resolved=resolved,
     tables=Tables(wants_table, write_jobs),
 )
+
+
+class Scheduling(Builder[SchedulingInstance]):
+    """Builds a scheduling instance: ``Scheduling(gpu=8).add_job("bert", {"gpu": 4}, 7200, arrival_s=60)``.
+
+    Parameters
+    ----------
+    name, objective, preemption, restart_s, lease_s, evict, checkpoint_s, skew_threshold, tenant_shares
+        Fields of `SchedulingInstance`.
+    resources
+        Amount of each resource of the cluster as one pool; none if servers are added.
+    """
+
+    KIND = SCHEDULING
+
+    def __init__(
+        self,
+        name: str = "scheduling",
+        *,
+        objective: str | None = None,
+        preemption: str | None = None,
+        restart_s: float | None = None,
+        lease_s: float | None = None,
+        evict: str | None = None,
+        checkpoint_s: float | None = None,
+        skew_threshold: float | None = None,
+        tenant_shares: Mapping[str, float] | None = None,
+        **resources: float,
+    ) -> None:
+        super().__init__(
+            name,
+            objective=objective,
+            preemption=preemption,
+            restart_s=restart_s,
+            lease_s=lease_s,
+            evict=evict,
+            checkpoint_s=checkpoint_s,
+            skew_threshold=skew_threshold,
+            tenant_shares=tenant_shares,
+            resources=resources,
+        )
+        self._lists |= {"servers": [], "events": []}
+
+    def add_server(
+        self, name: str, capacity: Mapping[str, float], *, count: int | None = None, rack: str | None = None
+    ) -> Self:
+        """Add a server, or `count` identical ones, in place of resources as one pool."""
+        return self._add("servers", {"name": name, "capacity": capacity, "count": count, "rack": rack})
+
+    def add_event(self, at_s: float, **fields: Any) -> Self:
+        """Add an event of the cluster, with fields of `ClusterEvent`: `change`, `fails`, …."""
+        return self._add("events", {"at_s": at_s, **fields})
+
+    def add_job(
+        self,
+        name: str,
+        demand: Mapping[str, float] | None = None,
+        duration_s: float | None = None,
+        *,
+        arrival_s: float | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Add a job: rigid with a duration, malleable with `work` and `speeds` or `variants`.
+
+        Parameters
+        ----------
+        demand
+            Demand of one task for each resource.
+        fields
+            Other fields of `SchedulingJob`, such as `tasks`, `weight` or `tenant`.
+        """
+        given = {"name": name, "demand": demand, "duration_s": duration_s, "arrival_s": arrival_s}
+        return self._add("jobs", {**given, **fields})
+
+    def add_jobs(self, rows: Rows) -> Self:
+        """Add jobs given as in a document."""
+        return self._add_all("jobs", rows)

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from sample_documents import ALLOCATION
 
 import clusterplan
-from clusterplan.instances.allocation.builder import Allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.allocation.job import (
     MeasuredSpeed,
@@ -24,6 +23,7 @@ from clusterplan.instances.allocation.job import (
     with_fits,
     with_throughput,
 )
+from clusterplan.instances.allocation.kind import Allocation
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.speed import broken
 from clusterplan.instances.documents import load, parse_instance, save

@@ -12,11 +12,10 @@ from schedules import described
 
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.scheduling.builder import Scheduling
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.instances.scheduling.jobs import JobTable
-from clusterplan.instances.scheduling.kind import SCHEDULING
+from clusterplan.instances.scheduling.kind import SCHEDULING, Scheduling
 
 JOB = "jobs: [{{name: x, demand: {{gpu: 1}}, {}}}]"
 ON_GPUS = """
