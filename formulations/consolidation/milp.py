@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import pulp
 
 
-VariableFactory = Callable[[str, int, int], Any]
-"""Function that adds an integer variable of a name, with lower and upper limit."""
 TaskKey = tuple[str, str, str]
 """Job, group and server."""
 ContentKey = tuple[str, str, int, DeviceDemand, int]
@@ -66,8 +64,37 @@ def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server])
     return total
 
 
+class CompactRows:
+    """Integer variables and constraints of a PuLP problem, under the next free names."""
+
+    def __init__(self, name: str) -> None:
+        import pulp
+
+        self.pulp, self.problem = pulp, new_problem(name)
+        self._names, self._numbers = itertools.count(), itertools.count()
+
+    def add(self, constraint: Any) -> None:
+        """Add a constraint to the MILP model under the next free name."""
+        check_time()
+        self.problem += constraint, f"c{next(self._names)}"
+
+    def make(self, letter: str, low: int, high: int) -> Any:
+        """Add an integer variable with a lower and an upper limit, under the next free name."""
+        return self.problem.add_variable(f"{letter}_{next(self._numbers)}", low, high, self.pulp.LpInteger)
+
+    def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
+        """Return the sum of variables or expressions."""
+        check_time()
+        return self.pulp.lpSum(variables)
+
+
 class DeviceRows:
     """The MILP variables and constraints on the devices of all servers.
+
+    Parameters
+    ----------
+    rows
+        Takes the variables and constraints.
 
     Attributes
     ----------
@@ -80,10 +107,8 @@ class DeviceRows:
         number of tasks that hold them.
     """
 
-    def __init__(
-        self, make: VariableFactory, add: Callable[[Any], object], total: Callable[[Sequence[Any]], Any]
-    ) -> None:
-        self._make, self._add, self._total = make, add, total
+    def __init__(self, rows: CompactRows) -> None:
+        self._make, self._add, self._total = rows.make, rows.add, rows.total
         self.contents: dict[ContentKey, Any] = {}
         self.modes: dict[tuple[str, str, int], tuple[Any, Any]] = {}
         self.stays: dict[TaskKey, dict[DeviceAssignment, tuple[Any, int]]] = {}
@@ -257,35 +282,19 @@ def _assigned_contents(server: str, group: Group, assignment: DeviceAssignment) 
                 yield server, name, i, DeviceDemand(whole=1) if ask.whole else ask, 0
 
 
-class _Builder:
+class _Builder(CompactRows):
     """Builds the compact MILP model: one method for each set of variables, constraints or objective."""
 
     def __init__(self, data: ClusterData) -> None:
-        import pulp
-
-        self.data, self.pulp = data, pulp
-        self.problem = new_problem(data.instance.name)
+        super().__init__(data.instance.name)
+        self.data = data
         self.number = {name: n for n, name in enumerate(data.servers)}
         self.x: dict[TaskKey, Any] = {}
         self.y: dict[tuple[str, str], Any] = {}
         self.y_of: dict[str, list[Any]] = defaultdict(list)
         self.z: dict[str, Any] = {}
         self.k: dict[str, Any] = {}
-        self._names, self._numbers = itertools.count(), itertools.count()
         self.rows: DeviceRows | None = None
-
-    def add(self, constraint: Any) -> None:
-        """Add a constraint to the MILP model under the next free name."""
-        check_time()
-        self.problem += constraint, f"c{next(self._names)}"
-
-    def make(self, letter: str, low: int, high: int) -> Any:
-        """Add an integer variable with a lower and an upper limit, under the next free name."""
-        return self.problem.add_variable(f"{letter}_{next(self._numbers)}", low, high, self.pulp.LpInteger)
-
-    def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
-        check_time()
-        return self.pulp.lpSum(variables)
 
     def variables(self) -> None:
         for j, job in enumerate(self.data.instance.jobs):
@@ -336,7 +345,7 @@ class _Builder:
 
     def devices(self) -> None:
         """Add the constraints on single devices to the MILP model."""
-        self.rows = DeviceRows(self.make, self.add, self.total)
+        self.rows = DeviceRows(self)
         self.rows.write(self.data.jobs, self.data.servers, self.x)
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
@@ -410,7 +419,14 @@ class _Builder:
         return self.total([1 - self.z[job.name] for job in self.data.running]), True
 
     def migrations(self) -> tuple[Any, bool]:
-        kept = kept_tasks(self.data, self.x, self.on_devices, self.make, self.add)
+        kept: list[Any] = []
+        for job in self.data.running:
+            for place, count in current_tasks(job):
+                if place in self.on_devices:
+                    kept += self.on_devices[place]
+                elif place in self.x:
+                    kept.append(self.make("stays", 0, count))
+                    self.add(kept[-1] <= self.x[place])
         return self.data.running_tasks - self.total(kept), True
 
     def slowdown(self) -> tuple[Any, bool]:
@@ -431,8 +447,24 @@ class _Builder:
         return self.total(terms), False
 
     def free(self) -> tuple[Any, bool]:
-        used = {(server, job): y for (job, server), y in self.y.items()}
-        return 1 * freed_count(self.data, self.x, used, self.make, self.add, self.total), True
+        data, aim = self.data, self.data.instance.free
+        assert aim is not None
+        units = [self.make("f", 0, 1) for _ in data.releasable]
+        freed = {n: unit for unit, names in zip(units, data.releasable.values(), strict=True) for n in names}
+        running = {job.name for job in data.running}
+        for (user, server), y in self.y.items():
+            if server in freed:
+                self.add(y + freed[server] <= 1)
+            if user in running and data.closed(server):
+                self.add(y <= 0)
+        count = self.make("freed", 0, aim.count)
+        self.add(count <= self.total(units))
+        for job in data.running if aim.direct else ():
+            for place, number in current_tasks(job):
+                leaves = [number * freed[place[2]]] if place[2] in freed else []
+                stays = [self.x[place]] if place in self.x else []
+                self.add(self.total([*stays, *leaves]) >= number)
+        return 1 * count, True
 
     def traffic(self) -> tuple[Any, bool]:
         load: dict[str, list[Any]] = defaultdict(list)
@@ -456,66 +488,6 @@ def current_tasks(job: PlacementJob) -> Iterator[tuple[TaskKey, int]]:
     for group in job.task_groups:
         for server, count in group.current.items():
             yield (job.name, group.name, server), count
-
-
-def kept_tasks(
-    data: ClusterData,
-    tasks: Mapping[TaskKey, Any],
-    on_devices: Mapping[TaskKey, Sequence[Any]],
-    make: VariableFactory,
-    add: Callable[[Any], object],
-) -> list[Any]:
-    """Return variables whose sum is the number of running tasks that stay where they are.
-
-    Parameters
-    ----------
-    tasks, on_devices
-        Variable of the tasks of a job, group and server, and those of the tasks that keep their devices.
-    """
-    kept: list[Any] = []
-    for job in data.running:
-        for place, count in current_tasks(job):
-            if place in on_devices:
-                kept += on_devices[place]
-            elif place in tasks:
-                kept.append(make("stays", 0, count))
-                add(kept[-1] <= tasks[place])
-    return kept
-
-
-def freed_count(
-    data: ClusterData,
-    tasks: Mapping[TaskKey, Any],
-    used: Mapping[tuple[str, str], Any],
-    make: VariableFactory,
-    add: Callable[[Any], object],
-    total: Callable[[Sequence[Any]], Any],
-) -> Any:
-    """Return the variable of the number of freed units, and add the constraints on them and on moves.
-
-    Parameters
-    ----------
-    tasks, used
-        Variables of the tasks of a job, group and server, and of whether a server is used by a job.
-    """
-    aim = data.instance.free
-    assert aim is not None
-    units = [make("f", 0, 1) for _ in data.releasable]
-    freed = {n: unit for unit, names in zip(units, data.releasable.values(), strict=True) for n in names}
-    running = {job.name for job in data.running}
-    for (server, user), y in used.items():
-        if server in freed:
-            add(y + freed[server] <= 1)
-        if user in running and data.closed(server):
-            add(y <= 0)
-    count = make("freed", 0, aim.count)
-    add(count <= total(units))
-    for job in data.running if aim.direct else ():
-        for place, number in current_tasks(job):
-            leaves = [number * freed[place[2]]] if place[2] in freed else []
-            stays = [tasks[place]] if place in tasks else []
-            add(total([*stays, *leaves]) >= number)
-    return count
 
 
 def model_coefficients(data: ClusterData) -> int:

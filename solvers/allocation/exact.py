@@ -1,17 +1,15 @@
-"""Exact solution of allocations: `exact`, CP-SAT, enumeration; certificates, and diagnosis of infeasibility.
+"""Exact solution of allocations: `exact`, enumeration; certificates, and diagnosis of infeasibility.
 
 `exact` proves optimality with a certificate that the check verifies without trust in any solver. For
 methods that write no certificate, dual prices are computed here, and the bound that the method claims is
 the cutoff. The check decides whether they prove the bound; a wrong bound is left uncertified.
 
-On CP-SAT, each configuration is one literal, and exactly one holds for each job. Implicit enumeration of
-all combinations of configurations is the ground truth for tiny instances. Where an allocation has no plan,
-the least capacity that is missing is found by an elastic model (Chinneck 2008).
+Implicit enumeration of all combinations of configurations is the ground truth for tiny instances. Where an
+allocation has no plan, the least capacity that is missing is found by an elastic model (Chinneck 2008).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from ...formulations.allocation.formulation import AllocationFormulation, choice
 from ...formulations.common.clock import check_model_size, check_time
 from ...formulations.common.formulation import new_problem
 from ...formulations.common.objective import Diagnosis
-from ..backends import BACKENDS, cp_sat
+from ..backends import BACKENDS
 from ..common.base import Clock, Outcome, Solver
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 from ..common.result import SolveOptions
@@ -76,60 +74,6 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
         share, _, _ = least_share(problem, even_share(configs.limit), clock)
         prices = per_unit(share, configs.limit)
     outcome.certificate = certificate_of(configs.resources, prices, claim)
-
-
-class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
-    """The multiple-choice knapsack model of an allocation on CP-SAT: one literal per configuration."""
-
-    kinds = ("allocation",)
-    what = "multiple-choice model on OR-Tools CP-SAT"
-
-    def model(self, formulation: AllocationFormulation) -> cp_sat.CpModel:
-        """Return the CP-SAT model of an allocation, with objective, plan decoder and hint encoder."""
-        from ortools.sat.python import cp_model
-
-        configs, jobs = formulation.configurations, range(len(formulation.instance.jobs))
-        model = cp_model.CpModel()
-        check_model_size(formulation.model_terms, "the model for CP-SAT")
-        x: list[Any] = []
-        for j in jobs:
-            check_time()
-            x += [model.new_bool_var(f"x{k}") for k in configs.of(j)]
-            model.add_exactly_one(x[k] for k in configs.of(j))
-        for r in range(len(configs.resources)):
-            check_time()
-            weights, limit = cp_sat.integer_row(configs.demand[:, r].tolist(), float(configs.capacity[r]))
-            model.add(cp_model.LinearExpr.weighted_sum(x, weights) <= limit)
-        makespan = formulation.is_makespan
-        figures = configs.time_s if makespan else configs.cost
-        per_job = configs.most(figures)
-        # The scale of the integer costs depends on the largest value that the objective can take.
-        most = float(per_job.max() if makespan else per_job.sum())
-        # Rounded down on a fixed scale: decimals of measured speeds have no small common denominator.
-        terms = cp_sat.integer_terms(figures.tolist(), "min", most)
-        if makespan:
-            expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
-            for j in jobs:
-                check_time()
-                own = configs.of(j)
-                model.add(
-                    cp_model.LinearExpr.weighted_sum([x[k] for k in own], [terms.numbers[k] for k in own])
-                    <= expression
-                )
-        else:
-            expression = cp_model.LinearExpr.weighted_sum(x, terms.numbers)
-
-        def decode(value: Callable[[Any], int]) -> Sequence[Any]:
-            return formulation.plan_of([next(k for k in configs.of(j) if value(x[k])) for j in jobs])
-
-        def hint(plan: Sequence[Any]) -> list[tuple[Any, int]]:
-            chosen = set(formulation.indices_of(plan))
-            return [(x[k], int(k in chosen)) for k in range(len(x))]
-
-        objective = cp_sat.CpObjective(
-            formulation.objectives[0], expression, "min", lambda b: b / terms.scale
-        )
-        return cp_sat.CpModel(model, [objective], decode, hint)
 
 
 class AllocationBruteForce(BruteForce[AllocationFormulation]):

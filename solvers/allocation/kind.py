@@ -1,7 +1,8 @@
 """Registration of the solvers of allocation, of its certificates and of its diagnosis of infeasibility."""
 
+from ..backends.cp_sat import CpSat
 from ..common.kind import SolverKind
-from .exact import AllocationBruteForce, AllocationCpSat, AllocationExact, certify, diagnose
+from .exact import AllocationBruteForce, AllocationExact, certify, diagnose
 from .geometric_program import AllocationGeometric
 from .heuristics import MarginalGain
 from .minlp import AllocationMinlp
@@ -10,7 +11,7 @@ ALLOCATION = SolverKind(
     exact=AllocationExact(),
     solvers=(
         AllocationExact(cores=False),
-        AllocationCpSat(),
+        CpSat("allocation", "multiple-choice model on OR-Tools CP-SAT"),
         AllocationMinlp(),
         AllocationGeometric(),
         MarginalGain(),

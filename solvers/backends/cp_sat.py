@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...formulations.common.formulation import exact_integer_row
-from ...formulations.common.objective import Objective, loosened
+from ...formulations.common.clock import check_time
+from ...formulations.common.formulation import MilpModel, ModelObjective, exact_integer_row
+from ...formulations.common.objective import Objective
+from ...formulations.registry import milp_model
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
 from ..common.result import Limit, SolveOptions
@@ -27,17 +29,17 @@ LARGEST_SUM = 2**50
 
 
 def integer_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
-    """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, scaled to integers (a, b): exact if possible, else slightly looser.
+    """Return the row Σ aᵢxᵢ ≤ b, x ≥ 0, scaled to integers (a, b): exact if possible, else slightly looser.
 
-    Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
+    Loosening by less than 2⁻⁴⁰ of the largest figure keeps bounds valid.
     """
-    limit = loosened(limit)
+    figures, largest = [*coefficients, limit], LARGEST_SUM // max(1, len(coefficients))
+    if all(figure % 1 == 0 for figure in figures) and max(map(abs, figures)) < largest:
+        return list(map(int, coefficients)), int(limit)
     exact = exact_integer_row(coefficients, limit)
-    if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(
-        1, len(coefficients)
-    ):
+    if exact is not None and max(map(abs, [*exact[0], exact[1]])) < largest:
         return exact
-    scale = 2.0**44 / max([*coefficients, limit, 1e-300])
+    scale = 2.0**44 / max(map(abs, [*figures, 1e-300]))
     return [math.floor(a * scale) for a in coefficients], math.ceil(limit * scale)
 
 
@@ -93,19 +95,110 @@ class CpModel:
     hint: Callable[[Sequence[Any]], list[tuple[Any, int]]]
 
 
+class _IntegerModel:
+    """Builder of the CP-SAT model of a compact MILP model: variables, rows and objectives in integers.
+
+    A continuous variable v stands for the largest of some sums, as a makespan does: all its rows are
+    Σ aᵢxᵢ − v ≤ b. It is counted in steps so fine that sums of them stay below `LARGEST_SUM`. Variables are
+    never negative, so that coefficients that are rounded down only loosen a row.
+
+    Attributes
+    ----------
+    steps
+        Continuous variable → steps in one unit of it.
+    """
+
+    def __init__(self, compact: MilpModel[Any]) -> None:
+        from ortools.sat.python import cp_model
+
+        self.compact, self.model = compact, cp_model.CpModel()
+        self._sum = cp_model.LinearExpr.weighted_sum
+        self.variables: dict[Any, cp_model.IntVar] = {}
+        self.steps: dict[Any, float] = {}
+
+    def build(self) -> CpModel:
+        """Return the model with its objectives and the functions that decode plans and encode hints."""
+        rows, objectives = self.compact.problem.constraints(), self.compact.objectives
+        expressions = [target.expression for target in objectives]
+        for variable in itertools.chain(self.compact.problem.variables(), *expressions):
+            if variable not in self.variables:
+                self._make(variable, rows)
+        for row in rows:
+            check_time()
+            self._add(row)
+        return CpModel(self.model, [self._objective(each) for each in objectives], self._decode, self._hint)
+
+    def _make(self, variable: Any, rows: Sequence[Any]) -> None:
+        """Make the integer variable of a variable of the compact model, in steps if it is continuous."""
+        low, most = variable.lowBound, variable.upBound
+        if variable.cat != "Integer":
+            bounding = [_largest(row, variable) for row in rows if variable in row]
+            steps = self.steps[variable] = LARGEST_SUM / (max([low, *bounding]) or 1.0)
+            low, most = math.floor(low * steps), LARGEST_SUM
+        self.variables[variable] = self.model.new_int_var(int(low), int(most), "")
+
+    def _of(self, variables: Iterable[Any]) -> list[Any]:
+        return [self.variables[variable] for variable in variables]
+
+    def _add(self, row: Any) -> None:
+        """Add a row of the compact model: between whole numbers as it is, else a shade looser."""
+        low, most, coefficients = row.getLb(), row.getUb(), list(row.values())
+        largest = [v for v in row if v in self.steps] if self.steps else []
+        if largest:
+            assert (low, [row[v] for v in largest]) == (None, [-1]), "it has to be the largest of sums"
+            steps = self.steps[largest[0]]
+            weights = [-1 if v is largest[0] else math.floor(a * steps) for v, a in row.items()]
+            limit = math.ceil(most * steps)
+        elif most is None:
+            weights, limit = integer_row([-a for a in coefficients], -low)
+        else:
+            weights, limit = integer_row(coefficients, most)
+        total = self._sum(self._of(row), weights)
+        self.model.add(total == limit if low == most else total <= limit)
+
+    def _objective(self, target: ModelObjective) -> CpObjective:
+        """Return an objective of the compact model, in integers that are a bound on it."""
+        variables, expression = self._of(target.expression), target.expression
+        if any(v in self.steps for v in expression):
+            ((bounded, factor),) = expression.items()
+            total, scale = variables[0], self.steps[bounded] / factor
+        else:
+            terms = integer_terms(
+                [*expression.values(), expression.constant], target.sense, _largest(expression)
+            )
+            *weights, constant = terms.numbers
+            total, scale = self._sum(variables, weights) + constant, terms.scale
+        return CpObjective(target.objective, total, target.sense, lambda b: target.to_plan(b / scale))
+
+    def _decode(self, value: Callable[[Any], int]) -> Sequence[Any]:
+        return self.compact.decode(lambda v: value(self.variables[v]))
+
+    def _hint(self, plan: Sequence[Any]) -> list[tuple[Any, int]]:
+        start = {v: x for v, x in self.compact.encode(plan).items() if v not in self.steps}
+        return list(zip(self._of(start), map(round, start.values()), strict=True))
+
+
+def _largest(expression: Any, without: Any = None) -> float:
+    """Return a limit of the absolute value of a PuLP expression, without one of its variables."""
+    sizes = (abs(a) * max(1, v.upBound) for v, a in expression.items() if v is not without)
+    return math.fsum(sizes) + abs(expression.constant)
+
+
 class CpSat(Solver[FormulationT_contra]):
-    """Base class of solvers that give the CP-SAT model of a kind of problem to CP-SAT directly."""
+    """Solver that gives the compact model of a kind of problem to CP-SAT, in integers."""
 
     name = "cp-sat"
     proves = True
     features = frozenset({"memory_limit", "warm_start", "backend_options"})
     settings: ClassVar[Mapping[str, Any]] = {}
 
+    def __init__(self, kind: str, what: str) -> None:
+        self.kinds, self.what = (kind,), what
+
     def unavailable(self) -> str | None:
         """Return why CP-SAT cannot be used; None if it can."""
         return missing_package_text("ortools", "ortools")
 
-    @abstractmethod
     def model(self, formulation: FormulationT_contra) -> CpModel:
         """Return the CP-SAT model of a formulation.
 
@@ -114,19 +207,28 @@ class CpSat(Solver[FormulationT_contra]):
         TooLargeError
             If there would be too many coefficients.
         """
+        return _IntegerModel(milp_model(formulation)).build()
 
-    def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Optimise with CP-SAT; backend options of the user override the settings of the problem kind."""
+    def solve(
+        self,
+        formulation: FormulationT_contra,
+        options: SolveOptions,
+        clock: Clock,
+        settled: Sequence[float] = (),
+    ) -> Outcome:
+        """Optimise with CP-SAT; backend options of the user override the settings of the problem kind.
+
+        Parameters
+        ----------
+        settled
+            Values of the first objectives, which are fixed; no bounds are returned for them.
+        """
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted
         model = run_with_time_limit(clock, lambda: self.model(formulation))
-        return LexicographicCpSat(model, options, clock).run(formulation, version_text())
-
-
-def version_text() -> str:
-    """Return the name of the library with its version."""
-    return f"OR-Tools CP-SAT {metadata.version('ortools')}"
+        backend = f"OR-Tools CP-SAT {metadata.version('ortools')}"
+        return LexicographicCpSat(model, options, clock).run(formulation, backend, settled)
 
 
 def needs_interleaving(threads: int | None) -> bool:

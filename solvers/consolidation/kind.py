@@ -2,7 +2,7 @@
 
 from ..common.kind import SolverKind
 from .brute_force import ConsolidationBruteForce
-from .cp_sat import ConsolidationCpSat
+from .cp_sat import CP_SAT
 from .devices.exact import (
     BestFitOnDevices,
     BruteForceOnDevices,
@@ -25,7 +25,7 @@ CONSOLIDATION = SolverKind(
     solvers=tuple(
         AroundFixedJobs(method)
         for method in (
-            ConsolidationCpSat(),
+            CP_SAT,
             BestFitOnDevices(BestFit()),
             OnDevices(FirstFit()),
             OnDevices(ConsolidateOrWait()),

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...formulations.common.clock import check_model_size, check_time
 from ...formulations.common.formulation import exact_integer_row
-from ...formulations.common.objective import TOLERANCE
+from ...formulations.common.objective import TOLERANCE, loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.milp import Columns
 from ...formulations.staging.stages import Stage
@@ -38,10 +38,11 @@ SETTINGS = CpSatSettings()
 class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
     """Staging of a chain of layers on CP-SAT: a path of stages, and its cost as a product of integers."""
 
-    kinds = ("staging",)
     # With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers.
     settings = {"cp_model_presolve": False}
-    what = "path of stages with cost as a product, on OR-Tools CP-SAT"
+
+    def __init__(self) -> None:
+        super().__init__("staging", "path of stages with cost as a product, on OR-Tools CP-SAT")
 
     def model(self, formulation: StagingFormulation) -> cp_sat.CpModel:
         """Return the CP-SAT model of a staging instance."""
@@ -140,7 +141,7 @@ class StageModel:
             self.model.add(product <= min(SETTINGS.most_rate * SETTINGS.time_steps, most))
         if budget is not None:
             rates = [self.instance.types[c.type].price_usd_per_hour * c.units for c in self.columns.all]
-            weights, most = cp_sat.integer_row(rates, budget)
+            weights, most = cp_sat.integer_row(rates, loosened(budget))
             self.model.add(self.weighted_sum(self.z, weights) <= most)
 
     def _objective(self, product: Any, usd: float) -> cp_sat.CpObjective:

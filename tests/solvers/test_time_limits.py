@@ -35,14 +35,13 @@ from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.allocation.exact import AllocationCpSat
 from clusterplan.solvers.allocation.heuristics import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.common import conclude as conclude_module
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.cp_sat import ConsolidationCpSat
+from clusterplan.solvers.consolidation.cp_sat import CP_SAT
 from clusterplan.solvers.consolidation.patterns import master as consolidation_master
 from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.pricing import _PatternLister
@@ -162,11 +161,9 @@ BUILDERS: dict[str, Callable[[], object]] = {
     "textbook model of a makespan": lambda: milp_model(formulate(MAKESPAN)),
     "textbook model of staging": lambda: milp_model(staging()),
     "textbook model of consolidation": lambda: milp_model(formulate(diverse(4, 6))),
-    "CP-SAT model of allocation": lambda: AllocationCpSat().model(formulate(MAKESPAN)),  # type: ignore[arg-type]
+    "CP-SAT model of a makespan": lambda: CP_SAT.model(formulate(MAKESPAN)),  # type: ignore[arg-type]
     "CP-SAT model of staging": lambda: StagingCpSat().model(staging()),
-    "CP-SAT model of consolidation": lambda: ConsolidationCpSat().model(
-        ConsolidationFormulation(diverse(4, 6))
-    ),
+    "CP-SAT model of consolidation": lambda: CP_SAT.model(ConsolidationFormulation(diverse(4, 6))),
     "menu": lambda: formulate(ALLOCATION).elementary_bounds(),
     "table of stages": lambda: staging().table,
     "columns of stages": lambda: Columns(staging()).all,

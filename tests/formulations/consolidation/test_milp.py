@@ -12,6 +12,7 @@ import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.formulations.consolidation.milp import (
+    CompactRows,
     DeviceRows,
     device_coefficients,
     milp_model,
@@ -101,16 +102,18 @@ def test_rows_speak_of_devices_that_others_leave() -> None:
         [{"name": f"j{s}", "tasks": 1, "task_demand": {}, "share": {"gpu": s}} for s in (300, 400)],
     )
     formulation = DeviceFormulation(instance)
-    made: list[str] = []
-    rows = DeviceRows(lambda letter, _, __: made.append(letter) or 0, lambda _: None, sum)  # type: ignore[func-returns-value]
-    rows.write(formulation.jobs, formulation.servers, {("j300", "tasks", "n"): 1, ("j400", "tasks", "n"): 1})
+    model = CompactRows("devices")
+    rows = DeviceRows(model)
+    tasks = {(job, "tasks", "n"): model.make("x", 1, 1) for job in ("j300", "j400")}
+    rows.write(formulation.jobs, formulation.servers, tasks)
     contents = {(i, ask) for _, _, i, ask, _ in rows.contents}
     assert contents == {
         (1, DeviceDemand(share=300)),
         (2, DeviceDemand(share=300)),
         (2, DeviceDemand(share=400)),
     }
-    assert sorted(made) == ["a", "a", "a", "p", "q"]
+    made = [variable.name[0] for variable in model.problem.variables()]
+    assert sorted(made) == ["a", "a", "a", "p", "q", "x", "x"]
 
 
 def test_the_size_grows_with_devices_and_what_is_asked_of_them() -> None:
