@@ -48,6 +48,7 @@ from ..backends.base import missing_package_text, no_warnings
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 from ..common.search_control import run_with_time_limit
+from .heuristics import neighbour
 from .lagrangian import MultipleChoice, knapsack_bound, makespan_bound
 
 ACCURACY = 1e-7
@@ -239,94 +240,61 @@ class Rounding:
 
     Attributes
     ----------
-    tasks
-        Shape (J, 2): parameter servers and workers.
+    chosen
+        Shape (J,): configuration of each job.
     used
         What they take of each resource, shape (R,).
-    toll
-        Shape (R,): weight of a share of each resource.
+    to, extra, gain
+        Shape (K, changes): where each of `TASK_CHANGES` leads, −1 where to no configuration; by how much the
+        cost rises; and what is saved per weighted share of the resources, 0 if nothing. Changes that take
+        nothing gain most.
+    need
+        Shape (J, changes, R): what each change takes.
     """
 
     def __init__(
         self, formulation: AllocationFormulation, program: GeometricProgram, relaxed: RelaxationSolution
     ) -> None:
-        self.formulation, self.program = formulation, program
-        self.low, self.high = program.low.T, program.high.T
-        self.tasks = np.clip(
-            np.floor(relaxed.tasks.T + INTEGER_TOLERANCE).astype(np.int64),
-            self.low,
-            self.high,
-        )
-        self.demand = program.demand.transpose(1, 0, 2)
-        self.limit = formulation.configurations.limit
+        self.formulation, self.makespan = formulation, program.makespan
+        configs = self.configs = formulation.configurations
+        self.limit, owner = configs.limit, configs.owner
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
         worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
-        self.toll = worth / (worth.sum() or 1.0) + UNPRICED_WEIGHT
-        self.need = np.einsum("sk,jkr->jsr", TASK_CHANGES, self.demand)
-        self.step_toll = (self.need * self.share) @ self.toll
-        self.weight = np.ones(len(self.tasks)) if program.makespan else program.weight
-        self.cost = np.array([self._cost(j, task[None])[0] for j, task in enumerate(self.tasks)])
+        toll = worth / (worth.sum() or 1.0) + UNPRICED_WEIGHT
+        ps, workers = np.clip(np.floor(relaxed.tasks + INTEGER_TOLERANCE), program.low, program.high)
+        rounded = (configs.ps == ps[owner]) & (configs.workers == workers[owner])
+        # A job that would be late gets the configuration of least weighted resource share.
+        order = np.lexsort((np.where(rounded, -1.0, (configs.demand * self.share) @ toll), owner))
+        self.chosen = order[configs.start[:-1]]
+        self.need = np.einsum("sk,kjr->jsr", TASK_CHANGES, program.demand)
+        self.cost = configs.time_s if self.makespan else configs.cost
+        self.to = np.column_stack([neighbour(configs, owner, *change) for change in TASK_CHANGES.tolist()])
+        before = self.cost[:, None]
+        self.extra = np.where(self.to >= 0, self.cost[self.to] - before, np.inf)
+        step_toll = np.maximum((self.need * self.share) @ toll, LEAST_TOLL)
+        saves = self.extra < -LEAST_SAVING * np.abs(before)
+        self.gain = np.where(saves, -self.extra / step_toll[owner], 0.0)
 
     def plan(self, clock: Clock) -> tuple[JobAllocation, ...]:
         """Return the rounded plan; it may be infeasible where the repair failed or the time was up."""
-        for j in np.flatnonzero(np.isinf(self.cost)):
-            self._meet_deadline(int(j))
-        self.used = np.einsum("jk,jkr->r", self.tasks, self.demand)
+        self.used = self.configs.demand[self.chosen].sum(axis=0)
         if not clock.expired:
-            self.extra = np.array([self._extra(j) for j in range(len(self.tasks))])
             self._shrink(clock)
-            (self._level if self.program.makespan else self._fill)(clock)
-        return tuple(
-            JobAllocation(job=job.name, variant=job.variants[0].name, ps=int(ps), workers=int(workers))
-            for job, (ps, workers) in zip(self.program.jobs, self.tasks.tolist(), strict=True)
-        )
-
-    def _cost(self, j: int, tasks: Ints) -> Floats:
-        """Return ω·t of job j (t for the makespan) for task counts of shape (n, 2); infinite if forbidden."""
-        job = self.program.jobs[j]
-        speed = job.variants[0].speed
-        assert not isinstance(speed, SpeedTable)
-        allowed = (tasks >= self.low[j]).all(axis=1) & (tasks <= self.high[j]).all(axis=1)
-        ps, workers = np.maximum(tasks, self.low[j]).T
-        time = job.remaining_steps * np.broadcast_to(speed.step_time_s(ps, workers), ps.shape) + job.restart_s
-        return np.where(allowed & (time <= self.program.latest_s[j]), self.weight[j] * time, np.inf)
-
-    def _meet_deadline(self, j: int) -> None:
-        """Give a late job the configuration of least weighted resource share that keeps its deadline."""
-        configs = self.formulation.configurations
-        own = configs.of(j)
-        toll = (configs.demand[own.start : own.stop] * self.share) @ self.toll
-        k = own[int(np.argmin(toll))]
-        self.tasks[j] = configs.ps[k], configs.workers[k]
-        self.cost[j] = self._cost(j, self.tasks[j][None])[0]
+            (self._level if self.makespan else self._fill)(clock)
+        return self.formulation.plan_of(self.chosen)
 
     def _take(self, j: int, step: int) -> None:
-        """Change the task counts of a job by one of `TASK_CHANGES`, and update usage and cost."""
-        self.tasks[j] += TASK_CHANGES[step]
+        """Change the task counts of a job by one of `TASK_CHANGES`."""
         self.used = self.used + self.need[j, step]
-        self.cost[j] += self.extra[j, step]
-        self.extra[j] = self._extra(j)
-
-    def _extra(self, j: int) -> Floats:
-        """Return the change of a job's cost by each of `TASK_CHANGES`, shape (changes,)."""
-        after: Floats = self._cost(j, self.tasks[j] + TASK_CHANGES)
-        return after - float(self.cost[j])
-
-    def _gain(self, j: int | slice) -> Floats:
-        """Return the saving per weighted resource share of each of `TASK_CHANGES`, 0 if it saves nothing.
-
-        Changes without demand have the largest gains.
-        """
-        extra, toll = self.extra[j], self.step_toll[j]
-        saves = extra < -LEAST_SAVING * np.abs(self.cost[j, ..., None])
-        return np.where(saves, -extra / np.maximum(toll, LEAST_TOLL), 0.0)
+        self.chosen[j] = self.to[self.chosen[j], step]
 
     def _shrink(self, clock: Clock) -> None:
         """Remove the tasks that cost least per freed overused share until no resource is overused."""
         fewer = (TASK_CHANGES <= 0).all(axis=1)
         while (over := self.used > self.limit).any() and not clock.expired:
             relief = -(self.need[:, :, over] * self.share[over]).sum(axis=2)
-            price = np.where(fewer & (relief > 0), self.extra / np.where(relief > 0, relief, 1.0), np.inf)
+            extra = self.extra[self.chosen]
+            price = np.where(fewer & (relief > 0), extra / np.where(relief > 0, relief, 1.0), np.inf)
             j, step = divmod(int(np.argmin(price)), len(TASK_CHANGES))
             if np.isinf(price[j, step]):
                 return
@@ -334,26 +302,26 @@ class Rounding:
 
     def _fill(self, clock: Clock) -> None:
         """Apply the feasible change of task counts with the largest gain until none has a positive one."""
-        all_jobs = slice(None)
-        gain, changed = self._gain(all_jobs), False
+        gain, changed = self.gain[self.chosen], False
         while not clock.expired:
             j, step = divmod(int(np.argmax(gain)), len(TASK_CHANGES))
             if gain[j, step] <= 0:
                 if not changed:
                     return
-                gain, changed = self._gain(all_jobs), False  # a step may have freed capacity for misfits
+                # A step may have freed capacity for misfits.
+                gain, changed = self.gain[self.chosen], False
             elif (self.used + self.need[j, step] <= self.limit).all():
                 self._take(j, step)
-                gain[j], changed = self._gain(j), True
+                gain[j], changed = self.gain[self.chosen[j]], True
             else:
                 gain[j, step] = 0.0
 
     def _level(self, clock: Clock) -> None:
         """Apply the best feasible change of the job that ends last, until none makes that job faster."""
         while not clock.expired:
-            j = int(np.argmax(self.cost))
+            j = int(np.argmax(self.cost[self.chosen]))
             fits = (self.used + self.need[j] <= self.limit).all(axis=1)
-            gain = np.where(fits, self._gain(j), 0.0)
+            gain = np.where(fits, self.gain[self.chosen[j]], 0.0)
             step = int(np.argmax(gain))
             if gain[step] <= 0:
                 return

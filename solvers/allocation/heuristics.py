@@ -15,7 +15,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from itertools import repeat
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -153,18 +154,6 @@ def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[fl
     return chosen, used, None
 
 
-class _Entry(NamedTuple):
-    """An enlargement of a job's configuration in the queue, by negative marginal gain.
-
-    `addition` says which tasks are added, `start` to which configuration.
-    """
-
-    negative_gain: float
-    job: int
-    addition: int
-    start: int
-
-
 @dataclass(frozen=True)
 class _Steps:
     """Enlargement of every configuration by the same tasks: resulting configuration, and marginal gain.
@@ -199,7 +188,7 @@ def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
         is_table = (table.model[variant] == TABLE) & (part.variant != UNPLACED)
         steps = []
         for more_ps, more_workers, amount in additions:
-            to = _neighbour(part, variant, more_ps, more_workers)
+            to = neighbour(part, variant, more_ps, more_workers)
             to[is_table] = -1
             steps.append(_gains(part, to, amount[variant], trust[owner]))
         _list_steps(part, steps[0], variant, is_table, trust[owner])
@@ -217,7 +206,7 @@ def _dominant(configs: Configurations, per_task: Floats) -> Floats:
     return amount
 
 
-def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers: int) -> Ints:
+def neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers: int) -> Ints:
     """Return the index of the configuration with so many more tasks of the same variant, −1 without one."""
     placed = np.flatnonzero(configs.variant != UNPLACED)
     # One integer for (variant, w, p), rising with the index, so that neighbours are found by bisection.
@@ -251,59 +240,20 @@ def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table:
     steps.gain[here] = listed.gain[here]
 
 
-class GainQueue:
-    """Priority queue of the jobs' enlargements, largest marginal gain first; ties by job, then addition.
+_Entry = tuple[float, int, int, int]
+"""An enlargement in the queue: negative marginal gain, job, addition of tasks, present configuration."""
 
-    Parameters
-    ----------
-    steps
-        Steps by each addition of tasks.
-    chosen
-        Index of the configuration of each job; the caller changes it before `push`.
-    """
 
-    def __init__(self, steps: Sequence[_Steps], chosen: Sequence[int]) -> None:
-        self._steps, self._chosen = steps, chosen
-        self._heap: list[_Entry] = []
-        self._misfits: list[_Entry] = []
-        current = np.array(chosen)
-        for addition, step in enumerate(steps):
-            jobs = np.flatnonzero(step.gain[current] > 0)
-            own = current[jobs]
-            columns = (-step.gain[own]).tolist(), jobs.tolist(), [addition] * len(jobs), own.tolist()
-            self._heap += map(_Entry, *columns)
-        heapq.heapify(self._heap)
-
-    def push(self, job: int) -> None:
-        """Add the enlargements of a job's present configuration that have a positive marginal gain."""
-        index = self._chosen[job]
-        for addition, step in enumerate(self._steps):
-            gain = float(step.gain[index])
-            if gain > 0:
-                heapq.heappush(self._heap, _Entry(-gain, job, addition, index))
-
-    def pop(self) -> _Entry | None:
-        """Remove and return the enlargement of the largest marginal gain, None if the queue is empty."""
-        while self._heap:
-            entry = heapq.heappop(self._heap)
-            # Others start from a former configuration of the job.
-            if self._chosen[entry.job] == entry.start:
-                return entry
-        return None
-
-    def set_aside(self, entry: _Entry) -> None:
-        """Keep an enlargement that does not fit out of the queue until `requeue`."""
-        self._misfits.append(entry)
-
-    def requeue(self) -> None:
-        """Put the enlargements that were set aside back into the queue."""
-        for entry in self._misfits:
-            heapq.heappush(self._heap, entry)
-        self._misfits.clear()
-
-    def target(self, entry: _Entry) -> int:
-        """Return the index of the configuration to which an enlargement leads."""
-        return int(self._steps[entry.addition].to[entry.start])
+def _queue(steps: Sequence[_Steps], chosen: Sequence[int]) -> list[_Entry]:
+    """Return the heap of the enlargements of present configurations that have a positive marginal gain."""
+    queue: list[_Entry] = []
+    current = np.array(chosen)
+    for addition, step in enumerate(steps):
+        jobs = np.flatnonzero(step.gain[current] > 0)
+        own = current[jobs]
+        queue += zip((-step.gain[own]).tolist(), jobs.tolist(), repeat(addition), own.tolist(), strict=False)
+    heapq.heapify(queue)
+    return queue
 
 
 def _give_tasks(
@@ -314,27 +264,37 @@ def _give_tasks(
     stop_early: bool,
     clock: Clock,
 ) -> bool:
-    """Enlarge configurations in place by descending marginal gain; return False if the time was up."""
+    """Enlarge configurations in place by descending marginal gain; return False if the time was up.
+
+    Of equal gains the first job's counts first, then the first addition's.
+    """
     limit, demand = configs.limit.tolist(), configs.demand
-    queue, count = GainQueue(steps, chosen), 0
-    while (entry := queue.pop()) is not None:
+    queue, misfits, count = _queue(steps, chosen), list[_Entry](), 0
+    while queue:
+        entry = heapq.heappop(queue)
+        _, job, addition, start = entry
+        if chosen[job] != start:  # a former configuration of the job
+            continue
         if count % STEPS_BETWEEN_CLOCK_CHECKS == 0 and clock.expired:
             return False
         count += 1
-        to = queue.target(entry)
-        before, after = demand[entry.start].tolist(), demand[to].tolist()
+        to = int(steps[addition].to[start])
+        before, after = demand[start].tolist(), demand[to].tolist()
         total = [u - b + a for u, b, a in zip(used, before, after, strict=True)]
         if all(t <= c for t, c in zip(total, limit, strict=True)):
             used[:] = total
-            chosen[entry.job] = to
-            queue.push(entry.job)
+            chosen[job] = to
+            new = [(-float(each.gain[to]), job, a, to) for a, each in enumerate(steps) if each.gain[to] > 0]
             # A measured configuration may take less of a resource, so that a misfit may fit now.
             if any(a < b for a, b in zip(after, before, strict=True)):
-                queue.requeue()
+                new += misfits
+                misfits.clear()
+            for each in new:
+                heapq.heappush(queue, each)
         elif stop_early:
             return True
         else:
-            queue.set_aside(entry)
+            misfits.append(entry)
     return True
 
 
