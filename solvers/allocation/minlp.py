@@ -43,7 +43,7 @@ from ...instances.common.arrays import Floats
 from ...instances.common.errors import OptionError
 from ...instances.common.speed import SpeedTable
 from ..backends.base import missing_package_text
-from ..backends.scip import configure_scip, scip_errors, scip_run_end
+from ..backends.mip_solvers import configure_scip, scip_errors, scip_run_end
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 

@@ -5,9 +5,7 @@ object (HiGHS, SCIP) or log (CBC).
 """
 
 from .base import Answer, Backend, BackendError
-from .cbc import Cbc
-from .highs import Highs
-from .scip import Scip
+from .mip_solvers import Cbc, Highs, Scip
 
 __all__ = ["BACKENDS", "Answer", "Backend", "BackendError"]
 

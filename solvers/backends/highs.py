@@ -1,4 +1,4 @@
-"""HiGHS through highspy: backend for PuLP, branch and bound on a `HighsLp`, and cutting planes.
+"""HiGHS through highspy: linear programmes, branch and bound on a `HighsLp`, and cutting planes.
 
 Branch and bound uses the tightest tolerances. The cutting-plane master problem maximises the minimum of
 linear functions:
@@ -17,18 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
-from ...instances.common.arrays import Flags, Floats, Ints
-from ...instances.common.errors import ClusterplanError, OptionError
+from ...instances.common.arrays import Floats
+from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
-from .base import Answer, Backend, BackendError, RunEnd, missing_package_text, run_highs
+from .base import BackendError, RunEnd, run_highs
 
 TOLERANCE = 1e-9
 """HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
@@ -70,7 +68,7 @@ def branch_and_bound(
     """
     settings = {**MIP_SETTINGS, **settings, **threads_and_seed(options.threads, options.seed)}
     highs = highs_with_settings(settings, BackendError)
-    ended = _run(highs, model, clock, start, by_target=True)
+    ended = run_from(highs, model, clock, start, by_target=True)
     if ended is None:
         return None, -math.inf, "time"
     if ended.infeasible:
@@ -186,7 +184,7 @@ def highs_with_settings(settings: Mapping[str, Any], refusal: type[ClusterplanEr
     return highs
 
 
-def _run(
+def run_from(
     highs: Any, model: Any, clock: Clock, start: Sequence[float] | Floats | None, by_target: bool = False
 ) -> RunEnd | None:
     """Run HiGHS on a model from start values of its columns; return how it ended, None at its deadline.
@@ -235,115 +233,6 @@ def run_end(highs: Any, by_target: bool = False) -> RunEnd:
     if status not in limits and status not in (kinds.kOptimal, *targets):
         raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
     return RunEnd(has_solution, False, limits.get(status, "none"))
-
-
-LARGEST_ENTRY = 1e4
-"""Largest coefficient of a row; above it, rounding errors of sums reach HiGHS's tolerance."""
-
-
-class Highs(Backend):
-    """HiGHS through highspy as a backend."""
-
-    name, title = "highs", "HiGHS"
-
-    def unavailable(self) -> str | None:
-        """Return why highspy cannot be used; None if it can."""
-        return missing_package_text("highspy", "highspy")
-
-    def version(self) -> str:
-        """Return the version of highspy."""
-        return metadata.version("highspy")
-
-    def minimise(
-        self, problem: Any, options: SolveOptions, clock: Clock, start: Mapping[Any, float] | None = None
-    ) -> Answer:
-        """Minimise a PuLP problem with HiGHS; bound and status come from its info object."""
-        import pulp
-
-        settings = {**TOLERANCES, "mip_rel_gap": options.gap, "mip_abs_gap": 1e-12}
-        settings |= {**threads_and_seed(options.threads, options.seed), **options.backend_options}
-        model = highs_with_settings(settings, OptionError)
-        variables = problem.variables()
-        lp, uncertain = _highs_model(problem, variables)
-        ended = _run(model, lp, clock, [float(start.get(v, 0.0)) for v in variables] if start else None)
-        if ended is None:
-            return Answer(None, None, "time")
-        if ended.infeasible:
-            return Answer(None, None, infeasible=True)
-        columns = model.getSolution().col_value
-        values = dict(zip(variables, columns, strict=True)).__getitem__ if ended.found else None
-        info, bound = model.getInfo(), -model.inf
-        if any(v.cat == pulp.LpInteger for v in variables):
-            bound = info.mip_dual_bound
-        elif ended.found:
-            bound = info.objective_function_value  # a linear program has no gap
-        proven = float(bound) - uncertain if abs(bound) < model.inf else None
-        return Answer(values, proven, ended.limit)
-
-
-def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
-    """Convert a PuLP problem to a `HighsLp`; return it and the maximum error of its bound from scaling.
-
-    PuLP itself would add columns and rows one by one, which takes longer than building the model.
-    """
-    import pulp
-
-    column = {id(variable): i for i, variable in enumerate(variables)}
-    sizes, index, value = list[int](), list[int](), list[float]()
-    rows = problem.constraints()
-    for row in rows:
-        check_time()
-        for variable, coefficient in row.items():
-            index.append(column[id(variable)])
-            value.append(coefficient)
-        sizes.append(len(row))
-    column_of_entry = np.array(index, dtype=np.int64)
-    owner = np.repeat(np.arange(len(rows)), sizes)
-    whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
-    over_integers = np.ones(len(rows), dtype=bool)
-    np.logical_and.at(over_integers, owner, whole[column_of_entry])
-    factors = _row_scaling_factors(owner, np.array(value, dtype=float), over_integers)
-    entries = np.array(value, dtype=float) * factors[owner]
-    cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
-    low = _limits((row.getLb() for row in rows), -np.inf) * factors
-    high = _limits((row.getUb() for row in rows), np.inf) * factors
-    least = _limits((variable.lowBound for variable in variables), -np.inf)
-    most = _limits((variable.upBound for variable in variables), np.inf)
-    matrix = np.cumsum([0, *sizes]), column_of_entry, entries
-    lp = linear_program(cost, (least, most), (low, high), matrix, whole, by_rows=True)
-    # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
-    is_loosened = ~whole[column_of_entry] & (factors[owner] < 1)
-    seen, slack = is_loosened & (entries != 0), np.zeros(len(variables))
-    np.maximum.at(slack, column_of_entry[seen], TOLERANCE / np.abs(entries[seen]))
-    # A coefficient that scaling made zero limits its variable no more.
-    slack[column_of_entry[is_loosened & ~seen & (np.array(value) != 0)]] = np.inf
-    counts = cost != 0
-    return lp, float(np.abs(cost[counts]) @ slack[counts])
-
-
-def _row_scaling_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
-    """Return row scaling factors, shape (rows,), that keep HiGHS's tolerance meaningful in every row.
-
-    Above 1e4, rounding reaches the tolerance. Fractional coefficients of integer variables are scaled up to
-    1e4: HiGHS's presolve cuts off optima if they are small and the row is tight. Factors are powers of two,
-    so that whole numbers lose no digit.
-
-    Parameters
-    ----------
-    owner
-        The row of each entry.
-    over_integers
-        Whether a row has no continuous variable.
-    """
-    largest, fractions = np.zeros(len(over_integers)), np.zeros(len(over_integers), dtype=bool)
-    np.maximum.at(largest, owner, np.abs(entries))
-    np.logical_or.at(fractions, owner, entries != np.round(entries))
-    scaled = (largest > LARGEST_ENTRY) | (over_integers & fractions)
-    return np.exp2(np.floor(np.log2(LARGEST_ENTRY / np.where(scaled, largest, LARGEST_ENTRY))))
-
-
-def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float64]:
-    return np.array([infinite if limit is None else limit for limit in given], dtype=float)
 
 
 def maximize_cutting_planes(

@@ -414,7 +414,7 @@ def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(program))
-    monkeypatch.setattr("clusterplan.solvers.backends.cbc.GRACE_S", 0.1)
+    monkeypatch.setattr("clusterplan.solvers.backends.mip_solvers.GRACE_S", 0.1)
     model = milp_model(staging())
     model.minimise(model.objectives[0], 1.0)
     began = time.perf_counter()
