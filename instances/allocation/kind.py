@@ -14,9 +14,8 @@ from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns
 from ..references import Folder
 from .fits import SpeedFit
 from .generate import generate_allocation
-from .instance import AllocationInstance
+from .instance import AllocationInstance, read_allocation
 from .job import with_fits, with_throughput
-from .job_columns import read_allocation
 from .job_table import write_jobs
 
 

@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pulp
 import pytest
+from allocation_instances import allocation, ring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_allocation
@@ -21,17 +21,15 @@ from clusterplan.formulations.allocation.cluster_grids import (
     intervals,
     proven_error,
 )
-from clusterplan.formulations.allocation.configurations import UNPLACED, task_demands
+from clusterplan.formulations.allocation.configurations import UNPLACED
 from clusterplan.formulations.allocation.formulation import (
     AllocationFormulation,
     infeasible_job_reasons,
     milp_model,
 )
-from clusterplan.formulations.allocation.kind import ALLOCATION
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
-from clusterplan.solvers.common.result import SolveOptions
 
 
 def test_speed_models_by_hand() -> None:
@@ -49,33 +47,11 @@ def test_speed_models_by_hand() -> None:
 
 
 def instance(**job: Any) -> AllocationInstance:
-    """Return one job that may have 1 to 3 workers, without parameter servers."""
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "allocation",
-            "name": "one",
-            "resources": {"gpu": 3},
-            "jobs": [
-                {
-                    "name": "j",
-                    "remaining_steps": 12,
-                    "weight": 2,
-                    "variants": [
-                        {
-                            "name": "v",
-                            "worker_demand": {"gpu": 1},
-                            "workers": {"min": 1, "max": 9},
-                            "speed": {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 6},
-                        }
-                    ],
-                    **job,
-                }
-            ],
-        }
+    """Return one job that may have 1 to 9 workers on three GPUs, without parameter servers."""
+    variants = [ring({"gpu": 1}, [6, 0, 0, 0], 9)]
+    return allocation(
+        {"gpu": 3}, [{"name": "j", "remaining_steps": 12, "weight": 2, "variants": variants} | job]
     )
-    assert isinstance(made, AllocationInstance)
-    return made
 
 
 def test_menu_by_hand() -> None:
@@ -109,7 +85,6 @@ def test_objectives_by_hand() -> None:
 def test_more_capacity_never_hurts(seed: int, data: st.DataObject) -> None:
     """Raising a capacity never raises the optimum."""
     made = random_allocation(seed)
-    assert isinstance(made, AllocationInstance)
     before = clusterplan.solve(made, "milp:highs")
     resource = data.draw(st.sampled_from(sorted(made.resources)))
     more = {**made.resources, resource: made.resources[resource] + 2}
@@ -124,7 +99,6 @@ def test_more_capacity_never_hurts(seed: int, data: st.DataObject) -> None:
 def test_order_and_scale_change_nothing(seed: int, order: Any) -> None:
     """Shuffled jobs have the same optimum; demands and capacities in other units too."""
     made = random_allocation(seed)
-    assert isinstance(made, AllocationInstance)
     document = made.document()
     order.shuffle(document["jobs"])
     document["resources"] = {r: 4 * amount for r, amount in document["resources"].items()}
@@ -140,77 +114,18 @@ def test_order_and_scale_change_nothing(seed: int, order: Any) -> None:
         assert after.objective == pytest.approx(before.objective, rel=1e-6)
 
 
-def reference_marginal_gain(made: AllocationInstance, stop: bool) -> list[tuple[int, int]]:
-    """Return (ps, workers) of each job, by looking at all jobs again before every single task."""
-    formulation = AllocationFormulation(made)
-    capacity = np.array(list(made.resources.values()))
-    rows = list(zip(*task_demands(made, made.table()), strict=True))
-
-    def time(j: int, p: int, w: int) -> float:
-        k = next(
-            (k for k in formulation.configurations.of(j) if (configs.ps[k], configs.workers[k]) == (p, w)),
-            None,
-        )
-        return math.inf if k is None else float(configs.time_s[k])
-
-    configs = formulation.configurations
-    state = [(1, 1) for _ in made.jobs]
-    while True:
-        used = sum(p * ps + w * worker for (p, w), (ps, worker) in zip(state, rows, strict=True))
-        best: tuple[float, int, int] | None = None
-        for j, (p, w) in enumerate(state):
-            for order, (task, demand) in enumerate([((p + 1, w), rows[j][0]), ((p, w + 1), rows[j][1])]):
-                after = time(j, *task)
-                drop = time(j, p, w) - after
-                amount = demand[int(np.argmax(demand / capacity))]
-                fits = bool((used + demand <= capacity * (1 + 1e-9)).all())
-                if math.isfinite(after) and drop > 0 and (fits or stop):
-                    key = (-(made.jobs[j].weight * drop / amount), j, order)
-                    best = key if best is None else min(best, key)
-        if best is None:
-            return state
-        _, j, order = best
-        grown = (state[j][0] + 1, state[j][1]) if order == 0 else (state[j][0], state[j][1] + 1)
-        if not (used + rows[j][order] <= capacity * (1 + 1e-9)).all():
-            return state
-        state[j] = grown
-
-
-@pytest.mark.parametrize("stop", [False, True])
-@pytest.mark.parametrize("seed", range(12))
-def test_marginal_gain_is_the_papers(seed: int, stop: bool) -> None:
-    """The heap gives every task to the job to which a plain scan over all jobs gives it."""
-    made = generate_allocation(6, 1 + seed % 4, tightness=0.5 + 0.04 * seed, seed=seed)
-    options = SolveOptions(method_options={"stop_at_first_misfit": stop})
-    result = clusterplan.solve(made, "marginal-gain", options)
-    assert result.plan is not None
-    found = [(entry.model_dump()["ps"], entry.model_dump()["workers"]) for entry in result.plan]
-    assert found == reference_marginal_gain(made, stop)
-
-
 def test_the_configurations_keep_their_older_name_for_solvers_of_other_packages() -> None:
     """Plug-ins were told of `menu`."""
     formulation = AllocationFormulation(generate_allocation(3, seed=1))
     assert formulation.menu is formulation.configurations
 
 
-def explain_instance(speed: dict[str, Any] | None = None, gpus: float = 3, **job: Any) -> AllocationInstance:
+def explain_instance(gpus: float = 3, speed: dict[str, Any] | None = None, **job: Any) -> AllocationInstance:
     """Return one job that takes two GPUs for each of 2 to 4 workers, and 6/w seconds."""
-    given = speed or {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 6}
-    variant = {"name": "v", "worker_demand": {"gpu": 2}, "speed": given}
-    if speed is None:
-        variant["workers"] = {"min": 2, "max": 4}
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "allocation",
-            "name": "one",
-            "resources": {"gpu": gpus},
-            "jobs": [{"name": "j", "remaining_steps": 1, "variants": [variant], **job}],
-        }
-    )
-    assert isinstance(made, AllocationInstance)
-    return made
+    variant = ring({"gpu": 2}, [6, 0, 0, 0]) | {"workers": {"min": 2, "max": 4}}
+    if speed:
+        variant = {"name": "v", "worker_demand": {"gpu": 2}, "speed": speed}
+    return allocation({"gpu": gpus}, [{"name": "j", "remaining_steps": 1, "variants": [variant], **job}])
 
 
 @pytest.mark.parametrize(
@@ -223,7 +138,7 @@ def explain_instance(speed: dict[str, Any] | None = None, gpus: float = 3, **job
             "needs at least 8 gpu, 4 more than the 4 there are to keep its deadline of 1.5 s",
         ),
         (
-            explain_instance({"model": "table", "rows": [{"workers": 2, "steps_per_s": 1}]}),
+            explain_instance(3, {"model": "table", "rows": [{"workers": 2, "steps_per_s": 1}]}),
             "needs at least 4 gpu, 1 more than the 3 there are",
         ),
     ],
@@ -233,17 +148,10 @@ def test_the_reason_is_what_is_short(made: AllocationInstance, reason: str) -> N
     assert infeasible_job_reasons(made, made.table(), 0) == [f"job 'j', variant 'v': {reason}"]
 
 
-def test_the_kind_has_this_formulation_and_model() -> None:
-    """As the registry finds them."""
-    assert ALLOCATION.formulation is AllocationFormulation
-    assert ALLOCATION.milp_model is milp_model
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_an_optimal_plan_is_a_feasible_point_of_its_value(seed: int) -> None:
     """Every constraint holds at the encoded plan, the expression has its value, and decoding returns it."""
     instance = random_allocation(seed)
-    assert isinstance(instance, AllocationInstance)
     best = clusterplan.solve(instance, "brute-force")
     if best.plan is None:
         return

@@ -1,11 +1,9 @@
-"""Best dual prices against the linear relaxation, whose value they reach.
-
-The multiple-choice knapsack in columns, against loops over its items.
-
-Lagrangian bounds of the methods: never above the optimum, and close to plain arithmetic.
-"""
+"""The multiple-choice knapsack: its columns, dual prices and Lagrangian bounds, and meet in the middle."""
 
 from __future__ import annotations
+
+import itertools
+import math
 
 import numpy as np
 import pytest
@@ -14,12 +12,22 @@ from small_models import best_choice, random_knapsack
 
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.arrays import Ints
 from clusterplan.solvers.allocation import lagrangian
 from clusterplan.solvers.allocation.lagrangian import (
     MultipleChoice,
     best_prices,
     knapsack_bound,
     makespan_bound,
+)
+from clusterplan.solvers.allocation.meet_in_the_middle import (
+    HalfProblem,
+    PartialChoices,
+    best_of_pairs,
+    best_pair,
+    better_choices,
+    nearest_choices,
+    sample_uses,
 )
 from clusterplan.solvers.common.base import Clock
 
@@ -132,3 +140,160 @@ def test_a_makespan_bound_without_prices_is_the_slowest_job_alone() -> None:
     alone = max(configs.time_s[configs.of(j)].min() for j in range(configs.jobs))
     assert makespan_bound(configs, np.zeros(2)) == alone
     assert makespan_bound(configs, 1 / configs.limit) >= alone
+
+
+def worst_choice(problem: MultipleChoice) -> Ints | None:
+    """Return the dearest choice that keeps the limits; None without one."""
+    jobs = (range(a, b) for a, b in itertools.pairwise(problem.start.tolist()))
+    choices = [np.array(items) for items in itertools.product(*jobs)]
+    return max((items for items in choices if problem.fits(items)), key=problem.value, default=None)
+
+
+def test_the_best_choice_is_found_from_the_worst() -> None:
+    """Every choice that is yielded keeps the limits and is better; the last is the best there is."""
+    improved = 0
+    for seed in range(60):
+        problem = random_knapsack(seed)
+        items = worst_choice(problem)
+        if items is None:
+            continue
+        prices = best_prices(problem, Clock()).prices
+        for better in better_choices(problem, prices, items, Clock(), seed):
+            assert problem.fits(better)
+            assert problem.value(better) < problem.value(items)
+            assert (np.searchsorted(problem.start, better, side="right") - 1).tolist() == [
+                *range(problem.jobs)
+            ]
+            items, improved = better, improved + 1
+        assert problem.value(items) == pytest.approx(best_choice(problem)[0])
+    assert improved > 20
+
+
+def test_jobs_that_are_not_free_keep_their_items() -> None:
+    """The best choice is the best of those that share these items with the incumbent."""
+    compared = 0
+    for seed in range(40):
+        problem, rng = random_knapsack(seed), np.random.default_rng(seed)
+        items = worst_choice(problem)
+        if items is None:
+            continue
+        free = rng.random(problem.jobs) < 0.6
+        prices = best_prices(problem, Clock()).prices
+        found, everywhere = best_of_pairs(problem, prices, items, free, 4096, rng, Clock())
+        assert everywhere == free.all()
+        kept = np.repeat(free, np.diff(problem.start))
+        kept[items] = True
+        value = problem.value(items if found is None else found)
+        assert value == pytest.approx(best_choice(problem.only(kept))[0])
+        assert found is None or (found[~free] == items[~free]).all()
+        compared += found is not None
+    assert compared > 10
+
+
+def test_an_expired_clock_ends_the_search() -> None:
+    """Without time nothing is looked at."""
+    problem = random_knapsack(3)
+    items = np.asarray(problem.start[:-1])
+    assert list(better_choices(problem, np.ones(len(problem.limit)), items, Clock(0.0), None)) == []
+
+
+def random_half(seed: int) -> HalfProblem:
+    """Return nine items of up to five jobs, which take some of three limits."""
+    rng = np.random.default_rng(seed)
+    reduced = np.sort(rng.integers(0, 8, 9)).astype(float)
+    return HalfProblem(np.arange(100, 109), rng.integers(0, 5, 9), reduced, rng.normal(size=(9, 3)))
+
+
+def all_within(half: HalfProblem, most: float) -> set[tuple[int, ...]]:
+    """Return the sets of places of different jobs whose reduced costs add up to at most this."""
+    sizes = range(len(half.items) + 1)
+    places = itertools.chain.from_iterable(itertools.combinations(range(len(half.items)), n) for n in sizes)
+    return {
+        s
+        for s in places
+        if len(set(half.owner[list(s)])) == len(s) and math.fsum(half.reduced[list(s)]) <= most
+    }
+
+
+def places_of(listed: PartialChoices) -> list[tuple[int, ...]]:
+    """Return the places of each partial choice, in order."""
+    return [tuple(sorted(row[row >= 0].tolist())) for row in listed.chosen]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_partial_choice_within_a_reduced_cost_is_listed_once(seed: int) -> None:
+    """The list holds what enumeration finds, with sums and uses."""
+    half = random_half(seed)
+    listed = nearest_choices(half, 10.0, np.zeros(3), np.ones(3), 1000)
+    found = places_of(listed)
+    assert listed.complete
+    assert len(found) == len(set(found))
+    assert set(found) == all_within(half, 10.0)
+    for row, chosen in enumerate(found):
+        assert listed.reduced[row] == pytest.approx(half.reduced[list(chosen)].sum())
+        assert listed.use[row] == pytest.approx(half.beyond[list(chosen)].sum(axis=0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_list_that_is_too_short_holds_the_nearest(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left out is no nearer to the point than what is held; a limit counts by its price."""
+    half, point, prices = random_half(seed), np.array([1.0, -1.0, 0.5]), np.array([2.0, 1.0, 0.0])
+    whole = nearest_choices(half, 12.0, point, prices, 1000)
+    module = "clusterplan.solvers.allocation.meet_in_the_middle"
+    longest = len(whole.reduced) // 3
+    monkeypatch.setattr(f"{module}.LONGEST_LIST", longest)
+    short = nearest_choices(half, 12.0, point, prices, 1000)
+    assert not short.complete
+    assert 0 < len(short.reduced) <= longest
+    distance = {
+        chosen: float((((use - point) * prices) ** 2).sum())
+        for chosen, use in zip(places_of(whole), whole.use, strict=True)
+    }
+    held = places_of(short)
+    left_out = [far for chosen, far in distance.items() if chosen not in held]
+    assert max(distance[chosen] for chosen in held) <= min(left_out) + 1e-12
+
+
+def test_the_sample_tells_how_many_there_are() -> None:
+    """Up to the gap where there are few; else a reduced cost up to which there are about as many as asked."""
+    few = random_half(1)
+    assert sample_uses(few, 5.0, 4096)[0] == 5.0
+    rng = np.random.default_rng(0)
+    many = HalfProblem(np.arange(300), np.arange(300), np.sort(rng.random(300)), rng.normal(size=(300, 2)))
+    for size in (4096, 60_000):
+        most, use = sample_uses(many, 100.0, size)
+        count = len(nearest_choices(many, most, np.zeros(2), np.ones(2), 4 * size).reduced)
+        assert size / 3 < count < 3 * size
+        assert use.shape == (use.shape[0], 2)
+        assert 2000 < len(use) <= 4096
+
+
+@pytest.mark.parametrize("limits", [1, 2, 3, 6])
+def test_the_best_pair_is_that_of_all_pairs(limits: int) -> None:
+    """The grid leaves out no pair that counts; nothing is found that is no better than asked for."""
+    rng = np.random.default_rng(limits)
+    found = 0
+    for _ in range(30):
+        one, other = (
+            PartialChoices(
+                np.full((60, 1), -1, dtype=np.int32),
+                rng.random(60),
+                rng.integers(-3, 4, (60, limits)).astype(float),
+                True,
+            )
+            for _ in range(2)
+        )
+        slack, prices = rng.integers(-2, 3, limits).astype(float), rng.random(limits)
+        prices[rng.random(limits) < 0.2] = 0.0
+        left = slack - one.use[:, None, :] - other.use[None, :, :]
+        worth = one.reduced[:, None] + other.reduced[None, :] + left @ prices
+        worth[(left < 0).any(axis=2)] = math.inf
+        gap = float(rng.choice([1.0, 50.0]))
+        pair = best_pair(one, other, slack, prices, gap, Clock())
+        if pair is None:
+            assert worth.min() >= gap - 1e-9
+            continue
+        found += 1
+        assert worth[pair] == pytest.approx(worth.min())
+        assert best_pair(one, other, slack, prices, worth.min() - 1e-9, Clock()) is None
+    assert found > 10

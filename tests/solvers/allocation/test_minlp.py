@@ -33,18 +33,6 @@ def one_job(resources: dict[str, float], **job: Any) -> AllocationInstance:
     return allocation(resources, [{"name": "j", "remaining_steps": 10, "variants": [variant], **job}])
 
 
-@pytest.mark.parametrize("first", range(0, 150, 50))
-def test_agrees_with_brute_force(first: int) -> None:
-    """Status and value are brute force's where speeds are formulas, and the bound is the value."""
-    for seed in range(first, first + 50):
-        expected = clusterplan.solve(random_allocation(seed), "brute-force")
-        result = clusterplan.solve(random_allocation(seed), "minlp", SolveOptions(seed=seed))
-        assert result.status == expected.status, (seed, result.message)
-        if expected.objective is not None:
-            assert result.objective == pytest.approx(expected.objective, rel=1e-6, abs=1e-9), seed
-            assert result.gap is not None, seed
-
-
 def test_every_plan_is_a_solution_of_equal_value() -> None:
     """Feasible plans, put into the model, satisfy it and have the value that the plan has."""
     from clusterplan.solvers.allocation.minlp import AlgebraicModel
