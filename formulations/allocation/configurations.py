@@ -278,6 +278,28 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
 
 
+def grid_rows(table: JobTable, variant: Ints, place: Ints, wide_ps: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return p, w and the step time 1/f(p, w) [s] at places of the variants' grids.
+
+    Place k of a grid is p = low + k mod width, w = low + k div width: p varies fastest. Of measured speeds it
+    is the k-th row.
+
+    Parameters
+    ----------
+    wide_ps
+        Width of the grid of each variant, shape (V,).
+    """
+    ps = table.min_ps[variant] + place % wide_ps[variant]
+    workers = table.min_workers[variant] + place // wide_ps[variant]
+    step = formula_step_s(table, variant, ps, workers)
+    measured = np.flatnonzero(table.model[variant] == TABLE)
+    if len(measured):
+        row = table.first_row[variant[measured]] + place[measured]
+        ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
+        step[measured] = 1.0 / table.row_steps_per_s[row]
+    return ps, workers, step
+
+
 def _block_columns(
     table: JobTable,
     grids: tuple[Ints, Ints],
@@ -294,16 +316,8 @@ def _block_columns(
     low, high = int(table.first_variant[first]), int(table.first_variant[last])
     wide_ps, count = grids[0], grids[1][low:high]
     variant = np.repeat(np.arange(low, high), count)
-    # Place k of a variant's grid is p = low + k mod width, w = low + k div width: p varies fastest.
     place = np.arange(len(variant)) - np.repeat(np.cumsum(count) - count, count)
-    ps = table.min_ps[variant] + place % wide_ps[variant]
-    workers = table.min_workers[variant] + place // wide_ps[variant]
-    step = formula_step_s(table, variant, ps, workers)
-    measured = np.flatnonzero(table.model[variant] == TABLE)
-    if len(measured):
-        row = table.first_row[variant[measured]] + place[measured]
-        ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
-        step[measured] = 1.0 / table.row_steps_per_s[row]
+    ps, workers, step = grid_rows(table, variant, place, wide_ps)
     time = completion_time_s(table, variant, ps, workers, step)
     demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     job = table.owner[variant]

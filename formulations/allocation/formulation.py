@@ -53,7 +53,7 @@ from .configurations import (
     Configurations,
     build_configurations,
     completion_time_s,
-    formula_step_s,
+    grid_rows,
     resource_limits,
     task_demands,
 )
@@ -73,11 +73,12 @@ def infeasible_job_reasons(instance: AllocationInstance, table: JobTable, j: int
 
 
 def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str:
-    ps, workers = _task_counts(table, v)
-    variant = np.full(len(ps), v)
-    step = formula_step_s(table, variant, ps, workers)
-    if table.model[v] == TABLE:
-        step = 1.0 / table.row_steps_per_s[table.first_row[v] : table.first_row[v + 1]]
+    wide_ps = np.clip(table.max_ps - table.min_ps + 1, 1, MAX_PAIRS)
+    wide_workers = min(int(table.max_workers[v] - table.min_workers[v]) + 1, MAX_PAIRS // int(wide_ps[v]))
+    measured = table.model[v] == TABLE
+    place = np.arange(np.diff(table.first_row)[v] if measured else wide_ps[v] * max(1, wide_workers))
+    variant = np.full(len(place), v)
+    ps, workers, step = grid_rows(table, variant, place, wide_ps)
     time = completion_time_s(table, variant, ps, workers, step)
     deadline = float(table.deadline_s[j])
     early = np.array([within(t, deadline) for t in time.tolist()])
@@ -97,18 +98,6 @@ def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v
     if short:
         return f"needs at least {'; '.join(short)}{kept}"
     return f"none of its configurations fits in the cluster{kept}"
-
-
-def _task_counts(table: JobTable, v: int) -> tuple[Ints, Ints]:
-    """Return p and w (parameter servers and workers) of each configuration of a variant."""
-    if table.model[v] == TABLE:
-        rows = slice(table.first_row[v], table.first_row[v + 1])
-        return table.row_ps[rows], table.row_workers[rows]
-    low_p, low_w = int(table.min_ps[v]), int(table.min_workers[v])
-    wide_p = min(int(table.max_ps[v]) - low_p + 1, MAX_PAIRS)
-    wide_w = max(1, min(int(table.max_workers[v]) - low_w + 1, MAX_PAIRS // wide_p))
-    place = np.arange(wide_p * wide_w)
-    return low_p + place % wide_p, low_w + place // wide_p
 
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):

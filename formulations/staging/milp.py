@@ -215,17 +215,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
         start = {z[i]: float(flag) for i, flag in enumerate(on)}
         return {**start, **{y[i]: share * flag for i, flag in enumerate(on)}, tau: share}
 
-    if instance.objective == "cost":
-        objective = ModelObjective(formulation.objectives[0], spent, "min")
-    else:
-        fastest = pulp.LpAffineExpression([(tau, 1.0)])
-        objective = ModelObjective(
-            formulation.objectives[0],
-            fastest,
-            "min",
-            lambda share: formulation.of_stage_time(share * slowest),
-        )
-    return MilpModel(problem, (objective,), decode, encode)
+    return MilpModel(problem, (_objective(formulation, spent, tau, slowest),), decode, encode)
 
 
 def _add_path_rows(
@@ -272,19 +262,21 @@ def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
         If the model would be too large, or the units of a type are unbounded.
     """
     if isinstance(formulation, GraphFormulation) and not formulation.blocks.in_a_row:
-        return graph_model(formulation)
+        return _GraphModelBuilder(formulation).model()
     return milp_model(formulation)
 
 
-def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
-    """Return the compact MILP model of staging on a graph of layers.
+def _objective(formulation: StagingFormulation, spent: Any, tau: Any, slowest_s: float) -> ModelObjective:
+    """Return the objective: the cost that is spent, or the stage time τ in units of the slowest one."""
+    import pulp
 
-    Raises
-    ------
-    TooLargeError
-        If the model would be too large, or the units of a type are unbounded.
-    """
-    return _GraphModelBuilder(formulation).model()
+    objective = formulation.objectives[0]
+    if formulation.instance.objective == "cost":
+        return ModelObjective(objective, spent, "min")
+    fastest = pulp.LpAffineExpression([(tau, 1.0)])
+    return ModelObjective(
+        objective, fastest, "min", lambda share: formulation.of_stage_time(share * slowest_s)
+    )
 
 
 def options_of(formulation: GraphFormulation) -> list[Option]:
@@ -338,23 +330,13 @@ class _GraphModelBuilder:
         self.y = [[add(f"y_{d}_{o}", lowBound=0, upBound=1) for o in columns] for d in slots]
 
     def model(self) -> MilpModel[Stage]:
-        import pulp
-
         self._add_assignment_rows()
         self._add_cut_rows()
         for d in self.slots:
             self._add_time_rows(d)
             self._add_memory_rows(d)
         spent = self._add_limit_rows()
-        if self.instance.objective == "cost":
-            objective = ModelObjective(self.formulation.objectives[0], spent, "min")
-        else:
-            objective = ModelObjective(
-                self.formulation.objectives[0],
-                pulp.LpAffineExpression([(self.tau, 1.0)]),
-                "min",
-                lambda share: self.formulation.of_stage_time(share * self.slowest_s),
-            )
+        objective = _objective(self.formulation, spent, self.tau, self.slowest_s)
         return MilpModel(self.problem, (objective,), self._decode, self._encode)
 
     def _add_assignment_rows(self) -> None:

@@ -53,8 +53,7 @@ class AllocationExact(Solver[AllocationFormulation]):
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan found, a lower bound on its objective, dual prices and a certificate."""
         build_s = clock.elapsed_s
-        makespan = formulation.is_makespan
-        search = MakespanSearch if makespan else TotalTimeSearch
+        search = MakespanSearch if formulation.is_makespan else TotalTimeSearch
         outcome = search(formulation, options, clock, self.cores).run()
         outcome.build_s = build_s
         return outcome

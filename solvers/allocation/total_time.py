@@ -258,7 +258,7 @@ class IncumbentSearch(ABC):
             infeasible=impossible,
             certificate=certificate_of(self.configs.resources, prices, None if impossible else self.bound),
             trace=self.trace,
-            message=self.message,
+            message=None if impossible else self.message,  # which is about plan and bound
         )
 
 
@@ -322,7 +322,7 @@ class TotalTimeSearch(IncumbentSearch):
     def run(self) -> Outcome:
         """Find an incumbent, then solve core problems until it is proven optimal or the time is up."""
         if self.impossible:
-            return self.outcome()
+            return self.final_outcome(self.prices, self.impossible)
         reduced = self.problem.reduced_costs(self.prices)
         self.first_plan(reduced)
         size = FIRST_CORE
@@ -357,7 +357,7 @@ class TotalTimeSearch(IncumbentSearch):
             size *= CORE_GROWTH
         if self.cores and self.limit == "none" and not (self.proven or self.impossible):
             self.enumerate()
-        return self.outcome()
+        return self.final_outcome(self.prices, self.impossible)
 
     def enumerate(self) -> None:
         """Raise the bound, or prove infeasibility, by the implicit enumeration of the certificate check.
@@ -462,10 +462,3 @@ class TotalTimeSearch(IncumbentSearch):
                 return
             self.bound = max(self.bound, min(answer.bound, self.value))
             self.note()
-
-    def outcome(self) -> Outcome:
-        """Return the outcome with incumbent, bound and certificate."""
-        outcome = self.final_outcome(self.prices, self.impossible)
-        if self.impossible:
-            outcome.message = None  # it is about plan and bound
-        return outcome

@@ -25,8 +25,8 @@ from clusterplan.formulations.allocation.configurations import UNPLACED
 from clusterplan.formulations.allocation.formulation import (
     AllocationFormulation,
     infeasible_job_reasons,
-    milp_model,
 )
+from clusterplan.formulations.allocation.kind import ALLOCATION
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
@@ -156,7 +156,7 @@ def test_an_optimal_plan_is_a_feasible_point_of_its_value(seed: int) -> None:
     if best.plan is None:
         return
     formulation = AllocationFormulation(instance)
-    model = milp_model(formulation)
+    model = ALLOCATION.milp_model(formulation)
     plan = formulation.parse_plan([entry.model_dump() for entry in best.plan])
     for variable, value in model.encode(plan).items():
         variable.varValue = value

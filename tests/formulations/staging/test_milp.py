@@ -13,7 +13,6 @@ from clusterplan.formulations.staging.graph_formulation import GraphFormulation,
 from clusterplan.formulations.staging.milp import (
     Columns,
     Option,
-    graph_model,
     milp_of,
     options_of,
 )
@@ -178,7 +177,7 @@ def test_units_without_any_limit_are_refused() -> None:
     """With a line that names the type; chains keep their own model."""
     endless = diamond(types=[{"name": "gpu", "price_usd_per_hour": 1}], most_units_per_stage=None)
     with pytest.raises(TooLargeError, match="'gpu' has no limit"):
-        graph_model(GraphFormulation(endless))
+        milp_of(GraphFormulation(endless))
     few = diamond(types=[{"name": "gpu", "price_usd_per_hour": 1}])
     assert options_of(GraphFormulation(few)) == [Option(0, 1)]
     chain = milp_of(formulation_of(two_layers()))

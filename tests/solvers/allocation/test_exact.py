@@ -29,7 +29,8 @@ from clusterplan.formulations.common.enumeration import Choices, no_choice_below
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.arrays import Ints
-from clusterplan.solvers.allocation.exact import AllocationBruteForce, certify, diagnose
+from clusterplan.solvers.allocation.exact import AllocationBruteForce, certify
+from clusterplan.solvers.allocation.kind import ALLOCATION
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 from clusterplan.solvers.allocation.makespan import MakespanSearch, even_share, least_share, per_unit
 from clusterplan.solvers.allocation.total_time import IncumbentSearch, TotalTimeSearch, solve_core
@@ -539,7 +540,7 @@ def test_the_least_missing_capacity_is_named() -> None:
     """Two units are missing; relative to what there is, two CPUs are fewer than two GPUs."""
     formulation = either(2, 4)
     assert formulation.elementary_infeasibility() is None
-    found = diagnose(formulation, None, Clock(None))
+    found = ALLOCATION.diagnose(formulation, None, Clock(None))
     assert found.reasons == ("cpu: 2 more than the 4 there are would be needed",)
     assert found.remedies == ("raise cpu to 6",)
 
@@ -548,5 +549,5 @@ def test_what_is_known_is_kept_and_a_feasible_instance_misses_nothing() -> None:
     """The elastic model is only solved where nothing is known."""
     known = either(1, 1).elementary_infeasibility()
     assert known is not None
-    assert diagnose(either(1, 1), known, Clock(None)) is known
-    assert diagnose(either(4, 4), None, Clock(None)) is None
+    assert ALLOCATION.diagnose(either(1, 1), known, Clock(None)) is known
+    assert ALLOCATION.diagnose(either(4, 4), None, Clock(None)) is None
