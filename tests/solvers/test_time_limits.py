@@ -19,7 +19,6 @@ import clusterplan
 from clusterplan.formulations.common import clock as clocks
 from clusterplan.formulations.common.clock import Clock, check_model_size, check_time
 from clusterplan.formulations.consolidation.explain import TOO_COMPLEX_TEXT
-from clusterplan.formulations.consolidation.fewest_servers import fewest_servers
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.formulations.staging.check.interval_bounds import IntervalBounds
@@ -541,27 +540,6 @@ def test_a_frontier_that_cannot_begin_in_time_is_partial(monkeypatch: pytest.Mon
         assert (frontier.status, frontier.limit, frontier.points) == ("partial", "time", ())
         assert code_of_frontier(frontier) == LIMIT_NO_PLAN
         assert verify_frontier(instance, frontier).ok
-
-
-def test_fewest_servers_for_groups_agree_with_trying_all() -> None:
-    """The tables that are shifted say what a search through all loads says."""
-    rng = random.Random(1)
-    for _ in range(60):
-        demands = [{"gpu": rng.choice([0, 1, 2]), "cpu": rng.choice([1, 2, 3])} for _ in range(2)]
-        groups = [
-            {"name": f"g{g}", "tasks": rng.randint(1, 3), "demand": demand}
-            for g, demand in enumerate(demands)
-        ]
-        servers = [
-            {"name": f"n{n}", "capacity": {"gpu": rng.randint(0, 4), "cpu": rng.randint(1, 6)}}
-            for n in range(rng.randint(1, 3))
-        ]
-        instance = consolidation(servers, [{"name": "job", "groups": groups}])
-        formulation = ConsolidationFormulation(instance)
-        few = fewest_servers(instance.jobs[0].task_groups, formulation.shapes(None))
-        alone = consolidation(servers, [{"name": "job", "groups": groups, "must_place": True}], "servers")
-        best = clusterplan.solve(alone, "brute-force")
-        assert few == (None if best.plan is None else best.objectives[0].value)
 
 
 def test_a_table_of_stages_of_an_allocation_menu_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

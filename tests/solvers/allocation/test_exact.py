@@ -29,10 +29,16 @@ from clusterplan.formulations.common.enumeration import Choices, no_choice_below
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.arrays import Ints
-from clusterplan.solvers.allocation.exact import AllocationBruteForce, certify
+from clusterplan.solvers.allocation.exact import (
+    AllocationBruteForce,
+    MakespanSearch,
+    certify,
+    even_share,
+    least_share,
+    per_unit,
+)
 from clusterplan.solvers.allocation.kind import ALLOCATION
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice
-from clusterplan.solvers.allocation.makespan import MakespanSearch, even_share, least_share, per_unit
 from clusterplan.solvers.allocation.total_time import IncumbentSearch, TotalTimeSearch, solve_core
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import Result
