@@ -34,13 +34,13 @@ from typing import Any
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate_of
+from ...formulations.allocation.configurations import task_demands
 from ...formulations.allocation.formulation import AllocationFormulation, monomials
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.clock import until_time_limit
 from ...formulations.common.objective import all_loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job
-from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError
 from ...instances.common.speed import SpeedTable
@@ -102,7 +102,8 @@ class GeometricProgram:
         self.capacity = capacity
         table = instance.table()
         self.weight, self.latest_s = table.weight, all_loosened(table.deadline_s)
-        self.demand = _demand(instance, table)
+        self.demand = np.array(task_demands(instance, table))
+        self.demand[0, table.max_ps == 0] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = (capacity * (1 + 1e-6) / self.demand).min(axis=2, where=self.demand > 0, initial=1e9)
         self.low = np.array([table.min_ps, table.min_workers])
@@ -193,15 +194,6 @@ def _solve_with_clarabel(cp: Any, problem: Any, options: SolveOptions, clock: Cl
         except cp.error.SolverError:
             return "failed"
     return str(problem.status)
-
-
-def _demand(instance: AllocationInstance, table: JobTable) -> Floats:
-    """Return the demand of one parameter server and of one worker of each job, shape (2, J, R)."""
-    demand = np.array([table.ps_demand * (table.max_ps > 0)[:, None], table.worker_demand])
-    if instance.budget_usd_per_hour is None:
-        return demand
-    prices = [instance.prices_usd_per_hour.get(name, 0.0) for name in instance.resources]
-    return np.concatenate([demand, (demand @ prices)[..., None]], axis=2)
 
 
 def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:

@@ -25,18 +25,19 @@ formula, so `table` is not covered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
+from ...formulations.allocation.configurations import resource_limits, task_demands
 from ...formulations.allocation.formulation import AllocationFormulation, Monomial, monomials
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.clock import check_time, until_time_limit
 from ...formulations.common.formulation import exact_integer_row
-from ...formulations.common.objective import loosened
+from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.common.arrays import Floats
@@ -168,12 +169,13 @@ class AlgebraicModel:
         self.scale = formulation.elementary_bounds()[0] or 1.0
         self.choices: list[list[_Choice]] = []
         self._starts: list[tuple[Any, int, Callable[[JobAllocation], float]]] = []
-        self._tasks: list[tuple[_TaskCount, Mapping[str, float]]] = []
+        self._tasks: list[tuple[_TaskCount, Floats]] = []
         self._latest: Any = None
-        self._limits = _limits(self.instance)
+        self._demands = iter(zip(*task_demands(self.instance, formulation.table), strict=True))
+        self._limit = resource_limits(self.instance)[1]
         times = [self._job(job) for job in self.jobs]
-        for limit, price in self._limits:
-            self._capacity(limit, price)
+        for r, limit in enumerate(self._limit.tolist()):
+            self._capacity(limit, [float(amounts[r]) for _, amounts in self._tasks])
         if self.instance.objective == "makespan":
             self._latest = self.model.addVar(lb=0)
             for time in times:
@@ -201,12 +203,13 @@ class AlgebraicModel:
 
     def _choice(self, job: Job, variant: Variant, sure: bool) -> _Choice | None:
         """Add the variables of a job's variant; return None where its smallest configuration never fits."""
-        ranges, demands = [], (variant.ps_demand, variant.worker_demand)
+        ranges, demands = [], next(self._demands)
         for allowed, demand in zip((variant.ps, variant.workers), demands, strict=True):
             low, high = (allowed.min, allowed.max) if allowed else (0, 0)
-            ranges.append(
-                (low, min(high, *(_fit(limit, _amount(demand, price)) for limit, price in self._limits)))
-            )
+            # As many as fit alone, or one more, which the capacity excludes.
+            with np.errstate(over="ignore"):
+                fit = all_loosened(all_loosened(self._limit[demand > 0])) / demand[demand > 0]
+            ranges.append((low, int(fit.min(initial=high))))
         if any(high < low for low, high in ranges):
             return None
         chosen = 1 if sure else self._binary(lambda entry: entry.variant == variant.name)
@@ -277,9 +280,14 @@ class AlgebraicModel:
                 self.model.addCons(count.of <= count.most - (count.most - wanted) * stays)
         return job.restart_s * (placed - stays)
 
-    def _capacity(self, limit: float, price: Mapping[str, float]) -> None:
-        """Add one capacity constraint, with integer coefficients where possible: they need no tolerance."""
-        amounts = [_amount(demand, price) for _, demand in self._tasks]
+    def _capacity(self, limit: float, amounts: list[float]) -> None:
+        """Add one capacity constraint, with integer coefficients where possible: they need no tolerance.
+
+        Parameters
+        ----------
+        amounts
+            What one of the tasks of each number of tasks takes.
+        """
         allowed = loosened(limit) if limit else 1.0
         weights, bound = [amount / allowed for amount in amounts], 1.0 if limit else 0.0
         whole = exact_integer_row(amounts, loosened(limit))
@@ -332,24 +340,6 @@ def _jobs(instance: AllocationInstance) -> tuple[Job, ...]:
                     f"{job.name!r} has a table; 'exact', 'milp' and 'cp-sat' take tables"
                 )
     return jobs
-
-
-def _limits(instance: AllocationInstance) -> list[tuple[float, Mapping[str, float]]]:
-    """Return the resource capacities, then the hourly budget, each with its coefficient of every resource."""
-    limits: list[tuple[float, Mapping[str, float]]] = [(c, {r: 1.0}) for r, c in instance.resources.items()]
-    if instance.budget_usd_per_hour is not None:
-        limits.append((instance.budget_usd_per_hour, instance.prices_usd_per_hour))
-    return limits
-
-
-def _amount(demand: Mapping[str, float], price: Mapping[str, float]) -> float:
-    """Return the demand of one task in a capacity constraint, or its cost in that of the budget."""
-    return sum(amount * price.get(name, 0.0) for name, amount in demand.items())
-
-
-def _fit(limit: float, amount: float) -> int:
-    """Return the number of tasks that fit in a capacity alone, or one more, which the constraint excludes."""
-    return int(min(loosened(loosened(limit)) / amount, 1e9)) if amount else 10**9
 
 
 def _term(factor: float, monomial: Monomial, ps: Any, workers: Any) -> Any:
