@@ -235,10 +235,8 @@ RING = {"model": "ring_allreduce", "theta": [1, 0, 1, 2], "batch": 4}
             {"restart_s": 9, "current": {"variant": "v", "ps": 1, "workers": 1}},
             "'a' may keep its current conf",
         ),
-        (
-            measured("a", (1, {"gpu": 1})),
-            "'a' has a table of speeds",
-        ),
+        (measured("a", (1, {"gpu": 1})), "'a' has a table of speeds"),
+        (measured("a", (1, {"gpu": 1}), (2, {"gpu": 2})), "'a' has 2 variants, and only one is covered"),
         (
             {
                 "variants": [
@@ -253,14 +251,6 @@ def test_what_is_not_covered_is_refused_by_name(fields: dict[str, Any], message:
     """The message names the job, what is not covered, and methods that cover it."""
     with pytest.raises(OptionError, match=message):
         clusterplan.solve(allocation({"gpu": 3}, [asynchronous({}, name="a") | fields]), "geometric")
-
-
-def test_several_variants_are_refused() -> None:
-    """One variant is covered."""
-    job = asynchronous({}, name="a")
-    job["variants"].append(job["variants"][0] | {"name": "other"})
-    with pytest.raises(OptionError, match="'a' has 2 variants, and only one is covered"):
-        clusterplan.solve(allocation({"gpu": 3}, [job]), "geometric")
 
 
 def test_a_restart_that_nothing_avoids_is_covered() -> None:
