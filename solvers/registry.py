@@ -3,21 +3,20 @@
 `auto` runs the kind's `exact`, and falls back to the warm start if the answer of `exact` is wrong. Modules of
 solvers are imported when the solvers of their kind are first asked for.
 
-Plug-ins are solvers of other packages. An entry point of the group `clusterplan.solvers` names a `Solver`, a
-subclass of it, or a function that returns one or several. One that cannot be loaded is listed as a
-`BrokenPlugin` with the reason.
+Solvers of other packages are found through the entry points of the group `clusterplan.solvers`. An entry
+point names a `Solver`, a subclass of it, or a function that returns one or several. One that cannot be loaded
+is listed as a `BrokenPlugin` with the reason.
 """
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
-from operator import attrgetter
 from traceback import walk_tb
 from typing import Any
 
@@ -30,6 +29,10 @@ from .common.base import Clock, Outcome, Solver
 from .common.kind import SolverKind
 from .common.result import SolveOptions
 from .milp import Milp
+
+GROUP = "clusterplan.solvers"
+MAX_SOLVERS = 1000
+"""Largest number of solvers that are read from one entry point."""
 
 KINDS: KindRegistry[SolverKind] = KindRegistry(__package__, FORMULATIONS.names)
 
@@ -66,7 +69,7 @@ class Auto(Solver[Any]):
 
 def all_solvers(*kinds: str) -> tuple[Solver[Any], ...]:
     """Return the solvers of some kinds or of all, with all plug-ins and those whose library is missing."""
-    return (*builtin_solvers(*kinds), *plugin_solvers(builtin_solvers))
+    return (*builtin_solvers(*kinds), *plugin_solvers())
 
 
 @cache
@@ -117,11 +120,6 @@ def find_solver(name: str, kind: str) -> Solver[Any]:
     )
 
 
-GROUP = "clusterplan.solvers"
-MAX_SOLVERS = 1000
-"""Largest number of solvers that are read from one entry point."""
-
-
 class BrokenPlugin(Solver[Any]):
     """Placeholder for a plug-in that cannot be loaded.
 
@@ -133,7 +131,7 @@ class BrokenPlugin(Solver[Any]):
         What is wrong, and with which package.
     """
 
-    kinds = KINDS.names
+    kinds = FORMULATIONS.names
     what = "a plug-in that cannot be loaded"
 
     def __init__(self, name: str, reason: str) -> None:
@@ -150,16 +148,10 @@ class BrokenPlugin(Solver[Any]):
 
 
 @cache
-def plugin_solvers(existing: Callable[[], Iterable[Solver[Any]]]) -> tuple[Solver[Any], ...]:
-    """Return the solvers of all installed plug-ins.
-
-    Parameters
-    ----------
-    existing
-        Returns the solvers whose names are taken; not called without plug-ins.
-    """
+def plugin_solvers() -> tuple[Solver[Any], ...]:
+    """Return the solvers of all installed plug-ins; a name that is taken makes a `BrokenPlugin`."""
     entries, found = plugin_entry_points(), list[Solver[Any]]()
-    names = set(map(attrgetter("name"), existing() if entries else ()))
+    names = {solver.name for solver in (builtin_solvers() if entries else ())}
     for entry in entries:
         package = _package(entry)
         for solver in _load(entry):
@@ -227,8 +219,8 @@ def _check(solver: Any) -> None:
     if not isinstance(solver.method_options, Mapping):
         raise TypeError(f"the method_options of {solver.name!r} are no mapping")
     solver.unavailable()  # which may fail, but then here
-    unknown = [kind for kind in getattr(solver, "kinds", ()) if kind not in KINDS]
+    unknown = [kind for kind in getattr(solver, "kinds", ()) if kind not in FORMULATIONS]
     if unknown or not getattr(solver, "kinds", ()):
         raise TypeError(
-            f"the kinds of {solver.name!r} are {unknown or 'missing'}; allowed: {', '.join(KINDS)}"
+            f"the kinds of {solver.name!r} are {unknown or 'missing'}; allowed: {', '.join(FORMULATIONS)}"
         )
