@@ -356,12 +356,11 @@ PLUG_INS = {
     ),
     "Staging": (
         "clusterplan.formulations.staging.formulation.StagingFormulation",
-        "clusterplan.formulations.staging.graph_formulation.GraphFormulation",
+        "clusterplan.formulations.staging.formulation.GraphFormulation",
         "clusterplan.formulations.staging.graph_order.Classes",
         "clusterplan.formulations.staging.graph_order.Tensor",
         "clusterplan.formulations.staging.stages.Stage",
         "clusterplan.formulations.staging.stages.stage_of",
-        "clusterplan.formulations.staging.graph_order.stage_parts",
         "clusterplan.formulations.staging.stages.min_units",
     ),
     "Scheduling policies": (
@@ -381,7 +380,7 @@ PLUG_INS = {
 """What plug-ins are made of, by their full names."""
 MEMBERS = {
     "StagingFormulation": "stage, stage_time_s, rate_usd_per_hour, plan_cost_usd, violations, evaluate",
-    "GraphFormulation": "classes, stage, restricted_to_one_order, times_of_stages_s",
+    "GraphFormulation": "classes, stage, stage_parts, restricted_to_one_order, times_of_stages_s",
 }
 """Of a class that has much else: the members that solvers of other packages use."""
 

@@ -20,13 +20,19 @@ Constraints
 Why y and not big-M rows: τ·z_c is a product of variables. Multiplying every path constraint by τ keeps the
 relaxation tight and needs no constant but τ_max = B0/TL.
 
+On a graph of layers stages follow a chain of ideals of the order of blocks (`graph_order.py`), from the empty
+set to all blocks. Limits, memory, floor and budgets are those of a chain, and a stage has at most so many
+units as `most_units_per_stage` allows. A stage time has transfers both ways over the cut, or relayed from
+ideal to ideal.
+
 Elementary diagnoses of infeasibility have one reason for all layers of the same fault.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -34,12 +40,37 @@ import numpy as np
 
 from ...instances.common.arrays import Floats
 from ...instances.common.base import ProblemKind
+from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StagingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation, loosened, within
 from .certificate import BUDGET, prices_at, read_certificate
 from .check.certificate import CertificateCheck, certified_error, proves_infeasibility
-from .stages import Corner, Stage, StageTable, parts_of_layers, stage_table, stage_time_s
+from .graph_order import (
+    Blocks,
+    Classes,
+    Ideals,
+    blocks_of,
+    classes_of,
+    ideals_of,
+    prefix_ideals,
+    transfer_of_layers,
+)
+from .graph_stages import graph_table, weighted_work
+from .stages import (
+    Corner,
+    Hardware,
+    Parts,
+    Stage,
+    StageTable,
+    hardware_of,
+    memory_of_layers,
+    parts_of_layers,
+    parts_time_s,
+    received_s,
+    stage_of,
+    stage_table,
+)
 
 MAX_NAMED_LAYERS = 5
 """Maximum number of layers listed by name in one reason."""
@@ -52,7 +83,7 @@ def layer_names_text(layers: Sequence[Layer]) -> str:
 
 
 def infeasible_layers(
-    instance: StagingInstance, fastest: Sequence[tuple[float, str]], slowest_allowed_s: float
+    instance: StagingInstance, alone_s: Floats, slowest_allowed_s: float
 ) -> Diagnosis | None:
     """Diagnose layers that no hardware type can hold, or run at the throughput floor.
 
@@ -60,26 +91,33 @@ def infeasible_layers(
 
     Parameters
     ----------
-    fastest
-        Least time of each layer [s per probe batch] and its type; infinite where no type holds the layer.
+    alone_s
+        Time of each layer on all units of each type [s per probe batch], shape (L, T); infinite where the
+        type cannot hold it.
     slowest_allowed_s
         The longest stage time at the floor.
     """
-    layers = list(zip(instance.layers, fastest, strict=True))
-    homeless = [layer for layer, (time, _) in layers if math.isinf(time)]
-    timed = [(layer, time, name) for layer, (time, name) in layers if math.isfinite(time)]
-    slow = [entry for entry in timed if not within(entry[1], slowest_allowed_s)]
-    if not homeless and not slow:
+    fastest = alone_s.min(axis=1)
+    longest = float(fastest.max())
+    if within(longest, slowest_allowed_s) and math.isfinite(longest):
         return None
+    homeless = [layer for layer, time in zip(instance.layers, fastest, strict=True) if math.isinf(time)]
     reasons = [_memory_text(instance, homeless)] if homeless else []
     remedies = ["raise a limit, memory or parallel share that is named above"]
+    slow = [
+        index
+        for index, time in enumerate(fastest)
+        if math.isfinite(time) and not within(time, slowest_allowed_s)
+    ]
     if slow:
-        slowest, time, name = max(slow, key=lambda entry: entry[1])
-        best = instance.probe_batch / time
-        reason = f"layer {slowest.name!r}: at most {best:g} samples/s, on all units of {name}"
-        others = [layer for layer, _, _ in slow if layer is not slowest]
+        slowest = max(slow, key=lambda index: fastest[index])
+        best = instance.probe_batch / fastest[slowest]
+        name = instance.types[alone_s[slowest].argmin()].name
+        reason = (
+            f"layer {instance.layers[slowest].name!r}: at most {best:g} samples/s, on all units of {name}"
+        )
+        others = [instance.layers[index] for index in slow if index != slowest]
         reasons.append(f"{reason}; too slow as well: {layer_names_text(others)}" if others else reason)
-    longest = max(time for time, _ in fastest)
     if 0 < longest < math.inf:
         remedies.insert(0, f"no floor above {instance.probe_batch / longest:g} samples/s can be reached")
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
@@ -128,7 +166,27 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @cached_property
     def table(self) -> StageTable:
         """The table of the parts of stage time of every segment of layers on every hardware type."""
-        return stage_table(self.instance, self._parts)
+        return stage_table(self.instance, self.parts)
+
+    @cached_property
+    def parts(self) -> Floats:
+        """Parts S, A, S', A' of the time of every layer on every hardware type, shape (L, T, 4)."""
+        return parts_of_layers(self.instance)
+
+    @cached_property
+    def _received_s(self) -> Floats:
+        """Time [s] for one device to receive the input of a stage from each layer on, shape (L,)."""
+        return received_s(self.instance)
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        """Prices, limits and memory of the hardware types as arrays."""
+        return hardware_of(self.instance)
+
+    @cached_property
+    def type_index(self) -> dict[str, int]:
+        """Name of each hardware type → its index."""
+        return {hardware.name: index for index, hardware in enumerate(self.instance.types)}
 
     @property
     def cost_factor(self) -> float:
@@ -163,15 +221,21 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def positions(self, plan: Sequence[Stage]) -> list[int] | None:
         """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
-        names = [hardware.name for hardware in self.instance.types]
-        return [self.table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
+        return [self.table.index(s.first_layer, s.last_layer, self.type_index[s.type]) for s in plan]
 
     def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
-        """Return the time ET of each stage [s per B0 samples]."""
-        return [
-            stage_time_s(self.instance, stage.first_layer, stage.last_layer, stage.type, stage.units)
-            for stage in plan
-        ]
+        """Return the time ET of each stage [s per B0 samples].
+
+        ET = max(S + A/k, S' + (A' + transfer)/k), HeterPS eq. 1-4 with the receiving stage's transfer.
+        """
+        times = []
+        for stage in plan:
+            own = self.parts[stage.first_layer : stage.last_layer + 1, self.type_index[stage.type]]
+            # Added one after another, as in the table: np.sum need not do so.
+            serial, parallel, comm_serial, comm_parallel = np.add.accumulate(own)[-1].tolist()
+            received = comm_parallel + float(self._received_s[stage.first_layer])
+            times.append(parts_time_s((serial, parallel, comm_serial, received), stage.units))
+        return times
 
     def stage_time_s(self, plan: Sequence[Stage]) -> float:
         """Return the stage time τ of a plan, that of its slowest stage [s per B0 samples]."""
@@ -179,8 +243,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
         """Return the total hourly price of all devices of a plan, in USD per hour."""
-        prices = {hardware.name: hardware.price_usd_per_hour for hardware in self.instance.types}
-        return math.fsum(prices[stage.type] * stage.units for stage in plan)
+        price = self.hardware.price
+        return math.fsum(price[self.type_index[stage.type]] * stage.units for stage in plan)
 
     def plan_cost_usd(self, plan: Sequence[Stage]) -> float:
         """Return the cost of the whole training with a plan, in USD."""
@@ -214,11 +278,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         ]
 
     def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
-        types = {hardware.name for hardware in self.instance.types}
         expected = 0
         for index, stage in enumerate(plan):
             where = f"stage {index} (layers {stage.first_layer} to {stage.last_layer} on {stage.type})"
-            if stage.type not in types:
+            if stage.type not in self.type_index:
                 yield Violation("type", f"{where}: there is no type {stage.type!r}")
                 continue
             if stage.first_layer != expected or stage.last_layer < stage.first_layer:
@@ -276,8 +339,12 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """
         if self.instance.objective == "cost":
             return (self.cost_factor * self._least_work,)
-        time = max(self.fastest_s, self.budgeted_s)
-        return (self.of_stage_time(time) if time > 0 else None,)
+        return (self.of_stage_time(self.least_s) if self.least_s > 0 else None,)
+
+    @property
+    def least_s(self) -> float:
+        """Lower bound on τ [s] that no search finds: by the slowest layer, and by the hourly budget."""
+        return max(self.fastest_s, self.budgeted_s)
 
     @property
     def budgeted_s(self) -> float:
@@ -295,15 +362,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     def _least_work(self) -> float:
         """Minimum priced work of all layers, Σ_l min_t π_t (S + A)_lt, in USD/h times seconds."""
         # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
-        work = self._parts[:, :, 0] + self._parts[:, :, 1]
-        able, price = np.isfinite(work), [one.price_usd_per_hour for one in self.instance.types]
-        least = np.where(able, np.where(able, work, 0.0) * price, math.inf).min(axis=1)
+        work = self.parts[:, :, 0] + self.parts[:, :, 1]
+        able = np.isfinite(work)
+        least = np.where(able, np.where(able, work, 0.0) * self.hardware.price, math.inf).min(axis=1)
         return math.fsum(least.tolist())
-
-    @cached_property
-    def _parts(self) -> Floats:
-        """Parts S, A, S', A' of the time of every layer on every hardware type, shape (L, T, 4)."""
-        return parts_of_layers(self.instance)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
@@ -379,27 +441,245 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @cached_property
     def fastest_s(self) -> float:
         """Lower bound on τ [s]: the maximum over layers of the time on all devices of the fastest type."""
-        return max(time for time, _ in self._fastest_by_layer)
+        return float(self._alone_s.min(axis=1).max())
 
     @cached_property
-    def _fastest_by_layer(self) -> list[tuple[float, str]]:
+    def _alone_s(self) -> Floats:
+        """Time [s] of each layer on all devices of each type, infinite where it does not fit, (L, T)."""
         # With infinitely many units A/k vanishes, which bounds every real number of units.
-        serial, parallel, comm_serial, comm_parallel = np.moveaxis(self._parts, 2, 0)
-        units = np.array([hardware.limit or math.inf for hardware in self.instance.types])
-        single = np.maximum(serial + parallel / units, comm_serial + comm_parallel / units)
-        for t, hardware in enumerate(self.instance.types):
-            if hardware.memory_gib is not None:
-                room = loosened(hardware.memory_gib)
-                single[[layer.memory_on(hardware.name) > room for layer in self.instance.layers], t] = (
-                    math.inf
-                )
-        names = [hardware.name for hardware in self.instance.types]
-        best = single.argmin(axis=1)
-        return list(zip(single.min(axis=1).tolist(), [names[t] for t in best], strict=True))
+        serial, parallel, comm_serial, comm_parallel = np.moveaxis(self.parts, 2, 0)
+        units = self.hardware.limit
+        single: Floats = np.maximum(serial + parallel / units, comm_serial + comm_parallel / units)
+        single[memory_of_layers(self.instance) > self.hardware.room_gib] = math.inf
+        return single
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Diagnose layers that no hardware type can hold, or run at the throughput floor.
 
         None if there are no such layers.
         """
-        return infeasible_layers(self.instance, self._fastest_by_layer, self.slowest_allowed_s)
+        return infeasible_layers(self.instance, self._alone_s, self.slowest_allowed_s)
+
+
+class GraphFormulation(StagingFormulation):
+    """Objectives, constraints and certified bounds of a staging instance whose layers form a graph."""
+
+    # The order of summation over a set of layers is not fixed.
+    time_rounding = 1e-11
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The classes of layers that must share a stage, their order, and the tensors between them."""
+        return classes_of(self.instance)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The blocks of layers: classes, after those without time are merged into neighbours."""
+        return blocks_of(self.instance, self.classes, self.parts, self.transfer_s)
+
+    @cached_property
+    def transfer_s(self) -> Floats:
+        """Time [s] for one device of each type to send or receive each layer's output, shape (L, T)."""
+        return transfer_of_layers(self.instance)
+
+    @property
+    def places(self) -> Sequence[Sequence[int]]:
+        """The layers of each block, where the blocks have only one order."""
+        return self.blocks.layers
+
+    @cached_property
+    def ideals(self) -> Ideals:
+        """The ideals (down-sets) of the blocks, or those of one topological order if there are too many."""
+        return ideals_of(len(self.blocks), self.blocks.arcs)
+
+    def restricted_to_one_order(self) -> GraphFormulation:
+        """Restrict the formulation to contiguous stages in one topological order of the blocks of layers."""
+        other = GraphFormulation(self.instance)
+        other.classes, other.blocks = self.classes, self.blocks
+        other.ideals = prefix_ideals(len(self.blocks))
+        return other
+
+    @cached_property
+    def slowest_sum_s(self) -> float:
+        """Upper bound on the time of any stage: the sum of all times and transfers, in seconds."""
+        parts, transfers = self.blocks.parts, self.blocks.transfer_s
+        finite = np.where(np.isfinite(parts), parts, 0.0)
+        return float(finite.max(axis=1).sum() + transfers.sum()) * (1 + 1e-9)
+
+    @cached_property
+    def table(self) -> StageTable:
+        """The table of the parts of stage time of every stage between two ideals (down-sets)."""
+        # Methods for chains look at runs of blocks that are too slow, too.
+        slowest_s = math.inf if self.blocks.in_a_row else self.latest_s
+        return graph_table(self.instance, self.blocks, self.ideals, slowest_s)
+
+    def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
+        """Return the stage between two ideals of given indices; `last` is the larger index minus one."""
+        inside = self.ideals.sets[last + 1] & ~self.ideals.sets[first]
+        layers = [layer for b, own in enumerate(self.blocks.layers) if inside >> b & 1 for layer in own]
+        return stage_of(sorted(layers), self.instance.types[unit_type].name, units)
+
+    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+        """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
+        place = {ideal: index for index, ideal in enumerate(self.ideals.sets)}
+        done, ideal, indices = set[int](), 0, []
+        for stage in plan:
+            done.update(stage.members)
+            larger = sum(1 << b for b, own in enumerate(self.blocks.layers) if done.issuperset(own))
+            # A plan may split the layers of a block, or not follow the one topological order.
+            if len(done) != sum(len(own) for b, own in enumerate(self.blocks.layers) if larger >> b & 1):
+                return None
+            if larger not in place:
+                return None
+            at = self.table.index(place[ideal], place[larger] - 1, self.type_index[stage.type])
+            if at < 0:
+                return None
+            indices.append(at)
+            ideal = larger
+        return indices
+
+    def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
+        """Return the time ET of each stage of a plan [s per probe batch], with its transfers."""
+        done, times = set[int](), []
+        for stage in plan:
+            parts = self.stage_parts(stage.members, self.type_index[stage.type], done)
+            times.append(parts_time_s(parts, stage.units))
+            done.update(stage.members)
+        return times
+
+    def stage_parts(self, layers: Sequence[int], unit_type: int, before: Iterable[int] = ()) -> Parts:
+        """Return S, A, S' and A' + D [s] of a stage on a hardware type, ready for `parts_time_s`.
+
+        Where computing and communicating add up, all counts as computing.
+
+        Parameters
+        ----------
+        before
+            The layers of all stages before it, used only where stages relay.
+        """
+        of_layer, rule = self.classes.of_layer, self.instance.stage_cost
+        inside, done = ({of_layer[layer] for layer in own} for own in (layers, before))
+        ends = (done, done | inside) if rule == "relay" else (inside,)
+        cut = max((self._cut_s(own, unit_type) for own in ends), key=math.fsum)
+        serial, parallel, comm_serial, comm_parallel = map(math.fsum, self.parts[list(layers), unit_type].T)
+        received = math.fsum([comm_parallel, *cut])
+        if rule == "sum":
+            return serial + comm_serial, parallel + received, 0.0, 0.0
+        return serial, parallel, comm_serial, received
+
+    def _cut_s(self, inside: set[int], unit_type: int) -> list[float]:
+        """Return the transfer time [s] on a device of a type of each tensor that a set of classes cuts."""
+        touched = {tensor.layer: tensor.classes for own in inside for tensor in self.classes.touching[own]}
+        return [
+            float(self.transfer_s[layer, unit_type]) for layer, around in touched.items() if around - inside
+        ]
+
+    def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        instance = self.instance
+        place: dict[int, int] = {}
+        for index, stage in enumerate(plan):
+            where = f"stage {index} on {stage.type}"
+            if stage.type not in self.type_index:
+                yield Violation("type", f"stage {index}: there is no type {stage.type!r}")
+                continue
+            if stage.last_layer >= len(instance.layers):
+                yield Violation("layers", f"{where}: there is no layer {stage.last_layer}")
+                continue
+            for layer in stage.members:
+                if layer in place:
+                    yield Violation("layers", f"{where}: layer {instance.layers[layer].name!r} comes again")
+                elif stage.type not in instance.layers[layer].compute_s:
+                    name = instance.layers[layer].name
+                    yield Violation("layers", f"{where}: layer {name!r} cannot run on this type")
+                place.setdefault(layer, index)
+            most = instance.most_units_per_stage
+            if most is not None and stage.units > most:
+                yield Violation(
+                    "units of a stage", f"{where}: {stage.units} units; at most {most} are allowed"
+                )
+        missing = [layer.name for index, layer in enumerate(instance.layers) if index not in place]
+        if missing:
+            yield Violation("layers", f"the plan leaves out {len(missing)} layers, such as {missing[0]!r}")
+            return
+        yield from self._order_violations(place)
+
+    def _order_violations(self, place: dict[int, int]) -> Iterator[Violation]:
+        """Yield violations by classes of layers that are split between stages, or out of order."""
+        names = [layer.name for layer in self.instance.layers]
+        members = self.classes.members
+        for own in members:
+            apart = next((layer for layer in own if place[layer] != place[own[0]]), None)
+            if apart is not None:
+                pair = f"{names[own[0]]!r} and {names[apart]!r}"
+                yield Violation("classes", f"layers {pair} have to be in one stage")
+        for a, b in sorted(self.classes.arcs):
+            if place[members[a][0]] > place[members[b][0]]:
+                pair = f"{names[members[b][0]]!r} comes before {names[members[a][0]]!r}"
+                yield Violation("order", f"layer {pair}, which it needs")
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Diagnose layers, and classes of layers, that no hardware type can run within memory and floor.
+
+        None if there are none.
+        """
+        diagnosis = super().elementary_infeasibility()
+        layers = self.instance.layers
+        classes = [
+            [(layers[index].name, set(layers[index].compute_s)) for index in own]
+            for own in self.classes.members
+        ]
+        apart = [own for own in classes if not set.intersection(*(able for _, able in own))]
+        if not apart:
+            return diagnosis
+        like = f", like {len(apart) - 1} other such groups" if len(apart) > 1 else ""
+        reason = (
+            f"layers {_incompatible_layers_text(apart[0])} have to be in one stage, for they share a "
+            f"colour or lie on a cycle of classes, and no type can run all layers of that stage{like}"
+        )
+        others = diagnosis or Diagnosis(reasons=(), remedies=())
+        remedy = "give the layers of one stage times on a common type, or other colours"
+        return Diagnosis(reasons=(reason, *others.reasons), remedies=(remedy, *others.remedies))
+
+    @property
+    def least_s(self) -> float:
+        """Lower bound on τ [s]: by the slowest layer, the hourly budget, and all devices together."""
+        return max(super().least_s, self.shared_work_s)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bound that the certificate proves, or the elementary one if the graph is too large."""
+        try:
+            return super().certified_bounds(certificate, values)
+        except TooLargeError:
+            return self.elementary_bounds()
+
+    @cached_property
+    def shared_work_s(self) -> float:
+        """Lower bound on τ: with weights y ≥ 0 of the types, Σ_l min_t y_t (S + A)_lt ≤ τ Σ_t y_t N_t.
+
+        A stage on k units takes k·ET(k) ≥ S + A unit-seconds of computing.
+        """
+        limit = self.hardware.limit
+        if np.isinf(limit).any():
+            return 0.0
+        best = 0.0
+        for weights, least in zip(*weighted_work(self.parts[:, :, 0] + self.parts[:, :, 1]), strict=True):
+            offered = math.fsum(weights * limit)
+            if offered > 0:
+                best = max(best, math.fsum(least) / offered)
+        # Sums may be rounded up.
+        return best * (1 - 1e-12)
+
+
+def _incompatible_layers_text(layers: Sequence[tuple[str, set[str]]]) -> str:
+    """Return a text that names two layers without a common type, or else the first and last layer."""
+    for (one, able), (other, others) in itertools.combinations(layers, 2):
+        if not able & others:
+            return f"{one!r} and {other!r}"
+    return f"{layers[0][0]!r} to {layers[-1][0]!r}"
+
+
+def formulation_of(instance: StagingInstance) -> StagingFormulation:
+    """Return the formulation of a staging instance, for a chain or a graph of layers."""
+    return GraphFormulation(instance) if instance.is_graph else StagingFormulation(instance)

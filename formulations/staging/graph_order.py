@@ -39,8 +39,7 @@ import numpy as np
 from ...instances.common.arrays import Floats, Ints
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
-from ..common.objective import loosened
-from .stages import Parts, Stage, layer_parts, parts_time_s
+from .stages import hardware_of
 
 
 @dataclass(frozen=True)
@@ -144,69 +143,14 @@ def _tensors(pairs: Sequence[tuple[int, int]], of_layer: Sequence[int]) -> Itera
             yield Tensor(layer, frozenset(touched))
 
 
-def uses_relays(instance: StagingInstance) -> bool:
-    """Return whether stages relay the tensors that cross them, so that times depend on their order."""
-    return instance.stage_cost == "relay"
-
-
-def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
-    """Return the time [s] for one device of each type to send or receive a layer's output."""
-    layer = instance.layers[index]
-    link = instance.link_gbit_per_s
-    usual = 0.0 if link is None else layer.output_bytes / (link * 1e9 / 8)
-    given = layer.transfer_s or {}
-    return [given.get(one.name, usual) for one in instance.types]
-
-
-def apply_stage_cost(instance: StagingInstance, parts: Parts) -> Parts:
-    """Return the parts of a stage's time; if computing and communicating add up, all as computing."""
-    serial, parallel, comm_serial, comm_parallel = parts
-    if instance.stage_cost == "sum":
-        return serial + comm_serial, parallel + comm_parallel, 0.0, 0.0
-    return parts
-
-
-def cut_seconds(
-    instance: StagingInstance, classes: Classes, inside: Collection[int], name: str
-) -> list[float]:
-    """Return the transfer time [s], on one device of a type, of each tensor that a set of classes cuts."""
-    position, own = [one.name for one in instance.types].index(name), set(inside)
-    touched = {tensor.layer: tensor.classes for index in own for tensor in classes.touching[index]}
-    return [tensor_seconds(instance, layer)[position] for layer, around in touched.items() if around - own]
-
-
-def stage_parts(
-    instance: StagingInstance, classes: Classes, layers: Iterable[int], name: str, before: Iterable[int] = ()
-) -> Parts:
-    """Return S, A, S' and A' + D [s] of a stage on a hardware type, ready for `parts_time_s`.
-
-    Parameters
-    ----------
-    before
-        The layers of all stages before it, used only where stages relay.
-    """
-    own, of_layer = sorted(layers), classes.of_layer
-    inside = {of_layer[layer] for layer in own}
-    if uses_relays(instance):
-        done = {of_layer[layer] for layer in before}
-        both = [cut_seconds(instance, classes, ideal, name) for ideal in (done, done | inside)]
-        cut = max(both, key=math.fsum)
-    else:
-        cut = cut_seconds(instance, classes, inside, name)
-    columns = zip(*(layer_parts(instance.layers[layer], name) for layer in own), strict=True)
-    serial, parallel, comm_serial, comm_parallel = map(math.fsum, columns)
-    received = math.fsum([comm_parallel, *cut])
-    return apply_stage_cost(instance, (serial, parallel, comm_serial, received))
-
-
-def times_of_stages_s(instance: StagingInstance, classes: Classes, plan: Sequence[Stage]) -> list[float]:
-    """Return the time ET of each stage of a plan [s per probe batch]."""
-    done, times = set[int](), []
-    for stage in plan:
-        parts = stage_parts(instance, classes, stage.members, stage.type, done)
-        times.append(parts_time_s(parts, stage.units))
-        done.update(stage.members)
-    return times
+def transfer_of_layers(instance: StagingInstance) -> Floats:
+    """Return the time [s] for one device of each type to send or receive each layer's output, (L, T)."""
+    link, seconds = instance.link_gbit_per_s, np.zeros((len(instance.layers), len(instance.types)))
+    for row, layer in zip(seconds, instance.layers, strict=True):
+        usual = 0.0 if link is None else layer.output_bytes / (link * 1e9 / 8)
+        given = layer.transfer_s or {}
+        row[:] = [given.get(one.name, usual) for one in instance.types]
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -245,9 +189,15 @@ class Blocks:
         return all(pair in self.arcs for pair in itertools.pairwise(range(len(self))))
 
 
-def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
-    """Merge the classes of layers without time into neighbours, and return the resulting blocks."""
-    merging = _ClassMerger(instance, classes)
+def blocks_of(instance: StagingInstance, classes: Classes, parts: Floats, transfer_s: Floats) -> Blocks:
+    """Merge the classes of layers without time into neighbours, and return the resulting blocks.
+
+    Parameters
+    ----------
+    parts, transfer_s
+        Parts of each layer's time, shape (L, T, 4), and seconds to send its output, shape (L, T), by type.
+    """
+    merging = _ClassMerger(instance, classes, parts, transfer_s)
     merging.run()
     return merging.blocks()
 
@@ -255,17 +205,15 @@ def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
 class _ClassMerger:
     """Merges classes of layers without time into neighbours; merged ones are removed from `members`."""
 
-    def __init__(self, instance: StagingInstance, classes: Classes) -> None:
+    def __init__(
+        self, instance: StagingInstance, classes: Classes, parts: Floats, transfer_s: Floats
+    ) -> None:
         self.members = {index: list(layers) for index, layers in enumerate(classes.members)}
-        single = np.array(
-            [[layer_parts(layer, one.name) for one in instance.types] for layer in instance.layers]
-        )
-        self.parts = np.array([single[list(layers)].sum(axis=0) for layers in classes.members])
+        self.parts = np.array([parts[own].sum(axis=0) for own in self.members.values()])
         memory = [layer.most_memory_gib for layer in instance.layers]
         self.memory = np.array([math.fsum(memory[i] for i in layers) for layers in classes.members])
-        room = [one.memory_gib for one in instance.types if one.memory_gib is not None]
         # Where one unit holds the whole model, memory is no constraint.
-        self.free_memory = math.fsum(memory) <= loosened(min(room, default=math.inf))
+        self.free_memory = math.fsum(memory) <= hardware_of(instance).room_gib.min()
         self.before: dict[int, set[int]] = {index: set() for index in self.members}
         self.after: dict[int, set[int]] = {index: set() for index in self.members}
         for a, b in classes.arcs:
@@ -274,7 +222,7 @@ class _ClassMerger:
         self.weights: dict[frozenset[int], Floats] = {}
         self.touching: dict[int, set[frozenset[int]]] = {index: set() for index in self.members}
         for tensor in classes.tensors:
-            self._add(tensor.classes, np.array(tensor_seconds(instance, tensor.layer)))
+            self._add(tensor.classes, transfer_s[tensor.layer])
 
     def _add(self, touched: frozenset[int], seconds: Floats) -> None:
         if len(touched) > 1 and seconds.any():

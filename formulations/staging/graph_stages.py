@@ -15,26 +15,23 @@ long as the pairs can be stored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...instances.common.arrays import Floats, Ints, narrow
+from ...instances.common.arrays import Flags, Floats, Ints, narrow
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
 from ..common.compiled import compiled
-from ..common.objective import loosened
-from .graph_order import Blocks, Ideals, uses_relays
-from .stages import MAX_SEGMENTS, MAX_UNITS, TimeTable
+from .graph_order import Blocks, Ideals
+from .stages import MAX_SEGMENTS, StageTable, compiled_time_s, hardware_of
 
 CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
+IDEALS_AT_ONCE = 4096
+"""Number of ideals whose cut tensors are counted in one matrix product."""
 
 
 class GraphArrays(NamedTuple):
@@ -42,8 +39,8 @@ class GraphArrays(NamedTuple):
 
     Attributes
     ----------
-    bits
-        The blocks of each ideal, 64 a word, shape (I, W).
+    inside
+        Whether an ideal has a block, shape (I, B).
     start, block, target
         As in `Ideals`.
     parts, memory
@@ -62,7 +59,7 @@ class GraphArrays(NamedTuple):
         Whether computing and communicating add up.
     """
 
-    bits: NDArray[np.uint64]
+    inside: Flags
     start: Ints
     block: Ints
     target: Ints
@@ -89,42 +86,16 @@ class StageBuffers(NamedTuple):
 
 def stage_buffers(problem: GraphArrays) -> StageBuffers:
     """Return buffers for the maximum possible number of stages that start from one ideal."""
-    most = len(problem.bits) * len(problem.room)
+    most = len(problem.inside) * len(problem.room)
     return StageBuffers(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
 
 
 @compiled
-def _stage_time(parts: tuple[float, float, float, float], units: float) -> float:
-    """Return the stage time ET = max(S + A/k, S' + A'/k) [s] on k devices."""
-    return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
-
-
-@compiled
-def add_crossing_seconds(
-    bits: NDArray[np.uint64], touched_start: Ints, touched: Ints, transfer: Floats, crossing: Floats
-) -> None:
-    """Add up the transfer times [s] of the tensors that each ideal cuts, into zeros of shape (I, T).
-
-    Each ideal has a separate sum without differences, so that no rounding error remains.
-    """
-    for ideal in range(len(bits)):
-        for tensor in range(len(transfer)):
-            inside = 0
-            for at in range(touched_start[tensor], touched_start[tensor + 1]):
-                block = touched[at]
-                if bits[ideal, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
-                    inside += 1
-            if 0 < inside < touched_start[tensor + 1] - touched_start[tensor]:
-                for t in range(transfer.shape[1]):
-                    crossing[ideal, t] += transfer[tensor, t]
-
-
-@compiled
-def _touching_tensors(problem: GraphArrays, source: int) -> NDArray[np.bool_]:
+def _touching_tensors(problem: GraphArrays, source: int) -> Flags:
     """Return a mask of the tensors that touch a block of layers in an ideal, shape (H,)."""
     begun = np.zeros(len(problem.transfer), dtype=np.bool_)
     for block in range(len(problem.memory)):
-        if problem.bits[source, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
+        if problem.inside[source, block]:
             for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
                 begun[problem.touching[at]] = True
     return begun
@@ -136,8 +107,8 @@ def _add_block(
     depth: int,
     block: int,
     count: Ints,
-    begun: NDArray[np.bool_],
-    alive: NDArray[np.bool_],
+    begun: Flags,
+    alive: Flags,
     sums: Floats,
     cut: Floats,
     kept: Floats,
@@ -166,12 +137,6 @@ def _add_block(
                     kept[depth, t] += problem.transfer[tensor, t]
                 if whole:
                     cut[depth, t] -= problem.transfer[tensor, t]
-
-
-@compiled
-def _remove_block(problem: GraphArrays, block: int, count: Ints) -> None:
-    for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
-        count[problem.touching[at]] -= 1
 
 
 @compiled
@@ -210,7 +175,10 @@ def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBu
     while depth >= 0:
         if edge[depth] == problem.start[ideal[depth] + 1]:
             if depth:
-                _remove_block(problem, added[depth], count)
+                for at in range(
+                    problem.touching_start[added[depth]], problem.touching_start[added[depth] + 1]
+                ):
+                    count[problem.touching[at]] -= 1
             depth -= 1
             continue
         block, target = problem.block[edge[depth]], problem.target[edge[depth]]
@@ -236,7 +204,7 @@ def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBu
             useful = True
             transfers = max(cut[depth, t], problem.crossing[source, t], problem.crossing[target, t])
             parts = _with_transfers(problem, sums, depth, t, transfers)
-            if _stage_time(parts, problem.most_units[t]) <= slowest:
+            if compiled_time_s(parts, problem.most_units[t]) <= slowest:
                 rows.last[written], rows.type[written] = target, t
                 for part in range(4):
                     rows.parts[written, part] = parts[part]
@@ -247,65 +215,11 @@ def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBu
     return written
 
 
-def stages_up_to(problem: GraphArrays, slowest_s: float, most: int) -> tuple[Ints, Ints, Ints, Floats] | None:
-    """Return the stages of at most a stage time; None where there are more than `most`.
-
-    They are arrays: smaller ideal, larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4).
-    """
-    rows = stage_buffers(problem)
-    first, last, types, parts = [], [], [], []
-    total = 0
-    for source in range(len(problem.bits) - 1):
-        if source % CHECK_INTERVAL == 0:
-            check_time()
-        count = stages_from(problem, source, slowest_s, rows)
-        total += count
-        if total > most:
-            return None
-        first.append(np.full(count, source))
-        last.append(rows.last[:count].copy())
-        types.append(rows.type[:count].copy())
-        parts.append(rows.parts[:count].copy())
-    return np.concatenate(first), np.concatenate(last), np.concatenate(types), np.concatenate(parts)
-
-
 MAX_STAGES = 3_000_000
 """Maximum number of stages of a graph; the arrays of a search take about 200 bytes for each."""
 
 
-@dataclass(frozen=True)
-class GraphTable(TimeTable):
-    """Table of the parts of stage time of a graph, ordered by larger ideal, type and smaller ideal.
-
-    Attributes
-    ----------
-    layers
-        Number of ideals less one.
-    first, last, type
-        Smaller ideal, larger ideal less one, and type of each stage, shape (n,).
-    """
-
-    first: Ints
-    last: Ints
-    type: Ints
-
-    def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return smaller ideal, larger ideal less one, and type of the stages at the given indices."""
-        return self.first[position], self.last[position], self.type[position]
-
-    def index(self, first: int, last: int, unit_type: int) -> int:
-        """Return the index of a stage in the arrays of the table; -1 if it is missing."""
-        key = (last * len(self.price) + unit_type) * (self.layers + 1) + first
-        at = int(np.searchsorted(self._keys, key))
-        return at if at < len(self._keys) and self._keys[at] == key else -1
-
-    @cached_property
-    def _keys(self) -> Ints:
-        """A number for each stage, which rises from one to the next, shape (n,)."""
-        return (self.last.astype(np.int64) * len(self.price) + self.type) * (self.layers + 1) + self.first
-
-
-def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowest_s: float) -> GraphTable:
+def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowest_s: float) -> StageTable:
     """Return the table of a graph's stages that fit in memory and are fast enough on all devices.
 
     Raises
@@ -316,35 +230,29 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
     problem = graph_arrays(instance, blocks, ideals)
     # With only one order of the blocks the stages are as many as the segments of a chain.
     most = MAX_SEGMENTS if blocks.in_a_row else MAX_STAGES
-    stages = stages_up_to(problem, slowest_s, most)
-    if stages is None:
-        raise TooLargeError(
-            f"the graph has {len(ideals):,} ideals and more than {most:,} possible stages; a tighter "
-            "floor or fewer parallel branches make it smaller"
-        )
+    rows, columns, total = stage_buffers(problem), [], 0
+    for source in range(len(ideals) - 1):
+        if source % CHECK_INTERVAL == 0:
+            check_time()
+        count = stages_from(problem, source, slowest_s, rows)
+        total += count
+        if total > most:
+            raise TooLargeError(
+                f"the graph has {len(ideals):,} ideals and more than {most:,} possible stages; a tighter "
+                "floor or fewer parallel branches make it smaller"
+            )
+        columns.append((np.full(count, source), *(own[:count].copy() for own in rows)))
     check_time()
-    first, last, kind, parts = stages
+    first, last, kind, parts = map(np.concatenate, zip(*columns, strict=True))
     # They come by rising smaller ideal.
     order = np.argsort(last * len(instance.types) + kind, kind="stable")
-    serial, parallel, comm_serial, comm_parallel = parts[order].T.copy()
-    return GraphTable(
-        len(ideals) - 1,
-        serial,
-        parallel,
-        comm_serial,
-        comm_parallel,
-        np.array([one.price_usd_per_hour for one in instance.types]),
-        problem.most_units.copy(),
-        narrow(first[order]),
-        narrow(last[order] - 1),
-        narrow(kind[order]),
-    )
+    places = narrow(first[order]), narrow(last[order] - 1), narrow(kind[order])
+    return StageTable(len(ideals) - 1, *places, *parts[order].T.copy())
 
 
 def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
     """Return the blocks of layers and the ideals (down-sets) as arrays for compiled loops."""
-    units = [instance.most_units_per_stage or MAX_UNITS, MAX_UNITS]
-    relayed = uses_relays(instance)
+    hardware, relayed = hardware_of(instance), instance.stage_cost == "relay"
     counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
     touched_start, touched = _concatenated(counted)
     touching: list[list[int]] = [[] for _ in range(len(blocks))]
@@ -352,25 +260,25 @@ def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> G
         for block in own:
             touching[block].append(index)
     touching_start, flat = _concatenated(touching)
-    words = (len(blocks) + 63) // 64
-    packed = b"".join(ideal.to_bytes(8 * words, "little") for ideal in ideals.sets)
-    bits = np.frombuffer(packed, dtype="<u8").reshape(-1, words).astype(np.uint64)
+    size = (len(blocks) + 7) // 8
+    packed = b"".join(ideal.to_bytes(size, "little") for ideal in ideals.sets)
+    octets = np.frombuffer(packed, dtype=np.uint8).reshape(-1, size)
+    inside = np.unpackbits(octets, axis=1, count=len(blocks), bitorder="little").view(bool)
     crossing = np.zeros((len(ideals), len(instance.types)))
     if relayed:
-        check_time()
-        add_crossing_seconds(bits, *_concatenated(blocks.tensors), blocks.transfer_s, crossing)
+        crossing = _crossing_seconds(inside, blocks)
     parts = blocks.parts.copy()
     # An impossible part is infinite in S alone, so that no inf - inf can arise.
     parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
     return GraphArrays(
-        bits=bits,
+        inside=inside,
         start=ideals.start,
         block=ideals.block,
         target=ideals.target,
         parts=parts,
         memory=blocks.memory_gib,
-        room=np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]),
-        most_units=np.array([float(min(units + ([t.limit] if t.limit else []))) for t in instance.types]),
+        room=hardware.room_gib,
+        most_units=hardware.most,
         touching_start=touching_start,
         touching=flat,
         touched_start=touched_start,
@@ -381,7 +289,50 @@ def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> G
     )
 
 
+def _crossing_seconds(inside: Flags, blocks: Blocks) -> Floats:
+    """Return the transfer times [s] of the tensors that each ideal cuts, in all, shape (I, T).
+
+    Each ideal has a separate sum without differences, so that no rounding error remains.
+    """
+    touched = np.zeros((len(blocks), len(blocks.tensors)), dtype=np.float32)
+    for tensor, own in enumerate(blocks.tensors):
+        touched[list(own), tensor] = 1.0
+    crossing = np.empty((len(inside), blocks.transfer_s.shape[1]))
+    for start in range(0, len(inside), IDEALS_AT_ONCE):
+        check_time()
+        part = slice(start, start + IDEALS_AT_ONCE)
+        count = inside[part].astype(np.float32) @ touched
+        crossing[part] = ((count > 0) & (count < touched.sum(axis=0))) @ blocks.transfer_s
+    return crossing
+
+
 def _concatenated(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Concatenate lists; return the start of each list, with the total length last, and the elements."""
     members = np.array([member for own in lists for member in own], dtype=np.int64)
     return np.cumsum([0, *map(len, lists)]), members
+
+
+def weighted_work(work: Floats) -> tuple[list[Floats], list[Floats]]:
+    """Return weights of the hardware types, shape (T,), and the least weighted work of each block, (B,).
+
+    With any weights y ≥ 0, stages of at most τ seconds on k_t units do Σ_b min_t y_t (S + A)_bt ≤ τ Σ_t y_t
+    k_t. There is one weight vector for each type: its least time relative to that of every other type.
+
+    Parameters
+    ----------
+    work
+        S + A of each block (or layer) on each type, shape (B, T); infinite where it cannot run.
+    """
+    able, every, least = np.isfinite(work), [], []
+    for own in range(work.shape[1]):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(able & able[:, [own]] & (work > 0), work[:, [own]] / work, np.inf)
+            weights = ratio.min(axis=0)
+            # A type without weight beside one that cannot run a block is 0·∞, which fmin passes over.
+            priced = np.fmin.reduce(work * weights, axis=1)
+        if np.isfinite(weights).all():
+            # No stage has a block that no type can run.
+            priced[~np.isfinite(priced)] = 0.0
+            every.append(weights)
+            least.append(priced)
+    return every, least

@@ -1,8 +1,7 @@
 """Registration of the formulations and the compact MILP model of staging."""
 
 from ..common.kind import FormulationKind
-from .formulation import StagingFormulation
-from .graph_formulation import formulation_of
+from .formulation import StagingFormulation, formulation_of
 from .milp import milp_of
 
 STAGING = FormulationKind(StagingFormulation, milp_of, formulation_of)

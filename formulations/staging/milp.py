@@ -26,10 +26,8 @@ from ...instances.common.errors import TooLargeError
 from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import TOLERANCE, loosened
-from .formulation import StagingFormulation
-from .graph_formulation import GraphFormulation
-from .graph_order import tensor_seconds, uses_relays
-from .stages import MAX_UNITS, Column, Stage, layer_parts, min_units, parts_time_s, stage_of
+from .formulation import GraphFormulation, StagingFormulation
+from .stages import Column, Stage, min_units, parts_time_s, stage_of
 
 MAX_COLUMNS = 2_000_000
 MAX_UNITS_OF_A_TYPE = 1e6
@@ -61,8 +59,11 @@ class Columns:
         positions = self.formulation.positions(plan)
         if positions is None:
             return [False] * len(self.all)
-        places = zip(*self.formulation.table.places(np.array(positions)), strict=True)
-        used = {(*place, stage.units) for place, stage in zip(places, plan, strict=True)}
+        table = self.formulation.table
+        used = {
+            (table.first[at], table.last[at], table.type[at], stage.units)
+            for at, stage in zip(positions, plan, strict=True)
+        }
         return [(c.first, c.last, c.type, c.units) in used for c in self.all]
 
     def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
@@ -123,8 +124,8 @@ def _max_units(formulation: StagingFormulation) -> list[int]:
     """
     budget, rate = formulation.instance.hourly_budget_usd, _rate_limit(formulation)
     highest = []
-    for hardware, limit in zip(formulation.instance.types, formulation.table.limit.tolist(), strict=True):
-        bounds = [limit]
+    for hardware, most in zip(formulation.instance.types, formulation.hardware.most.tolist(), strict=True):
+        bounds = [most]
         if hardware.price_usd_per_hour > 0:
             spendable = [usd for usd in (budget, rate) if usd is not None]
             bounds += [usd * (1 + TOLERANCE) / hardware.price_usd_per_hour for usd in spendable]
@@ -159,7 +160,7 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
     for t in range(len(formulation.instance.types)):
         parts, allowed = table.parts(0, last, t), formulation.slowest_allowed_s
         time = parts_time_s(parts, 1) if math.isinf(allowed) else allowed
-        units = min_units(parts, loosened(time), int(min(table.limit[t], MAX_UNITS)))
+        units = min_units(parts, loosened(time), int(formulation.hardware.most[t]))
         if not units:
             continue
         stage = formulation.stage(0, last, t, units)
@@ -303,7 +304,7 @@ class _GraphModelBuilder:
         import pulp
 
         self.formulation, self.instance = formulation, formulation.instance
-        self.classes, self.relayed = formulation.classes, uses_relays(formulation.instance)
+        self.classes, self.relayed = formulation.classes, formulation.instance.stage_cost == "relay"
         self.options = options_of(formulation)
         limits = [one.limit for one in self.instance.types]
         count = len(self.classes.members)
@@ -373,27 +374,22 @@ class _GraphModelBuilder:
         """Add the rows that bound τ by a slot's time on each option, and exclude types that cannot run it."""
         import pulp
 
-        layers, tensors = self.instance.layers, self.classes.tensors
-        for t, one in enumerate(self.instance.types):
-            parts = np.array(
-                [
-                    np.sum([layer_parts(layers[layer], one.name) for layer in own], axis=0)
-                    for own in self.classes.members
-                ]
-            )
+        for t in range(len(self.instance.types)):
+            every = self.formulation.parts[:, t]
+            parts = np.array([every[list(own)].sum(axis=0) for own in self.classes.members])
             able = np.isfinite(parts[:, 0])
             own = [o for o, option in enumerate(self.options) if option.type == t]
             for c in np.flatnonzero(~able).tolist():
                 unable = pulp.lpSum(self.z[d][o] for o in own) + self.x[c][d] <= 1
                 self.problem += unable, f"unable_{c}_{d}_{t}"
             parts[~able] = 0.0
-            moved = [tensor_seconds(self.instance, tensor.layer)[t] for tensor in tensors]
+            moved = self.formulation.transfer_s[[tensor.layer for tensor in self.classes.tensors], t]
             for o in own:
                 check_time()
                 units = self.options[o].units
                 computing = parts[:, 0] + parts[:, 1] / units
                 communicating = parts[:, 2] + parts[:, 3] / units
-                transfers = np.array(moved) / units
+                transfers = moved / units
                 if self.instance.stage_cost == "sum":
                     self._add_time_row(d, o, "adds_up", computing + communicating, transfers)
                     continue

@@ -10,23 +10,22 @@ give the same floating-point numbers. The check derives its own (`check/interval
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import add
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ...instances.common.arrays import Floats, Ints, narrow
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
-from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
+from ...instances.staging.instance import MAX_LAYERS, StagingInstance
 from ..common.clock import check_time
+from ..common.compiled import compiled, compiled_without_arrays
 from ..common.objective import TOLERANCE, loosened
 
 
@@ -120,52 +119,78 @@ def check_segment_count(instance: StagingInstance) -> None:
         )
 
 
-def _parallel_share(shares: float | dict[str, float], name: str) -> float:
-    return shares.get(name, 0.0) if isinstance(shares, dict) else shares
+class Hardware(NamedTuple):
+    """The hardware types of an instance as arrays, shape (T,).
+
+    Attributes
+    ----------
+    price
+        USD per hour and unit.
+    limit, most
+        Units that there are, infinite where nothing limits them, and units that one stage may have.
+    room_gib
+        Memory of a unit with its tolerance, infinite where it is not checked.
+    """
+
+    price: Floats
+    limit: Floats
+    most: Floats
+    room_gib: Floats
 
 
-def layer_parts(layer: Layer, name: str) -> Parts:
-    """Return S, A, S', A' of a layer's time on a type [s per probe batch]; S is ∞ if it cannot run."""
-    compute = layer.compute_s.get(name, math.inf)
-    communication = layer.communication_s.get(name, 0.0)
-    alpha, beta = (
-        _parallel_share(layer.compute_parallel, name),
-        _parallel_share(layer.communication_parallel, name),
-    )
-    if math.isinf(compute):
-        return math.inf, 0.0, 0.0, 0.0
-    return compute * (1 - alpha), compute * alpha, communication * (1 - beta), communication * beta
+def hardware_of(instance: StagingInstance) -> Hardware:
+    """Return prices, limits and memory of the hardware types of an instance as arrays."""
+    price, limit, room = np.array(
+        [
+            (
+                one.price_usd_per_hour,
+                math.inf if one.limit is None else one.limit,
+                math.inf if one.memory_gib is None else loosened(one.memory_gib),
+            )
+            for one in instance.types
+        ]
+    ).T.copy()
+    most = min(MAX_UNITS, instance.most_units_per_stage or MAX_UNITS)
+    return Hardware(price, limit, np.minimum(limit, most), room)
+
+
+def memory_of_layers(instance: StagingInstance) -> Floats:
+    """Return the memory that each layer needs on a unit of each hardware type [GiB], shape (L, T)."""
+    names = [one.name for one in instance.types]
+    memory = np.zeros((len(instance.layers), len(names)))
+    for row, layer in zip(memory, instance.layers, strict=True):
+        held = layer.memory_gib
+        row[:] = [held.get(name, 0.0) for name in names] if isinstance(held, dict) else held
+    return memory
 
 
 def parts_of_layers(instance: StagingInstance) -> Floats:
-    """Return parts S, A, S', A' of the time [s] of every layer on every type, shape (L, T, 4)."""
-    names, layers = [hardware.name for hardware in instance.types], instance.layers
-    compute = np.array([[layer.compute_s.get(name, math.inf) for name in names] for layer in layers])
-    able = np.isfinite(compute)
-    compute[~able] = 0.0
-    moved = np.array([[layer.communication_s.get(name, 0.0) for name in names] for layer in layers])
-    moved[~able] = 0.0
-    alpha = _parallel_shares([layer.compute_parallel for layer in layers], names)
-    beta = _parallel_shares([layer.communication_parallel for layer in layers], names)
-    serial = np.where(able, compute * (1 - alpha), math.inf)
-    return np.stack([serial, compute * alpha, moved * (1 - beta), moved * beta], axis=2)
+    """Return parts S, A, S', A' of the time [s] of every layer on every type, shape (L, T, 4).
+
+    S is infinite, and the other parts are 0, where a layer cannot run on a type.
+    """
+    parts = np.zeros((len(instance.layers), len(instance.types), 4))
+    parts[:, :, 0] = math.inf
+    for row, layer in zip(parts, instance.layers, strict=True):
+        shares = layer.compute_parallel, layer.communication_parallel
+        for t, hardware in enumerate(instance.types):
+            compute = layer.compute_s.get(hardware.name)
+            if compute is not None:
+                moved = layer.communication_s.get(hardware.name, 0.0)
+                alpha, beta = (
+                    own.get(hardware.name, 0.0) if isinstance(own, dict) else own for own in shares
+                )
+                row[t] = compute * (1 - alpha), compute * alpha, moved * (1 - beta), moved * beta
+    return parts
 
 
-def _parallel_shares(shares: Sequence[float | dict[str, float]], names: Sequence[str]) -> Floats:
-    """Return the fraction of each layer's time that is parallel, on each type, shape (L, T)."""
-    return np.array(
-        [
-            [own.get(name, 0.0) for name in names] if isinstance(own, dict) else [own] * len(names)
-            for own in shares
-        ]
-    )
-
-
-def transfer_s(instance: StagingInstance, first: int) -> float:
-    """Return the time [s] for one device to receive the input of a stage that starts at `first`."""
-    if first == 0 or instance.link_gbit_per_s is None:
-        return 0.0
-    return instance.layers[first - 1].output_bytes / (instance.link_gbit_per_s * 1e9 / 8)
+def received_s(instance: StagingInstance) -> Floats:
+    """Return the time [s] for one device to receive the input of a stage from each layer on, shape (L,)."""
+    received = np.zeros(len(instance.layers))
+    if instance.link_gbit_per_s is not None:
+        sent = np.array([layer.output_bytes for layer in instance.layers])
+        received[1:] = sent[:-1] / (instance.link_gbit_per_s * 1e9 / 8)
+    return received
 
 
 def parts_time_s(parts: Parts, units: float) -> float:
@@ -173,6 +198,34 @@ def parts_time_s(parts: Parts, units: float) -> float:
     compute = parts[0] + parts[1] / units
     communication = parts[2] + parts[3] / units
     return compute if compute >= communication else communication
+
+
+compiled_time_s = compiled_without_arrays(parts_time_s)
+"""The same for calls from compiled loops."""
+
+
+@compiled
+def least_of_neighbours(least: Floats, alternating: bool) -> None:
+    """Replace the weights of the types by the minimum over those allowed for a neighbouring stage.
+
+    Parameters
+    ----------
+    least
+        Least weight by type, shape (T,).
+    alternating
+        Whether neighbours have to differ in type.
+    """
+    first, second, best = np.inf, np.inf, -1
+    for t in range(len(least)):
+        if least[t] < first:
+            first, second, best = least[t], first, t
+        elif least[t] < second:
+            second = least[t]
+    # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
+    for t in range(len(least)):
+        least[t] = first
+    if alternating and best >= 0:
+        least[best] = second
 
 
 def min_units(parts: Parts, time_s: float, most: int) -> int:
@@ -204,45 +257,42 @@ def min_units(parts: Parts, time_s: float, most: int) -> int:
     return need if need <= most else 0
 
 
-def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, units: int) -> float:
-    """Return the time ET [s per probe batch] of the stage of layers `first` to `last` on `units` devices.
-
-    ET = max(S + A/k, S' + (A' + transfer)/k), HeterPS eq. 1-4 with the receiving stage's transfer.
-    """
-    parts = [layer_parts(layer, name) for layer in instance.layers[first : last + 1]]
-    # Not sum(): from Python 3.12 on it rounds differently from adding one after another.
-    serial, parallel, comm_serial, comm_parallel = (
-        reduce(add, column) for column in zip(*parts, strict=True)
-    )
-    received = comm_parallel + transfer_s(instance, first)
-    return float(parts_time_s((serial, parallel, comm_serial, received), units))
-
-
 @dataclass(frozen=True)
-class TimeTable(ABC):
-    """Table of the parts of stage time of stages, by index.
+class StageTable:
+    """Table of the parts of stage time of possible stages, by last layer, type and first layer.
+
+    In a chain it has every segment, a run of consecutive layers, on every type. In a graph the ideals take
+    the place of the boundaries between layers: a stage from ideal i to ideal j has `first` = i and `last` =
+    j - 1.
 
     Attributes
     ----------
     layers
-        L, the number of places in the order of layers.
+        L, the number of layers in a chain, or of ideals less one.
+    first, last, type
+        First and last layer and index of the hardware type of each stage, shape (n,).
     serial, parallel, comm_serial, comm_parallel
         S, A, S' and A' with transfers [s per probe batch], shape (n,); S is infinite where no stage can be.
-    price, limit
-        USD per hour and unit, and the units that one stage may have; shape (T,).
     """
 
     layers: int
+    first: Ints
+    last: Ints
+    type: Ints
     serial: Floats
     parallel: Floats
     comm_serial: Floats
     comm_parallel: Floats
-    price: Floats
-    limit: Floats
 
-    @abstractmethod
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the index of a stage in the arrays of the table; -1 if it is missing."""
+
+        def place(at: int) -> tuple[int, int, int]:
+            return self.last[at], self.type[at], self.first[at]
+
+        wanted = last, unit_type, first
+        at = bisect.bisect_left(range(len(self.first)), wanted, key=place)
+        return at if at < len(self.first) and place(at) == wanted else -1
 
     def parts(self, first: int, last: int, unit_type: int) -> Parts:
         """Return the parts S, A, S' and A' [s] of the time of one stage; a missing one cannot be."""
@@ -259,59 +309,13 @@ class TimeTable(ABC):
         return result
 
 
-class StageTable(TimeTable):
-    """Table of every segment of layers, by last layer, type and first layer, n = L(L + 1)/2·T.
-
-    Where nothing limits a type, its limit is infinite.
-    """
-
-    def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the first layers, last layers and type indices of the segments at the given indices.
-
-        Parameters
-        ----------
-        position
-            Rising indices of the segments in the arrays, shape (k,).
-        """
-        every = np.arange(self.layers + 1)
-        starts = every * (every + 1) // 2 * len(self.price)
-        last = np.repeat(every[:-1], np.diff(np.searchsorted(position, starts)))
-        within = position - starts[last]
-        kind = within // (last + 1)
-        first = within - kind * (last + 1)
-        return narrow(first), narrow(last), narrow(kind)
-
-    @cached_property
-    def _places(self) -> tuple[Ints, Ints, Ints]:
-        return self.places(np.arange(len(self.serial)))
-
-    @property
-    def first(self) -> Ints:
-        """First layer of each segment (possible stage), shape (n,)."""
-        return self._places[0]
-
-    @property
-    def last(self) -> Ints:
-        """Last layer of each segment (possible stage), shape (n,)."""
-        return self._places[1]
-
-    @property
-    def type(self) -> Ints:
-        """Index of the hardware type of each segment (possible stage), shape (n,)."""
-        return self._places[2]
-
-    def index(self, first: int, last: int, unit_type: int) -> int:
-        """Return the index of a segment (possible stage) in the arrays of the table."""
-        return last * (last + 1) // 2 * len(self.price) + unit_type * (last + 1) + first
-
-
-def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
+def stage_table(instance: StagingInstance, single: Floats) -> StageTable:
     """Return the table of all segments (possible stages); those that exceed the memory take ∞ time.
 
     Parameters
     ----------
     single
-        `parts_of_layers` of the instance, if they are known.
+        The parts of the layers' times, as `parts_of_layers` returns them.
 
     Raises
     ------
@@ -319,28 +323,25 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
         If there are more than thirty million segments.
     """
     check_segment_count(instance)
-    size, types = len(instance.layers), instance.types
-    count = size * (size + 1) // 2 * len(types)
-    single = parts_of_layers(instance) if single is None else single
-    memory = np.array([[layer.memory_on(one.name) for one in types] for layer in instance.layers])
-    room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
-    received = np.array([transfer_s(instance, first) for first in range(size)])
-    parts, end = np.empty((4, count)), 0
+    room, memory = hardware_of(instance).room_gib[:, None], memory_of_layers(instance)
+    received = received_s(instance)
+    size, types = memory.shape
+    count, end = size * (size + 1) // 2 * types, 0
+    places, parts = np.empty((3, count), np.int32), np.empty((4, count))
     # Sums for the segments that end with a layer, by type and first layer: each grows by one layer.
-    sums, memory_sums = np.zeros((4, len(types), size)), np.zeros((len(types), size))
+    sums, memory_sums = np.zeros((4, types, size)), np.zeros((types, size))
     for last in range(size):
         check_time()
         sums[:, :, : last + 1] += single[last].T[:, :, None]
         memory_sums[:, : last + 1] += memory[last, :, None]
-        begin, end = end, end + len(types) * (last + 1)
-        own = parts[:, begin:end].reshape(4, len(types), last + 1)
+        begin, end = end, end + types * (last + 1)
+        first, _, kind = places[:, begin:end].reshape(3, types, last + 1)
+        first[:], kind[:], places[1, begin:end] = np.arange(last + 1), np.arange(types)[:, None], last
+        own = parts[:, begin:end].reshape(4, types, last + 1)
         own[:] = sums[:, :, : last + 1]
         own[3] += received[: last + 1]
         # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
-        impossible = (memory_sums[:, : last + 1] > room[:, None]) | np.isinf(own[0])
+        impossible = (memory_sums[:, : last + 1] > room) | np.isinf(own[0])
         if impossible.any():
             own[0][impossible], own[1:, impossible] = math.inf, 0.0
-    serial, *others = parts
-    limit = np.array([math.inf if hardware.limit is None else float(hardware.limit) for hardware in types])
-    price = np.array([hardware.price_usd_per_hour for hardware in types])
-    return StageTable(size, serial, others[0], others[1], others[2], price, limit)
+    return StageTable(size, *places, *parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.common.objective import within
-from ...formulations.staging.graph_formulation import formulation_of
+from ...formulations.staging.formulation import formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result

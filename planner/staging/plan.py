@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
 from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
-from ...formulations.staging.graph_formulation import GraphFormulation, formulation_of
-from ...formulations.staging.stages import Stage, stage_time_s
+from ...formulations.staging.formulation import GraphFormulation, formulation_of
+from ...formulations.staging.stages import Stage
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import frontier_point
@@ -63,12 +62,10 @@ RULES = {
 
 
 class PlanDrawing:
-    """Data for the scripts that draw plans of one instance, with cached stage times."""
+    """Data for the scripts that draw plans of one instance."""
 
     def __init__(self, instance: StagingInstance) -> None:
-        self.instance = instance
-        self._index = {hardware.name: index for index, hardware in enumerate(instance.types)}
-        self._time_s = cache(partial(stage_time_s, instance))
+        self.instance, self._formulation = instance, formulation_of(instance)
 
     def data(self) -> dict[str, Any]:
         """Return the names of hardware types and layers."""
@@ -84,19 +81,13 @@ class PlanDrawing:
         layers as text.
         """
         units, stages, order = dict.fromkeys(range(len(self.instance.types)), 0), [], list[int]()
-        for s, time_s in zip(plan, self._times_s(plan), strict=True):
-            index, first = self._index[s.type], len(order)
+        for s, time_s in zip(plan, self._formulation.times_of_stages_s(plan), strict=True):
+            index, first = self._formulation.type_index[s.type], len(order)
             units[index] += s.units
             order += s.members
             stages.append([first, len(order) - 1, index, s.units, float(f"{time_s:.6g}")])
         of_graph = {"order": order, "words": [layers_of(s) for s in plan]}
         return {"stages": stages, "units": units, **(of_graph if self.instance.is_graph else {})}
-
-    def _times_s(self, plan: Sequence[Stage]) -> Sequence[float]:
-        """Return the time of each stage; those of a chain are derived once for all plans that have them."""
-        if self.instance.is_graph:
-            return formulation_of(self.instance).times_of_stages_s(plan)
-        return [self._time_s(s.first_layer, s.last_layer, s.type, s.units) for s in plan]
 
 
 def figures_of(point: FrontierPoint) -> Facts:

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graph_formulation import GraphFormulation
+from ...formulations.staging.formulation import GraphFormulation, StagingFormulation
 from ...formulations.staging.graph_order import Classes
 from ...formulations.staging.milp import Columns
 from ...formulations.staging.stages import Stage, stage_of

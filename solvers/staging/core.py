@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Floats, Ints
 from ..backends.highs import branch_and_bound, linear_program
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
 from .intervals import Interval, Segments
+from .kernels import least_by_state, through_states
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def core_of(
         prove that there is none.
     """
     weight = segments.weight(interval, prices)[None]
-    _, arrival = segments.graph.forward(weight)
-    value = segments.graph.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
+    _, arrival = segments.forward(weight)
+    value = segments.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
     # `value`: the Lagrangian bound of all plans that use the segment.
     near = np.flatnonzero(value < cutoff)
     if most is not None and len(near) > most:
@@ -145,30 +145,30 @@ def solve_core(
     if values is None:
         return CoreAnswer(None, lowest, limit)
     chosen = core.segment[values > 0.5]
-    return CoreAnswer(chosen[np.argsort(segments.graph.first[chosen])], lowest, limit)
+    return CoreAnswer(chosen[np.argsort(segments.first[chosen])], lowest, limit)
 
 
 def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
     """Return the integer flow model of a core: a path of stages over all layers, within unit limits."""
     from scipy import sparse
 
-    graph, limits = segments.graph, segments.limits
-    first, after = graph.first[core.segment], graph.last[core.segment] + 1
-    unit_type = graph.unit_type[core.segment]
+    limits = segments.limits
+    first, after = segments.first[core.segment], segments.last[core.segment] + 1
+    unit_type = segments.unit_type[core.segment]
     columns = np.arange(len(core))
     ones = np.ones(len(core))
-    shape = graph.layers + 1, len(core)
+    shape = segments.layers + 1, len(core)
     ends = sparse.csr_matrix((ones, (after, columns)), shape)
     begins = sparse.csr_matrix((ones, (first, columns)), shape)
-    inner = slice(1, graph.layers)
+    inner = slice(1, segments.layers)
     blocks = [begins[:1], (ends - begins)[inner]]
-    low, high = [np.ones(1), np.zeros(graph.layers - 1)], [np.ones(1), np.zeros(graph.layers - 1)]
-    if graph.alternating:
-        state = (graph.layers + 1) * graph.types, len(core)
-        own = sparse.csr_matrix((ones, (after * graph.types + unit_type, columns)), state)
-        own = own + sparse.csr_matrix((ones, (first * graph.types + unit_type, columns)), state)
-        places = np.arange(graph.types, graph.layers * graph.types)
-        together = own[places] - ends[np.repeat(np.arange(1, graph.layers), graph.types)]
+    low, high = [np.ones(1), np.zeros(segments.layers - 1)], [np.ones(1), np.zeros(segments.layers - 1)]
+    if segments.alternating:
+        state = (segments.layers + 1) * segments.types, len(core)
+        own = sparse.csr_matrix((ones, (after * segments.types + unit_type, columns)), state)
+        own = own + sparse.csr_matrix((ones, (first * segments.types + unit_type, columns)), state)
+        places = np.arange(segments.types, segments.layers * segments.types)
+        together = own[places] - ends[np.repeat(np.arange(1, segments.layers), segments.types)]
         # With one column or none the constraint is implied by the flow.
         useful = np.asarray((own[places] != 0).sum(axis=1)).ravel() > 1
         blocks.append(together[useful])
@@ -182,152 +182,6 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
     matrix = sparse.vstack(blocks, format="csc")
     rows, arrays = (np.concatenate(low), np.concatenate(high)), (matrix.indptr, matrix.indices, matrix.data)
     return linear_program(cost, (np.zeros(len(core)), ones), rows, arrays, [True] * len(core))
-
-
-@compiled
-def _least_of_neighbours(least: Floats, alternating: bool) -> None:
-    """Replace the weights of each state by the minimum over the types allowed for a neighbouring stage."""
-    for state in range(least.shape[1]):
-        first, second, best = np.inf, np.inf, -1
-        for t in range(len(least)):
-            value = least[t, state]
-            if value < first:
-                first, second, best = value, first, t
-            elif value < second:
-                second = value
-        for t in range(len(least)):
-            least[t, state] = second if alternating and t == best else first
-
-
-@compiled
-def least_by_state(
-    first: Ints,
-    after: Ints,
-    unit_type: Ints,
-    weight: Floats,
-    digits: Ints,
-    alternating: bool,
-    least: Floats,
-) -> None:
-    """Set the minimum weight of a path of stages to each layer, by type and exact units used.
-
-    Parameters
-    ----------
-    first, after, unit_type, weight
-        Of columns by the layer they lead to, shape (K,).
-    digits
-        Shape (K, 3): the columns' own digit of the state, as its place value and its number of values, and
-        by how much they raise it.
-    least
-        Output, shape (L + 1, T, states): of paths that a column of a type may follow; at first infinite, but
-        0 at layer 0 where nothing is used. A layer's entries collect the paths that end there.
-    """
-    i, states = 0, least.shape[2]
-    for layer in range(1, len(least)):
-        while i < len(after) and after[i] == layer:
-            place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
-            before, reached, own = least[first[i], unit_type[i]], least[layer, unit_type[i]], weight[i]
-            # States whose digit has room for the units are blocks next to each other.
-            for start in range(0, states, place * values):
-                for state in range(start, start + place * (values - units)):
-                    value = before[state] + own
-                    reached[state + place * units] = min(reached[state + place * units], value)
-            i += 1
-        _least_of_neighbours(least[layer], alternating)
-
-
-@compiled
-def through_states(
-    first: Ints,
-    after: Ints,
-    unit_type: Ints,
-    weight: Floats,
-    digits: Ints,
-    to: Floats,
-    rest: Floats,
-) -> Floats:
-    """Return the minimum weight of a path of all layers through each candidate stage, shape (K,).
-
-    Parameters
-    ----------
-    to, rest
-        Least weights of paths to a layer by units used, and from it on by units left, (L + 1, T, states).
-    """
-    states, through = to.shape[2], np.full(len(weight), np.inf)
-    for i in range(len(weight)):
-        place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
-        before, beyond = to[first[i], unit_type[i]], rest[after[i], unit_type[i]]
-        least = np.inf
-        for start in range(0, states, place * values):
-            for state in range(start, start + place * (values - units)):
-                # The last state less another one has the units that this one leaves.
-                least = min(least, before[state] + beyond[states - 1 - state - place * units])
-        through[i] = least + weight[i]
-    return through
-
-
-@compiled
-def extend(
-    labels: tuple[Ints, Floats, Floats],
-    columns: Ints,
-    core: tuple[Ints, Ints, Floats, Floats],
-    capacity: Floats,
-    alternating: bool,
-    bounds: tuple[Floats, Floats, Ints, Ints, Floats],
-    threshold: Floats,
-    moved: Ints,
-) -> tuple[int, int]:
-    """Extend labels (partial paths) by stages; keep those within the limits and below all thresholds.
-
-    Parameters
-    ----------
-    labels
-        Type, consumption and cost, shapes (n,), (n, R), (n,).
-    core
-        The layer that each column leads to, type, consumption and cost, shapes (K,), (K,), (K, R), (K,).
-    bounds
-        Of each bound the weight of the cost, the prices, the place values of units in its state, and which
-        state has all units left, shapes (M,), (M, R), (M, R), (M,); and the least values of the rest in all
-        states of all bounds, by layer and type, shape (L + 1, T, S).
-    moved
-        Output: label and column of each kept extension, shape (n, 2).
-
-    Returns
-    -------
-    kept, work
-        Numbers of kept extensions and of evaluated bounds.
-    """
-    label_type, label_use, label_cost = labels
-    after, unit_type, use, cost = core
-    weights, prices, places, last, rest = bounds
-    kept, work, used = 0, 0, np.empty(len(capacity))
-    for column in columns:
-        t = unit_type[column]
-        for label in range(len(label_cost)):
-            if alternating and label_type[label] == t:
-                continue
-            fits = True
-            for r in range(len(capacity)):
-                used[r] = label_use[label, r] + use[column, r]
-                if used[r] > capacity[r]:
-                    fits = False
-                    break
-            if not fits:
-                continue
-            total = label_cost[label] + cost[column]
-            for m in range(len(weights)):
-                value, state = weights[m] * total, last[m]
-                for r in range(len(capacity)):
-                    value += prices[m, r] * used[r]
-                    state -= places[m, r] * int(used[r])
-                work += 1
-                if value + rest[after[column], t, state] > threshold[m]:
-                    fits = False
-                    break
-            if fits:
-                moved[kept, 0], moved[kept, 1] = label, column
-                kept += 1
-    return kept, work
 
 
 @dataclass(frozen=True)
@@ -372,15 +226,14 @@ class Columns:
 
     def __init__(self, segments: Segments, interval: Interval, core: Core) -> None:
         self.segment = np.sort(core.segment)  # segments stand by last layer
-        graph = segments.graph
-        first, after = graph.first[self.segment], graph.last[self.segment] + 1
-        self.layer = np.unique(np.concatenate([[0, graph.layers], first, after]))
-        self.hardware, self.unit_type = np.unique(graph.unit_type[self.segment], return_inverse=True)
+        first, after = segments.first[self.segment], segments.last[self.segment] + 1
+        self.layer = np.unique(np.concatenate([[0, segments.layers], first, after]))
+        self.hardware, self.unit_type = np.unique(segments.unit_type[self.segment], return_inverse=True)
         self.first, self.after = np.searchsorted(self.layer, first), np.searchsorted(self.layer, after)
         self.layers, self.types, self.alternating = (
             len(self.layer) - 1,
             len(self.hardware),
-            graph.alternating,
+            segments.alternating,
         )
         self.cost = interval.cost[self.segment]
         units = interval.units[self.segment]

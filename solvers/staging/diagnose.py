@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
-from ...formulations.staging.formulation import StagingFormulation, layer_names_text
-from ...formulations.staging.graph_formulation import formulation_of
-from ...formulations.staging.stages import Stage, layer_parts, parts_time_s
+from ...formulations.staging.formulation import StagingFormulation, formulation_of, layer_names_text
+from ...formulations.staging.stages import Stage, parts_time_s
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock
@@ -113,10 +112,13 @@ def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
     """Return messages that name the layers too slow for the floor even alone on all units of a type."""
     instance = formulation.instance
     types: dict[tuple[int, ...], list[str]] = {}
-    for hardware in instance.types:
-        units = math.inf if hardware.limit is None else hardware.limit
-        times = ((layer, parts_time_s(layer_parts(layer, hardware.name), units)) for layer in instance.layers)
-        slow = [index for index, (_, time) in enumerate(times) if time > formulation.latest_s]
+    for t, hardware in enumerate(instance.types):
+        limit = formulation.hardware.limit[t]
+        slow = [
+            index
+            for index, parts in enumerate(formulation.parts[:, t].tolist())
+            if parts_time_s(parts, limit) > formulation.latest_s
+        ]
         if slow:
             units_text = "any number of" if hardware.limit is None else f"all {hardware.limit}"
             types.setdefault(tuple(slow), []).append(f"{units_text} {hardware.name}")

@@ -15,8 +15,7 @@ from typing import Any
 from ...formulations.common.clock import time_left_s
 from ...formulations.common.compiled import is_compiled
 from ...formulations.staging.certificate import CUTOFF_MARGIN, MAX_PRICE, CertifiedInterval, named_prices
-from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graph_formulation import formulation_of
+from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graph_formulation import formulation_of
+from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance

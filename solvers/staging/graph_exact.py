@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...formulations.common.compiled import compiled, is_compiled
-from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graph_formulation import GraphFormulation
+from ...formulations.staging.formulation import GraphFormulation, StagingFormulation
 from ...formulations.staging.graph_order import MAX_IDEALS
 from ...formulations.staging.graph_stages import (
     GraphArrays,
@@ -29,8 +28,9 @@ from ...formulations.staging.graph_stages import (
     graph_arrays,
     stage_buffers,
     stages_from,
+    weighted_work,
 )
-from ...formulations.staging.stages import Stage
+from ...formulations.staging.stages import Stage, compiled_time_s
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.base import Clock, Outcome, PresolvingSolver
@@ -96,34 +96,18 @@ def devices_of(problem: GraphArrays, limits: list[int]) -> Devices:
     strides = [count_states(limits[:t]) for t in range(len(limits))]
     states = np.arange(count_states(limits))
     left = np.array([limit - states // s % (limit + 1) for s, limit in zip(strides, limits, strict=True)])
-    words = problem.bits.view(np.uint8).reshape(len(problem.bits), -1)
-    inside = np.unpackbits(words, axis=1, bitorder="little")[:, : len(problem.memory)].astype(bool)
-    work = problem.parts[:, :, 0] + problem.parts[:, :, 1]
-    weights = [y for y in (_relative_speeds(work, t) for t in range(len(limits))) if np.isfinite(y).all()]
+    weights, least = weighted_work(problem.parts[:, :, 0] + problem.parts[:, :, 1])
     with np.errstate(invalid="ignore"):
-        # A type without weight beside one that cannot run a block is 0·∞, which fmin passes over; no stage
-        # has a block that no type can run.
-        least = np.array([np.fmin.reduce(work * y, axis=1) for y in weights]).reshape(len(weights), len(work))
-        least[~np.isfinite(least)] = 0.0
         room = np.where(left > 0, left * problem.room[:, None], 0.0)
+    outside = ~problem.inside
     return Devices(
         np.array(strides),
         left,
         np.array([y @ left for y in weights]).reshape(len(weights), len(states)),
-        np.ascontiguousarray(least @ ~inside.T),
+        np.array([outside @ own for own in least]).reshape(len(weights), len(outside)),
         room.sum(axis=0),
-        ~inside @ problem.memory,
+        outside @ problem.memory,
     )
-
-
-def _relative_speeds(work: Floats, own: int) -> Floats:
-    """Return the minimum over blocks of each type's speed per unit relative to that of type `own`, (T,)."""
-    weights = np.full(work.shape[1], np.inf)
-    for t in range(work.shape[1]):
-        both = np.isfinite(work[:, own]) & np.isfinite(work[:, t]) & (work[:, t] > 0)
-        if both.any():
-            weights[t] = (work[both, own] / work[both, t]).min()
-    return weights
 
 
 @compiled
@@ -140,13 +124,10 @@ def _extend(
     """Extend the plans of an ideal by stages; return the least stage time of a whole plan, or `cutoff`."""
     ideals, states = values.time.shape
     for row in range(count):
-        last, t = rows.last[row], rows.type[row]
-        before = np.inf
+        last, t, before = rows.last[row], rows.type[row], np.inf
+        parts = rows.parts[row, 0], rows.parts[row, 1], rows.parts[row, 2], rows.parts[row, 3]
         for units in range(1, int(most_units[t]) + 1):
-            time = max(
-                rows.parts[row, 0] + rows.parts[row, 1] / units,
-                rows.parts[row, 2] + rows.parts[row, 3] / units,
-            )
+            time = compiled_time_s(parts, units)
             # Further units that do not speed a stage up are of no use.
             if time >= before:
                 break
@@ -172,7 +153,7 @@ def fastest_path(
     problem: GraphArrays, devices: Devices, cutoff: float, clock: Clock
 ) -> tuple[FastestPath | None, bool]:
     """Return the fastest plan below the cutoff, None without one, and whether the search was completed."""
-    ideals, states = len(problem.bits), len(devices.room)
+    ideals, states = len(problem.inside), len(devices.room)
     values = Values(
         np.full((ideals, states), np.inf),
         np.full((ideals, states), -1, dtype=np.int32),
@@ -235,7 +216,7 @@ class DeviceSearch:
     def run(self) -> Outcome:
         """Run the dynamic program with rising cutoffs until the gap is closed or the time is up."""
         formulation = self.formulation
-        self.bound_s = max(formulation.fastest_s, formulation.shared_work_s)
+        self.bound_s = formulation.least_s
         latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
         try:
             with self.clock.enforced():

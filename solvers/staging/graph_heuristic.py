@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...formulations.common.objective import loosened
-from ...formulations.staging.graph_formulation import GraphFormulation
-from ...formulations.staging.graph_order import uses_relays
+from ...formulations.staging.formulation import GraphFormulation
 from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Flags, Floats, Ints
 from ..common.base import Clock
@@ -69,8 +68,7 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
     slowest = min(formulation.latest_s, formulation.slowest_sum_s)
     if not slowest > 0:
         return None
-    known = max(formulation.fastest_s, formulation.budgeted_s, formulation.shared_work_s)
-    least = max(known, slowest * LEAST_SHARE)
+    least = max(formulation.least_s, slowest * LEAST_SHARE)
     search = _PlanConstruction(formulation, clock)
     search.attempt(slowest)
     if formulation.instance.objective == "cost":
@@ -136,15 +134,14 @@ class _BlockSequence:
 
     def __init__(self, formulation: GraphFormulation) -> None:
         instance, blocks = formulation.instance, formulation.blocks
-        self.adds_up, self.relays = instance.stage_cost == "sum", uses_relays(instance)
+        self.adds_up, self.relays = (instance.stage_cost == rule for rule in ("sum", "relay"))
         impossible = np.isinf(blocks.parts[:, :, 0])
         parts = np.where(impossible[:, :, None], 0.0, blocks.parts)
         self.parts = _prefix_sums(parts)
         self.impossible = _prefix_sums(impossible.astype(float))
         self.memory = _prefix_sums(blocks.memory_gib)
         self.work = _prefix_sums(np.where(impossible, np.inf, parts[:, :, 0] + parts[:, :, 1]).min(axis=1))
-        self.room = [math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]
-        self.price = [one.price_usd_per_hour for one in instance.types]
+        self.room, self.price = formulation.hardware.room_gib, formulation.hardware.price.tolist()
         budget = instance.hourly_budget_usd
         self.budget = math.inf if budget is None else loosened(budget)
         most = instance.most_units_per_stage or MAX_UNITS_TRIED

@@ -19,14 +19,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
+from ...formulations.common.clock import check_time
 from ...formulations.common.objective import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Floats, Ints
-from .kernels import SegmentGraph, SegmentTimes, least_cost_from
+from .kernels import backward, cheapest_path, fewest_units, forward, least_cost
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,19 @@ class Limits:
     @staticmethod
     def of(formulation: StagingFormulation) -> Limits:
         """Return the limits of an instance: units of limited hardware types, and the budget (USD/h)."""
-        instance = formulation.instance
-        limits = [math.inf if one.limit is None else float(one.limit) for one in instance.types]
-        limited = np.isfinite(limits)
-        weight, capacity = np.eye(len(limits))[limited], np.array(limits)[limited]
-        if instance.hourly_budget_usd is not None:
-            weight = np.vstack([weight, [one.price_usd_per_hour for one in instance.types]])
-            capacity = np.append(capacity, loosened(instance.hourly_budget_usd))
+        limit, budget = formulation.hardware.limit, formulation.instance.hourly_budget_usd
+        limited = np.isfinite(limit)
+        weight, capacity = np.eye(len(limit))[limited], limit[limited]
+        if budget is not None:
+            weight = np.vstack([weight, formulation.hardware.price])
+            capacity = np.append(capacity, loosened(budget))
         return Limits(weight, capacity)
 
     def __len__(self) -> int:
         return len(self.capacity)
 
 
-@dataclass
+@dataclass(eq=False)
 class Interval:
     """An interval of the slowest stage time, with the stages' fewest units and least costs within it.
 
@@ -81,7 +82,7 @@ class Interval:
     breakpoints
         Stage times at which the cheapest path changes within the interval.
     arrival
-        Least weights of paths at these prices, as of `SegmentGraph.forward`; None if they are not known.
+        Least weights of paths at these prices, as of `Segments.forward`; None if they are not known.
     halve
         Whether to split in the middle. Every second time, or the search might walk from breakpoint to
         breakpoint.
@@ -104,74 +105,200 @@ class Interval:
         return replace(self, cost=free, prices=np.zeros_like(self.prices), counts_cost=False)
 
 
-@dataclass
+SEGMENT_COLUMNS = (
+    *("position", "first", "last", "unit_type"),
+    *("serial", "parallel", "comm_serial", "comm_parallel", "most", "rate"),
+)
+"""The fields of `Segments` that have an entry for each segment."""
+
+
+@dataclass(eq=False)
 class Segments:
-    """Candidate stages (runs of layers on a type) that fixing has not excluded, and their costs.
+    """Candidate stages (runs of layers on a type) that fixing has not excluded, as arcs between layers.
 
     Attributes
     ----------
-    position
-        Of each segment in the table, shape (n,).
-    rate
-        κ·π: USD per second of stage time and unit.
+    layers, types
+        L and T.
+    alternating
+        Whether neighbours have to differ in type.
+    position, first, last, unit_type
+        Of each segment in the table, first and last layer and type, shape (n,), sorted by last layer, then
+        type.
+    serial, parallel, comm_serial, comm_parallel
+        Time parameters S, A, S', A', shape (n,).
+    most, rate
+        Units that a segment may have, and κ·π: USD per second of stage time and unit, shape (n,).
     """
 
-    graph: SegmentGraph
-    times: SegmentTimes
-    position: Ints
-    rate: Floats
+    layers: int
+    types: int
+    alternating: bool
     limits: Limits
+    position: Ints
+    first: Ints
+    last: Ints
+    unit_type: Ints
+    serial: Floats
+    parallel: Floats
+    comm_serial: Floats
+    comm_parallel: Floats
+    most: Floats
+    rate: Floats
 
     @staticmethod
     def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
         """Return the candidate stages of an instance that can be as fast as a stage time in seconds."""
-        table, instance = formulation.table, formulation.instance
+        table, hardware = formulation.table, formulation.hardware
         # Most of the others are too slow on however many units.
         position = np.flatnonzero((table.serial <= slowest_s) & (table.comm_serial <= slowest_s))
-        first, last, kind = table.places(position)
+        kind = table.type[position]
         segments = Segments(
-            SegmentGraph(
-                table.layers, len(table.price), first, last, kind, instance.stage_rule == "maximal_runs"
-            ),
-            SegmentTimes.of(table, position, kind),
-            position,
-            formulation.cost_factor * table.price[kind],
+            table.layers,
+            len(hardware.price),
+            formulation.instance.stage_rule == "maximal_runs",
             Limits.of(formulation),
+            position,
+            table.first[position],
+            table.last[position],
+            kind,
+            table.serial[position],
+            table.parallel[position],
+            table.comm_serial[position],
+            table.comm_parallel[position],
+            hardware.most[kind],
+            formulation.cost_factor * hardware.price[kind],
         )
-        able = np.isfinite(segments.times.fewest_units(np.array([slowest_s]))[0])
+        able = np.isfinite(segments.fewest_units(np.array([slowest_s]))[0])
         return segments if able.all() else segments.only(np.flatnonzero(able))
 
     def only(self, keep: Ints) -> Segments:
         """Return a subset of the candidate stages."""
-        return Segments(
-            self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
-        )
+        return replace(self, **{name: getattr(self, name)[keep] for name in SEGMENT_COLUMNS})
 
     def __len__(self) -> int:
         return len(self.position)
 
+    @property
+    def _times(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        return self.serial, self.parallel, self.comm_serial, self.comm_parallel, self.most
+
+    @cached_property
+    def _arcs(self) -> tuple[Ints, Ints, Ints]:
+        """Offsets of the stages by last layer, (L + 1,), and first layer and type of each stage, (n,)."""
+        ends = np.arange(self.layers + 1, dtype=self.last.dtype)
+        return np.searchsorted(self.last, ends), self.first, self.unit_type
+
+    def time_s(self, units: Floats) -> Floats:
+        """Return the stage times ET in seconds for `units` of shape (n,) or (B, n), possibly infinite."""
+        compute = self.parallel / units
+        compute += self.serial
+        communication = self.comm_parallel / units
+        communication += self.comm_serial
+        return np.maximum(compute, communication, out=compute)
+
+    def fewest_units(self, time_s: Floats) -> Floats:
+        """Return the smallest k ≥ 1 with ET(k) ≤ τ of each stage, infinite where none is within the limit.
+
+        The ceiling of A/(τ − S) is one too many or too few at many exact breakpoints, so it is corrected
+        by the very time that counts.
+
+        Parameters
+        ----------
+        time_s
+            τ, shape (B,).
+
+        Returns
+        -------
+        units
+            Shape (B, n).
+        """
+        check_time()
+        units = np.empty((len(time_s), len(self.serial)))
+        fewest_units(*self._times, time_s, units)
+        return units
+
     def interval(self, low: float, high: float, prices: Floats) -> Interval:
         """Return an interval of the stage time in seconds, with units and costs but without a bound."""
-        return Interval(low, high, *self.times.least_cost(self.rate, low, high), prices)
+        check_time()
+        units, cost = np.empty(len(self)), np.empty(len(self))
+        least_cost(*self._times, self.rate, low, high, np.empty(len(self), bool), units, cost)
+        return Interval(low, high, units, cost, prices)
 
     def later(self, interval: Interval, low: float) -> Interval:
         """Return the part of an interval of stage times from a later stage time on."""
-        cost = least_cost_from(self.rate, interval.units, interval.cost, low)
+        cost = self.rate * low
+        cost *= interval.units
+        np.maximum(cost, interval.cost, out=cost)
         return Interval(low, interval.high, interval.units, cost, interval.prices)
+
+    def forward(self, weight: Floats) -> tuple[Floats, Floats]:
+        """Return the minimum weights of paths of stages from the first layer on, for B weightings.
+
+        Parameters
+        ----------
+        weight
+            Of each segment, shape (B, n), infinite where it cannot be used.
+
+        Returns
+        -------
+        shortest, arrival
+            Least weight of a path of all layers, shape (B,), and, shape (B, T, L + 1), of one that ends
+            before layer p and that a segment of type t may follow.
+        """
+        check_time()
+        arrival = np.full((len(weight), self.types, self.layers + 1), np.inf)
+        arrival[:, :, 0] = 0.0
+        shortest = np.empty(len(weight))
+        forward(*self._arcs, weight, self.alternating, arrival, shortest)
+        return shortest, arrival
+
+    def backward(self, weight: Floats) -> Floats:
+        """Return the minimum weight of a path from layer p on that may follow a stage of type t.
+
+        Shape (B, L + 1, T); `weight` is as in `forward`.
+        """
+        arrival = np.zeros((len(weight), self.types, self.layers + 1))
+        return self._backward(weight, arrival)[0].swapaxes(1, 2)
+
+    def through(self, weight: Floats, arrival: Floats) -> Floats:
+        """Return the minimum weight of a path of all layers through each stage, (B, n).
+
+        It serves reduced-cost fixing.
+        """
+        return self._backward(weight, arrival)[1]
+
+    def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
+        check_time()
+        rest, through = np.full_like(arrival, np.inf), np.empty_like(weight)
+        rest[:, :, -1] = 0.0
+        backward(*self._arcs, weight, arrival, self.alternating, rest, through)
+        return rest, through
+
+    def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
+        """Return the indices, in order, of the stages of a path of minimum weight over all layers.
+
+        Parameters
+        ----------
+        weight, arrival
+            Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
+        """
+        path: Ints = cheapest_path(*self._arcs, weight, arrival, self.alternating)
+        return path
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
         """Return the cost plus units at dual prices of each candidate stage in an interval, shape (n,)."""
         # No copy where there are no prices.
         if not prices.any():
             return interval.cost
-        weight: Floats = (prices @ self.limits.weight)[self.graph.unit_type]
+        weight: Floats = (prices @ self.limits.weight)[self.unit_type]
         weight *= interval.units
         weight += interval.cost
         return weight
 
     def breakpoints(self, interval: Interval, path: Ints) -> Floats:
         """Return the stage times in an interval at which a stage of a path begins to need fewer units."""
-        times = self.times.only(path).time_s(interval.units[path])
+        times = self.only(path).time_s(interval.units[path])
         return np.unique(times[times > interval.low])
 
     def fits(self, segments: Ints, units: Floats) -> bool:
@@ -180,12 +307,12 @@ class Segments:
 
     def consumptions(self, segments: Ints, units: Floats) -> Floats:
         """Return what each of the given stages consumes of each limit, shape (R, k)."""
-        result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] * units
+        result: Floats = self.limits.weight[:, self.unit_type[segments]] * units
         return result
 
     def consumption(self, segments: Ints, units: Floats) -> Floats:
         """Return the total that the given stages with these units consume of each limit, shape (R,)."""
-        result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] @ units
+        result: Floats = self.limits.weight[:, self.unit_type[segments]] @ units
         return result
 
 
@@ -363,7 +490,8 @@ class NonDominated(Incumbent):
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
     """Convert a candidate (stages by position in the stage table, and units) to a plan."""
-    columns = (*formulation.table.places(candidate.segments), candidate.units.astype(int))
+    table, at = formulation.table, candidate.segments
+    columns = table.first[at], table.last[at], table.type[at], candidate.units.astype(int)
     return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops over all segments: fewest units, least costs in an interval, and shortest paths.
+"""Compiled loops of the methods: fewest units, least costs, shortest paths, and paths by units used.
 
 The check has loops of its own. Without `fastmath` the compiler rounds every sum and quotient as written.
 Arrays are written entry by entry, for the compiler takes seconds for a slice.
@@ -12,16 +12,12 @@ cheapest and the second cheapest type, carry the dynamic program: O(L²T) for a 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
 from ...formulations.common.compiled import compiled, compiled_without_arrays
-from ...formulations.staging.stages import MAX_UNITS, StageTable
-from ...instances.common.arrays import Floats, Ints
+from ...formulations.staging.stages import MAX_UNITS, Parts, compiled_time_s, least_of_neighbours
+from ...instances.common.arrays import Flags, Floats, Ints
 
 NEAR_INTEGER = 1e-9
 """Relative distance of A/(τ − S) to an integer below which rounding may decide."""
@@ -34,27 +30,19 @@ MAX_STEPS = 3
 
 
 @compiled_without_arrays
-def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
-    compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
-    return compute if compute >= communication else communication
-
-
-@compiled_without_arrays
-def _corrected_units(
-    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
-) -> float:
+def _corrected_units(parts: Parts, tau: float, guess: float) -> float:
     """Return the fewest units of a stage to be as fast as `tau`: steps from a guess, else bisection."""
     for _ in range(MAX_STEPS):
-        if _time_s(serial, parallel, comm_serial, comm_parallel, guess) > tau:
+        if compiled_time_s(parts, guess) > tau:
             guess += 1.0
-        elif guess > 1 and _time_s(serial, parallel, comm_serial, comm_parallel, guess - 1.0) <= tau:
+        elif guess > 1 and compiled_time_s(parts, guess - 1.0) <= tau:
             guess -= 1.0
         else:
             return guess
     low, high = 0, MAX_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
     while high - low > 1:
         middle = (low + high) // 2
-        if _time_s(serial, parallel, comm_serial, comm_parallel, float(middle)) <= tau:
+        if compiled_time_s(parts, float(middle)) <= tau:
             high = middle
         else:
             low = middle
@@ -80,10 +68,9 @@ def _rounding_may_decide(share: float, units: float, least_left: float, tau: flo
 
 
 @compiled_without_arrays
-def _fewest(
-    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
-) -> float:
+def _fewest(parts: Parts, tau: float, limit: float) -> float:
     """Return the smallest k ≥ 1 with stage time ET(k) ≤ τ, infinite where there is none within the limit."""
+    serial, parallel, comm_serial, comm_parallel = parts
     least_left = min(tau - serial, tau - comm_serial)
     # Even infinitely many units are too slow.
     if least_left < 0:
@@ -94,9 +81,7 @@ def _fewest(
     units = max(np.ceil(share), 1.0)
     # The exact, slow search is run only where rounding may decide.
     if _rounding_may_decide(share, units, least_left, tau, limit):
-        units = _corrected_units(
-            serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MAX_UNITS))
-        )
+        units = _corrected_units(parts, tau, min(units, float(MAX_UNITS)))
     return units if units <= limit else math.inf
 
 
@@ -113,9 +98,8 @@ def fewest_units(
     """Set the fewest units of each stage at each stage time τ, shape (B, n), infinite where none suffice."""
     for row in range(len(tau)):
         for i in range(len(serial)):
-            units[row, i] = _fewest(
-                serial[i], parallel[i], comm_serial[i], comm_parallel[i], tau[row], limit[i]
-            )
+            parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
+            units[row, i] = _fewest(parts, tau[row], limit[i])
 
 
 @compiled
@@ -128,7 +112,7 @@ def least_cost(
     rate: Floats,
     low: float,
     high: float,
-    doubtful: NDArray[np.bool_],
+    doubtful: Flags,
     units: Floats,
     cost: Floats,
 ) -> None:
@@ -161,37 +145,12 @@ def least_cost(
         for i in range(count):
             if doubtful[i]:
                 parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
-                units[i] = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
-                cost[i] = _time_s(parts[0], parts[1], parts[2], parts[3], units[i])
+                units[i] = _fewest(parts, high, limit[i])
+                cost[i] = compiled_time_s(parts, units[i])
     for i in range(count):
         able = (units[i] <= limit[i]) & (serial[i] <= high) & (comm_serial[i] <= high)
         paid = rate[i] * units[i] * max(low, cost[i])
         units[i], cost[i] = units[i] if able else 1.0, paid if able else np.inf
-
-
-@compiled
-def least_cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
-    """Return each stage's least cost in USD for stage times from `low` on in an interval, shape (n,)."""
-    result = np.empty(len(cost))
-    for i in range(len(cost)):
-        result[i] = max(cost[i], rate[i] * low * units[i])
-    return result
-
-
-@compiled
-def _least_of_neighbours(least: Floats, alternating: bool) -> None:
-    """Replace the weights of the types by the minimum over those allowed for a neighbouring stage."""
-    first, second, best = np.inf, np.inf, -1
-    for t in range(len(least)):
-        if least[t] < first:
-            first, second, best = least[t], first, t
-        elif least[t] < second:
-            second = least[t]
-    # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
-    for t in range(len(least)):
-        least[t] = first
-    if alternating and best >= 0:
-        least[best] = second
 
 
 @compiled
@@ -204,7 +163,7 @@ def forward(
     arrival: Floats,
     shortest: Floats,
 ) -> None:
-    """Set the minimum weights of paths of stages from the first layer on; see `SegmentGraph.forward`.
+    """Set the minimum weights of paths of stages from the first layer on; see `Segments.forward`.
 
     Parameters
     ----------
@@ -229,7 +188,7 @@ def forward(
                     i += np.uint64(1)
                 to[t, layer + 1] = least
                 shortest[row] = min(shortest[row], least)
-            _least_of_neighbours(to[:, layer + 1], alternating)
+            least_of_neighbours(to[:, layer + 1], alternating)
 
 
 @compiled
@@ -245,7 +204,7 @@ def backward(
 ) -> None:
     """Set the minimum weights of paths of stages to the last layer, and of paths through each stage.
 
-    See `SegmentGraph.backward` and `SegmentGraph.through`.
+    See `Segments.backward` and `Segments.through`.
 
     Parameters
     ----------
@@ -262,7 +221,7 @@ def backward(
                 onward = own[i] + least[t, after]
                 least[t, f] = min(least[t, f], onward)
                 paths[i] = to[t, f] + onward
-            _least_of_neighbours(least[:, after - 1], alternating)
+            least_of_neighbours(least[:, after - 1], alternating)
 
 
 @compiled
@@ -296,164 +255,133 @@ def cheapest_path(
     return forwards
 
 
-class SegmentGraph:
-    """Graph whose arcs between layers are candidate stages, with the rule on types of neighbours.
+@compiled
+def least_by_state(
+    first: Ints,
+    after: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    digits: Ints,
+    alternating: bool,
+    least: Floats,
+) -> None:
+    """Set the minimum weight of a path of stages to each layer, by type and exact units used.
 
     Parameters
     ----------
-    layers, types
-        L and T.
-    first, last, unit_type
-        Of each segment, shape (n,), sorted by last layer, then type.
-    alternating
-        Whether neighbours have to differ in type.
+    first, after, unit_type, weight
+        Of columns by the layer they lead to, shape (K,).
+    digits
+        Shape (K, 3): the columns' own digit of the state, as its place value and its number of values, and
+        by how much they raise it.
+    least
+        Output, shape (L + 1, T, states): of paths that a column of a type may follow; at first infinite, but
+        0 at layer 0 where nothing is used. A layer's entries collect the paths that end there.
     """
-
-    def __init__(
-        self, layers: int, types: int, first: Ints, last: Ints, unit_type: Ints, alternating: bool
-    ) -> None:
-        self.layers, self.types = layers, types
-        self.first, self.last, self.unit_type = first, last, unit_type
-        self.alternating = alternating
-
-    def only(self, keep: NDArray[np.bool_] | Ints) -> SegmentGraph:
-        """Return the graph with a subset of the candidate stages."""
-        first, last, unit_type = self.first[keep], self.last[keep], self.unit_type[keep]
-        return SegmentGraph(self.layers, self.types, first, last, unit_type, self.alternating)
-
-    @cached_property
-    def _arcs(self) -> tuple[Ints, Ints, Ints]:
-        """Offsets of the stages by last layer, (L + 1,), and first layer and type of each stage, (n,)."""
-        edges = np.searchsorted(self.last, np.arange(self.layers + 1))
-        return edges, np.ascontiguousarray(self.first), np.ascontiguousarray(self.unit_type)
-
-    def forward(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return the minimum weights of paths of stages from the first layer on, for B weightings.
-
-        Parameters
-        ----------
-        weight
-            Of each segment, shape (B, n), infinite where it cannot be used.
-
-        Returns
-        -------
-        shortest, arrival
-            Least weight of a path of all layers, shape (B,), and, shape (B, T, L + 1), of one that ends
-            before layer p and that a segment of type t may follow.
-        """
-        check_time()
-        arrival = np.full((len(weight), self.types, self.layers + 1), np.inf)
-        arrival[:, :, 0] = 0.0
-        shortest = np.empty(len(weight))
-        forward(*self._arcs, weight, self.alternating, arrival, shortest)
-        return shortest, arrival
-
-    def backward(self, weight: Floats) -> Floats:
-        """Return the minimum weight of a path from layer p on that may follow a stage of type t.
-
-        Shape (B, L + 1, T); `weight` is as in `forward`.
-        """
-        arrival = np.zeros((len(weight), self.types, self.layers + 1))
-        return self._backward(weight, arrival)[0].swapaxes(1, 2)
-
-    def through(self, weight: Floats, arrival: Floats) -> Floats:
-        """Return the minimum weight of a path of all layers through each stage, (B, n).
-
-        It serves reduced-cost fixing.
-        """
-        return self._backward(weight, arrival)[1]
-
-    def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
-        check_time()
-        rest, through = np.full_like(arrival, np.inf), np.empty_like(weight)
-        rest[:, :, -1] = 0.0
-        backward(*self._arcs, weight, arrival, self.alternating, rest, through)
-        return rest, through
-
-    def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
-        """Return the indices, in order, of the stages of a path of minimum weight over all layers.
-
-        Parameters
-        ----------
-        weight, arrival
-            Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
-        """
-        path: Ints = cheapest_path(*self._arcs, weight, arrival, self.alternating)
-        return path
+    i, states = 0, least.shape[2]
+    for layer in range(1, len(least)):
+        while i < len(after) and after[i] == layer:
+            place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
+            before, reached, own = least[first[i], unit_type[i]], least[layer, unit_type[i]], weight[i]
+            # States whose digit has room for the units are blocks next to each other.
+            for start in range(0, states, place * values):
+                for state in range(start, start + place * (values - units)):
+                    value = before[state] + own
+                    reached[state + place * units] = min(reached[state + place * units], value)
+            i += 1
+        for state in range(states):
+            least_of_neighbours(least[layer, :, state], alternating)
 
 
-@dataclass(frozen=True)
-class SegmentTimes:
-    """Time parameters S, A, S', A' of candidate stages, shape (n,), and limits on units of their types."""
+@compiled
+def through_states(
+    first: Ints,
+    after: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    digits: Ints,
+    to: Floats,
+    rest: Floats,
+) -> Floats:
+    """Return the minimum weight of a path of all layers through each candidate stage, shape (K,).
 
-    serial: Floats
-    parallel: Floats
-    comm_serial: Floats
-    comm_parallel: Floats
-    limit: Floats
+    Parameters
+    ----------
+    to, rest
+        Least weights of paths to a layer by units used, and from it on by units left, (L + 1, T, states).
+    """
+    states, through = to.shape[2], np.full(len(weight), np.inf)
+    for i in range(len(weight)):
+        place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
+        before, beyond = to[first[i], unit_type[i]], rest[after[i], unit_type[i]]
+        least = np.inf
+        for start in range(0, states, place * values):
+            for state in range(start, start + place * (values - units)):
+                # The last state less another one has the units that this one leaves.
+                least = min(least, before[state] + beyond[states - 1 - state - place * units])
+        through[i] = least + weight[i]
+    return through
 
-    @staticmethod
-    def of(table: StageTable, segments: Ints, unit_type: Ints) -> SegmentTimes:
-        """Return the time parameters of stages by their positions in the stage table and their types."""
-        return SegmentTimes(
-            table.serial[segments],
-            table.parallel[segments],
-            table.comm_serial[segments],
-            table.comm_parallel[segments],
-            np.minimum(table.limit, MAX_UNITS)[unit_type],
-        )
 
-    @property
-    def _columns(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        return self.serial, self.parallel, self.comm_serial, self.comm_parallel, self.limit
+@compiled
+def extend(
+    labels: tuple[Ints, Floats, Floats],
+    columns: Ints,
+    core: tuple[Ints, Ints, Floats, Floats],
+    capacity: Floats,
+    alternating: bool,
+    bounds: tuple[Floats, Floats, Ints, Ints, Floats],
+    threshold: Floats,
+    moved: Ints,
+) -> tuple[int, int]:
+    """Extend labels (partial paths) by stages; keep those within the limits and below all thresholds.
 
-    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
-        """Return the time parameters of a subset of the candidate stages."""
-        return SegmentTimes(*(column[keep] for column in self._columns))
+    Parameters
+    ----------
+    labels
+        Type, consumption and cost, shapes (n,), (n, R), (n,).
+    core
+        The layer that each column leads to, type, consumption and cost, shapes (K,), (K,), (K, R), (K,).
+    bounds
+        Of each bound the weight of the cost, the prices, the place values of units in its state, and which
+        state has all units left, shapes (M,), (M, R), (M, R), (M,); and the least values of the rest in all
+        states of all bounds, by layer and type, shape (L + 1, T, S).
+    moved
+        Output: label and column of each kept extension, shape (n, 2).
 
-    def time_s(self, units: Floats) -> Floats:
-        """Return the stage times ET in seconds for `units` of shape (n,) or (B, n), possibly infinite."""
-        compute = self.parallel / units
-        compute += self.serial
-        communication = self.comm_parallel / units
-        communication += self.comm_serial
-        return np.maximum(compute, communication, out=compute)
-
-    def fewest_units(self, time_s: Floats) -> Floats:
-        """Return the smallest k ≥ 1 with ET(k) ≤ τ of each stage, infinite where none is within the limit.
-
-        The ceiling of A/(τ − S) is one too many or too few at many exact breakpoints, so it is corrected
-        by the very time that counts.
-
-        Parameters
-        ----------
-        time_s
-            τ, shape (B,).
-
-        Returns
-        -------
-        units
-            Shape (B, n).
-        """
-        check_time()
-        units = np.empty((len(time_s), len(self.serial)))
-        fewest_units(*self._columns, time_s, units)
-        return units
-
-    def least_cost(self, rate: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """Return fewest units k(high) and least cost in USD of each stage in an interval of stage times.
-
-        Parameters
-        ----------
-        rate
-            USD per second of stage time and unit, shape (n,).
-
-        Returns
-        -------
-        units, cost
-            Shape (n,); infinite cost, and one unit, where no units suffice.
-        """
-        check_time()
-        units, cost, doubtful = (np.empty(len(self.serial), kind) for kind in (float, float, bool))
-        least_cost(*self._columns, rate, low, high, doubtful, units, cost)
-        return units, cost
+    Returns
+    -------
+    kept, work
+        Numbers of kept extensions and of evaluated bounds.
+    """
+    label_type, label_use, label_cost = labels
+    after, unit_type, use, cost = core
+    weights, prices, places, last, rest = bounds
+    kept, work, used = 0, 0, np.empty(len(capacity))
+    for column in columns:
+        t = unit_type[column]
+        for label in range(len(label_cost)):
+            if alternating and label_type[label] == t:
+                continue
+            fits = True
+            for r in range(len(capacity)):
+                used[r] = label_use[label, r] + use[column, r]
+                if used[r] > capacity[r]:
+                    fits = False
+                    break
+            if not fits:
+                continue
+            total = label_cost[label] + cost[column]
+            for m in range(len(weights)):
+                value, state = weights[m] * total, last[m]
+                for r in range(len(capacity)):
+                    value += prices[m, r] * used[r]
+                    state -= places[m, r] * int(used[r])
+                work += 1
+                if value + rest[after[column], t, state] > threshold[m]:
+                    fits = False
+                    break
+            if fits:
+                moved[kept, 0], moved[kept, 1] = label, column
+                kept += 1
+    return kept, work

@@ -19,8 +19,9 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
-from .core import Columns, Core, CoreAnswer, StateTable, extend, state_tables
+from .core import Columns, Core, CoreAnswer, StateTable, state_tables
 from .intervals import Interval, Segments
+from .kernels import extend
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ def _bounds(
         useful = np.flatnonzero((weights == 0) | (np.arange(len(weights)) == 0))
         weights, vectors = weights[useful], vectors[useful]
     values = weights[:, None] * columns.cost + vectors @ columns.use.T
-    remaining = segments.graph.only(columns.segment).backward(values)
+    remaining = segments.only(columns.segment).backward(values)
     remaining = remaining[:, columns.layer][:, :, columns.hardware]
     none = np.zeros(len(prices), dtype=np.int64)
     single = [

@@ -131,10 +131,10 @@ class _Oracle:
         """Return the given dual prices with the value of D there, in USD, rounded down."""
         segments, interval = self.segments, self.interval
         weight = segments.weight(interval, prices)
-        shortest, arrival = segments.graph.forward(weight[None])
+        shortest, arrival = segments.forward(weight[None])
         if math.isinf(shortest[0]):
             return prices, math.inf
-        path = segments.graph.cheapest(weight, arrival[0])
+        path = segments.cheapest(weight, arrival[0])
         self.paths.append(path)
         self.envelope.constants.append(float(interval.cost[path].sum()))
         consumption = segments.consumption(path, interval.units[path])
@@ -164,7 +164,7 @@ class SearchResult:
     limit: Limit = "none"
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
     """Neighbouring open intervals of stage times, and the candidate stages of better plans in them."""
 
@@ -357,11 +357,11 @@ class Search:
             constrained = []
             for interval in batch:
                 weight = segments.weight(interval, interval.prices)
-                shortest, interval.arrival = segments.graph.forward(weight[None])
+                shortest, interval.arrival = segments.forward(weight[None])
                 spare = float(interval.prices @ segments.limits.capacity)
                 interval.bound = max(interval.bound, float(shortest[0]) - spare)
                 if interval.bound < self.incumbent.cutoff(interval.low):
-                    path = segments.graph.cheapest(weight, interval.arrival[0])
+                    path = segments.cheapest(weight, interval.arrival[0])
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
                     # Where the cheapest path keeps the limits, no prices can raise the bound.
@@ -457,9 +457,9 @@ class Search:
         slowest = self.slowest_s
         interval = segments.interval(slowest, slowest, np.zeros(len(segments.limits)))
         weight = segments.weight(interval, interval.prices)
-        shortest, arrival = segments.graph.forward(weight[None])
+        shortest, arrival = segments.forward(weight[None])
         if math.isfinite(shortest[0]):
-            self._try(segments, interval, segments.graph.cheapest(weight, arrival[0]))
+            self._try(segments, interval, segments.cheapest(weight, arrival[0]))
         if self.incumbent.has_plan:
             return None
         priced = interval.without_costs()
@@ -490,8 +490,8 @@ class Search:
         for interval in intervals:
             weight = segments.weight(interval, interval.prices)[None]
             if interval.arrival is None:
-                interval.arrival = segments.graph.forward(weight)[1]
-            through = segments.graph.through(weight, interval.arrival)
+                interval.arrival = segments.forward(weight)[1]
+            through = segments.through(weight, interval.arrival)
             interval.arrival = None
             # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
             most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
@@ -505,7 +505,7 @@ class Search:
 
     def _try(self, segments: Segments, interval: Interval, path: Ints) -> None:
         """Update the incumbent with a path's plans whose stage times are breakpoints in the interval."""
-        times = segments.times.only(path)
+        times = segments.only(path)
         units = times.fewest_units(np.append(interval.breakpoints, interval.high))
         units = units[np.isfinite(units).all(axis=1)]
         taus = times.time_s(units).max(axis=1)

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 import clusterplan
-from clusterplan.formulations.staging.stages import layer_parts, stage_time_s, transfer_s
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.stages import received_s
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.hardware import HardwareCatalogue
@@ -170,24 +171,23 @@ def test_tight_limits_bind() -> None:
 
 def cost_of_some_plan(instance: StagingInstance) -> float:
     """Return the cost of a plan within the limits that is the cheapest for its slowest stage."""
-    names = [kind.name for kind in instance.types]
-    columns = np.array([[layer_parts(layer, name) for name in names] for layer in instance.layers])
+    formulation = StagingFormulation(instance)
+    hardware = formulation.hardware
     parts = Parts(
-        *(columns[:, :, index] for index in range(4)),
-        np.array([transfer_s(instance, first) for first in range(len(instance.layers))]),
+        *np.moveaxis(formulation.parts, 2, 0),
+        received_s(instance),
         np.array([layer.memory_gib for layer in instance.layers]),
         np.array([kind.memory_gib or math.inf for kind in instance.types]),
     )
-    prices = np.array([kind.price_usd_per_hour for kind in instance.types])
-    limits = np.array([kind.limit or math.inf for kind in instance.types])
     slowest_s = instance.probe_batch / (instance.throughput_floor_samples_per_s or 1)
     costs = []
     for share in np.geomspace(0.15, 1, 60):
-        stages = cheapest_path(parts, prices, share * slowest_s) or []
-        if stages and (used(stages, len(names)) <= limits).all():
-            times = [stage_time_s(instance, s.first, s.last, names[s.unit_type], s.units) for s in stages]
-            hours = instance.training.samples * max(times) / instance.probe_batch / 3600
-            costs.append(hours * float(used(stages, len(names)) @ prices))
+        stages = cheapest_path(parts, hardware.price, share * slowest_s) or []
+        units = used(stages, len(instance.types))
+        if stages and (units <= hardware.limit).all():
+            plan = [formulation.stage(s.first, s.last, s.unit_type, s.units) for s in stages]
+            hours = instance.training.samples * formulation.stage_time_s(plan) / instance.probe_batch / 3600
+            costs.append(hours * float(units @ hardware.price))
     return min(costs, default=math.inf)
 
 
@@ -252,13 +252,11 @@ def test_ctr_runs_on_the_published_cluster(shared_data: Path) -> None:
 
 def single_type_cost(instance: StagingInstance, name: str) -> float:
     """Return the least cost of a plan with one stage on one type; infinite where there is none."""
-    kind = next(kind for kind in instance.types if kind.name == name)
-    costs = []
-    for units in range(1, (kind.limit or 0) + 1):
-        slowest_s = stage_time_s(instance, 0, len(instance.layers) - 1, name, units)
-        if instance.probe_batch / slowest_s >= (instance.throughput_floor_samples_per_s or 0):
-            hours = instance.training.samples * slowest_s / instance.probe_batch / 3600
-            costs.append(hours * units * kind.price_usd_per_hour)
+    formulation = StagingFormulation(instance)
+    t, last = formulation.type_index[name], len(instance.layers) - 1
+    most = int(formulation.hardware.limit[t])
+    plans = [[formulation.stage(0, last, t, units)] for units in range(1, most + 1)]
+    costs = (formulation.plan_cost_usd(plan) for plan in plans if not formulation.violations(plan))
     return min(costs, default=math.inf)
 
 

@@ -24,19 +24,18 @@ from clusterplan.formulations.staging.certificate import (
     read_certificate,
 )
 from clusterplan.formulations.staging.formulation import (
+    GraphFormulation,
     StagingFormulation,
+    formulation_of,
     infeasible_layers,
     layer_names_text,
 )
-from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.kind import STAGING
 from clusterplan.formulations.staging.stages import (
     MAX_UNITS,
     Stage,
     min_units,
     parts_time_s,
-    stage_table,
-    stage_time_s,
 )
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.generate import generate_staging
@@ -46,11 +45,10 @@ from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segmen
 
 def test_stage_times_by_hand() -> None:
     """Amdahl for compute and communication, and the receiver's transfer shared by its units."""
-    made = two_layers()
-    assert stage_time_s(made, 0, 0, "slow", 2) == 2 + 2 / 2
-    assert stage_time_s(made, 0, 1, "slow", 4) == 2 + 10 / 4
-    assert stage_time_s(made, 1, 1, "fast", 2) == 1.5 + (0.5 + 0.5) / 2
-    assert stage_time_s(made, 1, 1, "slow", 2) == 8 / 2
+    stages = [(0, 0, "slow", 2), (0, 1, "slow", 4), (1, 1, "fast", 2), (1, 1, "slow", 2)]
+    plan = [Stage(first_layer=a, last_layer=b, type=name, units=k) for a, b, name, k in stages]
+    times = [2 + 2 / 2, 2 + 10 / 4, 1.5 + (0.5 + 0.5) / 2, 8 / 2]
+    assert StagingFormulation(two_layers()).times_of_stages_s(plan) == times
 
 
 def test_cost_and_throughput_by_hand() -> None:
@@ -77,16 +75,17 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
     """At exactly the time of k units no more than k are asked for, and one fewer is too slow."""
     made = random_staging(seed)
     assert isinstance(made, StagingInstance)
-    table = stage_table(made)
+    formulation = StagingFormulation(made)
+    table = formulation.table
     first = data.draw(st.integers(0, len(made.layers) - 1))
     last = data.draw(st.integers(first, len(made.layers) - 1))
     kind = data.draw(st.integers(0, len(made.types) - 1))
     parts = table.parts(first, last, kind)
     time = parts_time_s(parts, units)
-    if math.isinf(time) or units > table.limit[kind]:
+    if math.isinf(time) or units > formulation.hardware.limit[kind]:
         return
     if made.types[kind].memory_gib is None:
-        assert time == stage_time_s(made, first, last, made.types[kind].name, units)
+        assert [time] == formulation.times_of_stages_s([formulation.stage(first, last, kind, units)])
     fewest = min_units(parts, time, MAX_UNITS)
     assert 1 <= fewest <= units
     assert fewest == 1 or parts_time_s(parts, fewest - 1) > time
@@ -117,7 +116,7 @@ def test_load_balance_keeps_every_limit_and_is_no_better_than_the_optimum(seed: 
     if found is not None:
         plan = provisioner.plan(segments, found)
         assert not formulation.violations(plan)
-        times = [stage_time_s(made, s.first_layer, s.last_layer, s.type, s.units) for s in plan]
+        times = formulation.times_of_stages_s(plan)
         assert times[1] <= times[0] * (1 + 1e-9)
 
 
@@ -168,7 +167,7 @@ def test_named() -> None:
 def test_nothing_to_explain() -> None:
     """Layers that fit, and are fast enough."""
     instance = chain(1, 2)
-    assert infeasible_layers(instance, [(1.0, "t"), (1.0, "t")], 1.0) is None
+    assert infeasible_layers(instance, np.ones((2, 1)), 1.0) is None
 
 
 def test_a_layer_that_fits_nowhere() -> None:

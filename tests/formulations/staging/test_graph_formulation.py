@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 from staging_instances import diamond, diamond_rows, half_serial, random_row
 
-from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
+from clusterplan.formulations.staging import graph_stages
+from clusterplan.formulations.staging.formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.graph_order import (
     Classes,
-    blocks_of,
     classes_of,
     ideals_of,
-    stage_parts,
-    tensor_seconds,
 )
-from clusterplan.formulations.staging.graph_stages import graph_arrays, graph_table, stages_up_to
+from clusterplan.formulations.staging.graph_stages import graph_table
 from clusterplan.formulations.staging.stages import Stage, stage_of
+from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
 
@@ -85,8 +84,8 @@ def test_transfers_over_the_link_where_no_time_is_given() -> None:
     ]
     instance = diamond().model_copy(update={"layers": tuple(layers), "link_gbit_per_s": 8.0})
     formulation = GraphFormulation(instance)
-    assert tensor_seconds(instance, 0) == [0.5]
-    assert stage_parts(instance, formulation.classes, [0, 1], "gpu") == (3.0, 1.0, 0.0, 0.0)
+    assert formulation.transfer_s[0] == [0.5]
+    assert formulation.stage_parts([0, 1], 0) == (3.0, 1.0, 0.0, 0.0)
     assert formulation.times_of_stages_s([stage_of([0, 1], "gpu", 2)]) == [3.5]
 
 
@@ -150,25 +149,25 @@ def test_a_row_has_the_stages_of_its_ideals(seed: int) -> None:
     assert [table.index(*own) for own in zip(table.first, table.last, table.type, strict=True)] == [
         *range(len(table.first))
     ]
-    name = formulation.instance.types[0].name
     for first, last in itertools.combinations(range(table.layers + 1), 2):
         layers = [layer for own in formulation.places[first:last] for layer in own]
         before = [layer for own in formulation.places[:first] for layer in own]
-        parts, own = table.parts(first, last - 1, 0), formulation.classes
+        parts = table.parts(first, last - 1, 0)
         if math.isfinite(parts[0]):
-            expected = stage_parts(formulation.instance, own, layers, name, before)
+            expected = formulation.stage_parts(layers, 0, before)
             assert parts == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_a_floor_leaves_fewer_stages() -> None:
+def test_a_floor_leaves_fewer_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that no unit is fast enough for are not listed."""
     instance = diamond()
     formulation = GraphFormulation(instance)
     few = graph_table(instance, formulation.blocks, formulation.ideals, 4.0)
     assert 0 < len(few.first) < 14
     assert (few.time_s(1) <= 4.0).all()
-    problem = graph_arrays(instance, formulation.blocks, formulation.ideals)
-    assert stages_up_to(problem, math.inf, 13) is None
+    monkeypatch.setattr(graph_stages, "MAX_STAGES", 13)
+    with pytest.raises(TooLargeError, match="6 ideals and more than 13 possible stages"):
+        _ = GraphFormulation(instance).table
 
 
 def test_layers_without_time_join_a_neighbour() -> None:
@@ -177,8 +176,7 @@ def test_layers_without_time_join_a_neighbour() -> None:
     rows[1]["compute_s"] = {"gpu": 0.0}
     pairs = [{"source": a, "target": b} for a, b in ("ab", "bc", "cd")]
     formulation = GraphFormulation(diamond(layers=rows, edges=pairs))
-    blocks = blocks_of(formulation.instance, formulation.classes)
-    assert sorted(blocks.layers) in ([(0, 1), (2,), (3,)], [(0,), (1, 2), (3,)])
+    assert sorted(formulation.blocks.layers) in ([(0, 1), (2,), (3,)], [(0,), (1, 2), (3,)])
     # A heavy tensor keeps it with the layer that receives it.
     rows[1]["transfer_s"] = {"gpu": 5.0}
     formulation = GraphFormulation(diamond(layers=rows, edges=pairs))

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from staging_instances import diamond, diamond_rows, half_serial, two_layers
 
-from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
+from clusterplan.formulations.staging.formulation import GraphFormulation, StagingFormulation, formulation_of
 from clusterplan.formulations.staging.milp import (
     Columns,
     Option,

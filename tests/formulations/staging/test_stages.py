@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from staging_instances import half_serial, two_layers
 
-from clusterplan.formulations.staging.stages import min_units, parts_time_s, stage_table
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.stages import min_units, parts_time_s
 
 
 def test_segments_stand_by_last_layer_type_and_first_layer() -> None:
     """`index` is the position of each."""
-    table = stage_table(two_layers())
+    table = StagingFormulation(two_layers()).table
     found = list(zip(table.last.tolist(), table.first.tolist(), table.type.tolist(), strict=True))
     assert found == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1)]
     assert [table.index(first, last, t) for last, first, t in found] == list(range(6))
-    some = [column.tolist() for column in table.places(np.array([1, 2, 4]))]
-    assert list(zip(some[1], some[0], some[2], strict=True)) == [found[1], found[2], found[4]]
+    assert table.index(1, 0, 0) == -1
 
 
 def test_parts_by_hand() -> None:
     """Sums over the layers, and the transfer of half a second where a stage begins at the second."""
-    table = stage_table(two_layers())
+    table = StagingFormulation(two_layers()).table
     assert table.parts(0, 1, 0) == (2.0, 10.0, 1.5, 0.5)
     assert table.parts(1, 1, 0) == (0.0, 8.0, 1.5, 1.0)
     assert parts_time_s(table.parts(1, 1, 0), 2) == 4.0
@@ -31,9 +31,9 @@ def test_parts_by_hand() -> None:
 @pytest.mark.parametrize(("time", "units"), [(1.0, 1), (0.99, 2), (0.75, 2), (0.5, 0), (0.51, 50)])
 def test_fewest_units_by_hand(time: float, units: int) -> None:
     """(1 + 1/k)/2 s on k units: never half a second."""
-    assert min_units(stage_table(half_serial(100)).parts(0, 0, 0), time, 100) == units
+    assert min_units(StagingFormulation(half_serial(100)).table.parts(0, 0, 0), time, 100) == units
 
 
 def test_fewest_units_keep_the_limit() -> None:
     """0 where there are not enough."""
-    assert min_units(stage_table(half_serial(49)).parts(0, 0, 0), 0.51, 49) == 0
+    assert min_units(StagingFormulation(half_serial(49)).table.parts(0, 0, 0), 0.51, 49) == 0

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from random_instances import random_staging
 from staging_instances import half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.check.interval_bounds import derive_segments
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.stages import Stage, stage_table
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
@@ -25,12 +23,8 @@ from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import search as staging_search
-from clusterplan.solvers.staging.core import core_of, solve_core
 from clusterplan.solvers.staging.exact import certificate, certify, incumbent_of, intervals_of, what_if_text
-from clusterplan.solvers.staging.intervals import Cheapest, Fastest, Interval, Segments
-from clusterplan.solvers.staging.kernels import SegmentGraph, SegmentTimes
-from clusterplan.solvers.staging.labelling import search_labels
-from clusterplan.solvers.staging.search import solve_dual
+from clusterplan.solvers.staging.intervals import Cheapest, Fastest, Interval
 
 
 def one_layer(**fields: Any) -> StagingInstance:
@@ -83,91 +77,6 @@ def test_exact_is_never_beaten(limits: str, seed: int) -> None:
             assert other.objective >= best.objective * (1 - 1e-6)
         if other.status == "optimal":
             assert other.objective == pytest.approx(best.objective, rel=1e-6)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), data=st.data())
-def test_fewest_units_of_all_runs_at_once(seed: int, data: st.DataObject) -> None:
-    """Units keep the stage time to the last bit, and one fewer does not, at and around exact breakpoints."""
-    table = stage_table(random_staging(seed))
-    times = SegmentTimes.of(table, np.arange(len(table.serial)), table.type)
-    run = data.draw(st.integers(0, len(table.serial) - 1))
-    at = table.time_s(data.draw(st.integers(1, 50)))[run]
-    if not 0 < at < math.inf:
-        return
-    taus = np.array([math.nextafter(at, 0), at, math.nextafter(at, math.inf)])
-    units = times.fewest_units(taus)
-    able = np.isfinite(units)
-    few = np.where(able, units, 1.0)
-    assert (times.time_s(few) <= taus[:, None])[able].all()
-    less = np.maximum(few - 1, 1.0)
-    assert (times.time_s(less) > taus[:, None])[able & (few > 1)].all()
-    assert (times.time_s(times.limit) > taus[:, None])[~able].all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6), layers=st.integers(1, 4), types=st.integers(1, 3), alternating=st.booleans()
-)
-def test_shortest_paths_are_those_of_enumeration(
-    seed: int, layers: int, types: int, alternating: bool
-) -> None:
-    """Forward, backward and the path itself agree with the least over all paths."""
-    rng = np.random.default_rng(seed)
-    segments = [(a, b, t) for b in range(layers) for t in range(types) for a in range(b + 1)]
-    segments = [segment for segment in segments if rng.random() < 0.8] or segments
-    first, last, unit_type = np.array(segments).T
-    weight = rng.uniform(0, 1, (2, len(segments)))
-    graph = SegmentGraph(layers, types, first, last, unit_type, alternating)
-    shortest, arrival = graph.forward(weight)
-    through = graph.through(weight, arrival)
-
-    def paths(layer: int, before: int) -> list[list[int]]:
-        if layer == layers:
-            return [[]]
-        return [
-            [i, *rest]
-            for i, (a, b, t) in enumerate(segments)
-            if a == layer and not (alternating and t == before)
-            for rest in paths(b + 1, t)
-        ]
-
-    every = paths(0, -1)
-    for row in range(2):
-        values = [float(weight[row, own].sum()) for own in every]
-        assert shortest[row] == pytest.approx(min(values, default=math.inf))
-        for i in range(len(segments)):
-            least = min((v for v, own in zip(values, every, strict=True) if i in own), default=math.inf)
-            assert through[row, i] == pytest.approx(least)
-        if every:
-            path = graph.cheapest(weight[row], arrival[row])
-            assert float(weight[row, path].sum()) == pytest.approx(min(values))
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_labels_and_cores_agree(seed: int) -> None:
-    """The cheapest chain within the limits is the same by labels and by HiGHS, at any prices."""
-    instance = generate_staging(8, 3, "tight", seed=seed)
-    formulation = StagingFormulation(instance)
-    slowest = formulation.latest_s
-    segments = Segments.of(formulation, slowest)
-    interval = segments.interval(slowest * 0.8, slowest, np.zeros(len(segments.limits)))
-    dual = solve_dual(segments, interval, math.inf, Clock())
-    interval.bound = dual.bound
-    for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
-        cutoff = 1.2 * abs(dual.bound)
-        core = core_of(segments, interval, prices, cutoff)
-        labels = search_labels(segments, interval, core, prices, cutoff, Clock())
-        milp = solve_core(segments, interval, core, cutoff, SolveOptions(), Clock())
-        assert (labels.path is None) == (milp.path is None)
-        assert labels.bound == pytest.approx(milp.bound, rel=1e-6)
-        if labels.path is not None:
-            assert segments.fits(labels.path, interval.units[labels.path])
-            assert float(interval.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
-        narrow = search_labels(segments, interval, core, prices, cutoff, Clock(), (1,), exact=False)
-        if narrow is not None and narrow.path is not None:
-            assert segments.fits(narrow.path, interval.units[narrow.path])
-            assert narrow.bound == -math.inf or narrow.bound == pytest.approx(labels.bound)
 
 
 def test_a_limit_shorter_than_compiling_gives_the_plan_of_a_heuristic(
@@ -424,7 +333,7 @@ def test_methods_agree_with_brute_force(first: int) -> None:
 def test_the_check_leaves_out_what_the_table_does() -> None:
     """Segment for segment."""
     for seed in range(60):
-        table, derived = stage_table(by_type(seed)), derive_segments(by_type(seed))
+        table, derived = StagingFormulation(by_type(seed)).table, derive_segments(by_type(seed))
         fits = np.isfinite(table.serial)
         stages = {tuple(one) for one in np.column_stack([table.first, table.last, table.type])[fits].tolist()}
         found = np.column_stack([derived.first, derived.last, derived.type]).tolist()

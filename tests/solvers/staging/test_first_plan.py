@@ -15,7 +15,7 @@ from staging_instances import GraphTruth, diamond, random_graph
 
 import clusterplan
 from clusterplan.formulations.common import compiled
-from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.formulations.staging.formulation import GraphFormulation
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.documents import save
 from clusterplan.instances.staging.generate import generate_staging

@@ -13,7 +13,7 @@ from staging_instances import GraphTruth, diamond, diamond_rows, random_graph, t
 
 from clusterplan import verify
 from clusterplan.formulations.staging import graph_stages
-from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.formulations.staging.formulation import GraphFormulation
 from clusterplan.formulations.staging.graph_stages import graph_arrays
 from clusterplan.formulations.staging.stages import stage_of
 from clusterplan.instances.documents import parse_instance

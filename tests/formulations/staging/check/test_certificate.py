@@ -24,6 +24,7 @@ from clusterplan.formulations.staging.check.certificate import (
 )
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Corner, StageTable, stage_table
+from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 
@@ -133,8 +134,8 @@ def test_a_wrong_table_of_the_methods_misleads_no_check(monkeypatch: pytest.Monk
     assert true.plan is not None
     best = true.plan[0]
 
-    def planted(instance: StagingInstance, _: object) -> StageTable:
-        table = stage_table(instance)
+    def planted(instance: StagingInstance, single: Floats) -> StageTable:
+        table = stage_table(instance, single)
         names = [hardware.name for hardware in instance.types]
         table.serial[table.index(best.first_layer, best.last_layer, names.index(best.type))] *= 1e6
         return table

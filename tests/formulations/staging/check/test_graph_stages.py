@@ -17,7 +17,7 @@ from clusterplan.formulations.staging.check.graph_stages import (
     derive_graph_segments,
     proves_no_faster_plan,
 )
-from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.formulations.staging.formulation import GraphFormulation
 from clusterplan.formulations.staging.graph_stages import graph_table
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.documents import parse_instance

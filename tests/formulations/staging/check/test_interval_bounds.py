@@ -22,7 +22,7 @@ from clusterplan.formulations.staging.check.interval_bounds import (
     Segments,
     derive_segments,
 )
-from clusterplan.formulations.staging.stages import stage_table, stage_time_s
+from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
@@ -158,26 +158,26 @@ def test_segments_are_those_of_the_methods_table(first: int) -> None:
     """The same segments with the same parts, to the last bit, on 200 instances."""
     for seed in range(first, first + 50):
         instance = made(seed)
-        table, derived = stage_table(instance), derive_segments(instance)
+        formulation, derived = StagingFormulation(instance), derive_segments(instance)
+        table, hardware = formulation.table, formulation.hardware
         able = np.isfinite(table.serial)
         assert derived.layers == table.layers
         for name in ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel"):
             assert (getattr(derived, name) == getattr(table, name)[able]).all(), (seed, name)
-        assert (derived.price == table.price).all()
-        assert (derived.limit == np.minimum(table.limit, 1e9)).all()
+        assert (derived.price == hardware.price).all()
+        assert (derived.limit == hardware.most).all()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_times_are_those_of_single_stages(seed: int) -> None:
     """ET of each segment is that by which plans are evaluated."""
-    instance = made(seed)
-    segments = derive_segments(instance)
+    formulation, segments = StagingFormulation(made(seed)), derive_segments(made(seed))
     for units in (1, 3):
         times = segments.time_s(np.full(len(segments.first), float(units)))
         for place, time in enumerate(times.tolist()):
             first, last = int(segments.first[place]), int(segments.last[place])
-            name = instance.types[segments.type[place]].name
-            assert time == stage_time_s(instance, first, last, name, units)
+            stage = formulation.stage(first, last, int(segments.type[place]), units)
+            assert [time] == formulation.times_of_stages_s([stage])
 
 
 def test_memory_and_missing_times_leave_segments_out() -> None:
