@@ -30,24 +30,10 @@ from ..common.result import Limit, SolveOptions
 from .intervals import Interval, Segments
 from .kernels import least_by_state, through_states
 
-
-@dataclass(frozen=True)
-class CoreSettings:
-    """Constants of core problems.
-
-    Attributes
-    ----------
-    bound_error
-        How far the bound of HiGHS may be off, where a plan costs some thousands.
-    most_columns
-        Larger cores are not tried.
-    """
-
-    bound_error: float = 1e-6
-    most_columns: int = 20_000
-
-
-SETTINGS = CoreSettings()
+BOUND_ERROR = 1e-6
+"""How far the bound of HiGHS may be off, where a plan costs some thousands."""
+MOST_COLUMNS = 20_000
+"""Larger cores are not tried."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +123,11 @@ def solve_core(
     settings = {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}
     if math.isfinite(cutoff):
         # HiGHS stops when its bound passes the cutoff, beyond its own error.
-        settings["objective_bound"] = cutoff / unit + 2 * SETTINGS.bound_error
+        settings["objective_bound"] = cutoff / unit + 2 * BOUND_ERROR
     values, bound, limit = branch_and_bound(model, settings, clock, options)
     if bound == math.inf:
         return CoreAnswer(None, cutoff, limit)
-    lowest = unit * (bound - SETTINGS.bound_error)
+    lowest = unit * (bound - BOUND_ERROR)
     if values is None:
         return CoreAnswer(None, lowest, limit)
     chosen = core.segment[values > 0.5]
@@ -184,29 +170,14 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
     return linear_program(cost, (np.zeros(len(core)), ones), rows, arrays, [True] * len(core))
 
 
-@dataclass(frozen=True)
-class StateSpaceSettings:
-    """Constants of the bounds whose states count units exactly.
-
-    Attributes
-    ----------
-    most_steps
-        Columns times states: some ten milliseconds.
-    most_entries
-        Most layers times types times states of a table, in each attempt in turn.
-    entries_of_labels
-        The same per column, for the tables that bound labels, up to the largest of `most_entries`.
-    again_below
-        All groups are tried again if no more than this part of the columns is left.
-    """
-
-    most_steps: int = 10_000_000
-    most_entries: tuple[int, ...] = (60_000, 400_000, 2_000_000)
-    entries_of_labels: int = 2000
-    again_below: float = 0.8
-
-
-STATE_SPACE_SETTINGS = StateSpaceSettings()
+MOST_STEPS = 10_000_000
+"""Columns times states: some ten milliseconds."""
+MOST_ENTRIES = (60_000, 400_000, 2_000_000)
+"""Most layers times types times states of a table, in each attempt in turn."""
+ENTRIES_OF_LABELS = 2000
+"""The same per column, for the tables that bound labels, up to the largest of `most_entries`."""
+AGAIN_BELOW = 0.8
+"""All groups are tried again if no more than this part of the columns is left."""
 
 
 class Columns:
@@ -246,7 +217,7 @@ class Columns:
         A column may consume only one limit of a group.
         """
         states = most_entries // ((self.layers + 1) * self.types)
-        most = min(states, STATE_SPACE_SETTINGS.most_steps // max(1, len(self.segment)))
+        most = min(states, MOST_STEPS // max(1, len(self.segment)))
         whole = (self.use == np.rint(self.use)).all(axis=0)
         left = [int(row) for row in np.argsort(-prices, kind="stable") if prices[row] > 0 and whole[row]]
         while left:
@@ -289,9 +260,7 @@ def state_tables(columns: Columns, prices: Floats, weight: float, most: int) -> 
     most
         Largest number of tables.
     """
-    entries = min(
-        STATE_SPACE_SETTINGS.most_entries[-1], STATE_SPACE_SETTINGS.entries_of_labels * len(columns.segment)
-    )
+    entries = min(MOST_ENTRIES[-1], ENTRIES_OF_LABELS * len(columns.segment))
     groups = itertools.islice(columns.groups(prices, entries), most)
     return [_state_table(columns, prices, weight, rows)[0] for rows in groups]
 
@@ -318,9 +287,9 @@ def narrow_core(
         The bound holds up to the cutoff; it is infinite if no column is left.
     """
     bound = -np.inf
-    for entries in STATE_SPACE_SETTINGS.most_entries:
+    for entries in MOST_ENTRIES:
         before = math.inf
-        while 0 < len(core) <= STATE_SPACE_SETTINGS.again_below * before:
+        while 0 < len(core) <= AGAIN_BELOW * before:
             before, columns = len(core), Columns(segments, interval, core)
             for rows in columns.groups(prices, entries):
                 if clock.expired or not len(core):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.common.clock import check_model_size, check_time
@@ -15,24 +14,10 @@ from ...formulations.staging.milp import Columns
 from ...formulations.staging.stages import Stage
 from ..backends import cp_sat
 
-
-@dataclass(frozen=True)
-class CpSatSettings:
-    """Constants of the scaling of stage times and prices to integers.
-
-    Attributes
-    ----------
-    time_steps
-        Integer steps in the slowest allowed stage time.
-    most_rate
-        The rate of all units together stays below this, so that the product fits in 63 bits.
-    """
-
-    time_steps: int = 2**28
-    most_rate: int = 2**33
-
-
-SETTINGS = CpSatSettings()
+TIME_STEPS = 2**28
+"""Integer steps in the slowest allowed stage time."""
+MOST_RATE = 2**33
+"""The rate of all units together stays below this, so that the product fits in 63 bits."""
 
 
 class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
@@ -64,11 +49,11 @@ class StageModel:
         covered = sum(column.last - column.first + 1 for column in columns)
         check_model_size(self.columns.model_terms + 2 * covered, "the model for CP-SAT")
         self.slowest_s = min(formulation.latest_s, max((c.time_s for c in columns), default=1.0))
-        self.step_s = self.slowest_s / SETTINGS.time_steps
+        self.step_s = self.slowest_s / TIME_STEPS
         self.model = cp_model.CpModel()
         self.weighted_sum = cp_model.LinearExpr.weighted_sum
         self.z = [self.model.new_bool_var(f"z{i}") for i in range(len(columns))]
-        self.time = self.model.new_int_var(0, SETTINGS.time_steps, "time")
+        self.time = self.model.new_int_var(0, TIME_STEPS, "time")
 
     def build(self) -> cp_sat.CpModel:
         """Return the model with its objective and the functions that decode plans and encode hints."""
@@ -97,7 +82,7 @@ class StageModel:
             arrive[column.last + 1].append(i)
             for layer in range(column.first, column.last + 1):
                 cover[layer].append(i)
-        steps = [min(SETTINGS.time_steps, math.floor(column.time_s / self.step_s)) for column in columns]
+        steps = [min(TIME_STEPS, math.floor(column.time_s / self.step_s)) for column in columns]
         for own in cover:
             check_time()
             self.model.add_exactly_one(z[i] for i in own)
@@ -126,9 +111,9 @@ class StageModel:
         most_units = max((c.units for c in columns), default=1) * self.formulation.table.layers
         prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
         # CP-SAT multiplies two variables, not two sums: the rate becomes a variable of its own.
-        rate = self.model.new_int_var(0, SETTINGS.most_rate, "rate")
+        rate = self.model.new_int_var(0, MOST_RATE, "rate")
         self.model.add(self.weighted_sum(self.z, [prices[c.type] * c.units for c in columns]) == rate)
-        product = self.model.new_int_var(0, SETTINGS.most_rate * SETTINGS.time_steps, "product")
+        product = self.model.new_int_var(0, MOST_RATE * TIME_STEPS, "product")
         self.model.add_multiplication_equality(product, [self.time, rate])
         return product, self.formulation.cost_factor * self.step_s / scale
 
@@ -138,7 +123,7 @@ class StageModel:
         if limit is not None:
             # Rounded times and prices only lower the product, so this cuts off no plan; the plan is verified.
             most = math.ceil(limit * (1 + TOLERANCE) / usd)
-            self.model.add(product <= min(SETTINGS.most_rate * SETTINGS.time_steps, most))
+            self.model.add(product <= min(MOST_RATE * TIME_STEPS, most))
         if budget is not None:
             rates = [self.instance.types[c.type].price_usd_per_hour * c.units for c in self.columns.all]
             weights, most = cp_sat.integer_row(rates, loosened(budget))
@@ -159,7 +144,7 @@ def _integer_prices(prices: Sequence[float], units: float) -> tuple[list[int], f
     exact, largest = exact_integer_row(prices, 0.0), max(prices, default=0.0)
     if largest == 0:
         return [0] * len(prices), 1.0
-    if exact is not None and max(exact[0]) * units < SETTINGS.most_rate:
+    if exact is not None and max(exact[0]) * units < MOST_RATE:
         return exact[0], max(exact[0]) / largest
-    scale = SETTINGS.most_rate / (units * largest) / 2
+    scale = MOST_RATE / (units * largest) / 2
     return [math.floor(price * scale) for price in prices], scale

@@ -23,37 +23,19 @@ from .core import Columns, Core, CoreAnswer, StateTable, state_tables
 from .intervals import Interval, Segments
 from .kernels import extend
 
-
-@dataclass(frozen=True)
-class LabellingSettings:
-    """Constants of the labelling algorithm.
-
-    Attributes
-    ----------
-    cutoff_steps
-        Cutoffs that are tried in turn, as parts of the way from the bound to the cutoff.
-    pairs_at_once
-        Labels times columns that are worked on together.
-    most_work
-        Bounds of labels that are evaluated: about a second.
-    most_groups
-        Groups of limits whose units are counted.
-    rounding_margin
-        Relative slack for rounding, on the side that keeps labels.
-    price_factors, single_factors
-        What all prices together, and single ones, are multiplied by.
-    """
-
-    cutoff_steps: tuple[float, ...] = (0.25, 0.5, 1.0)
-    pairs_at_once: int = 200_000
-    most_work: int = 40_000_000
-    most_groups: int = 4
-    rounding_margin: float = 1e-12
-    price_factors: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
-    single_factors: tuple[float, ...] = (0.0, 0.5, 2.0)
-
-
-SETTINGS = LabellingSettings()
+CUTOFF_STEPS = (0.25, 0.5, 1.0)
+"""Cutoffs that are tried in turn, as parts of the way from the bound to the cutoff."""
+PAIRS_AT_ONCE = 200_000
+"""Labels times columns that are worked on together."""
+MOST_WORK = 40_000_000
+"""Bounds of labels that are evaluated: about a second."""
+MOST_GROUPS = 4
+"""Groups of limits whose units are counted."""
+ROUNDING_MARGIN = 1e-12
+"""Relative slack for rounding, on the side that keeps labels."""
+PRICE_FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
+SINGLE_FACTORS = (0.0, 0.5, 2.0)
+"""What all prices together, and single ones, are multiplied by."""
 
 
 class _Labels(NamedTuple):
@@ -131,7 +113,7 @@ def search_labels(
     search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
     # No path costs so much.
     most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
-    steps = SETTINGS.cutoff_steps if math.isfinite(interval.bound) and math.isfinite(cutoff) else (1.0,)
+    steps = CUTOFF_STEPS if math.isfinite(interval.bound) and math.isfinite(cutoff) else (1.0,)
     tries: list[tuple[float, int | None]] = [(most, beam) for beam in beams]
     if exact:
         low = interval.bound if len(steps) > 1 else 0.0
@@ -167,7 +149,7 @@ class _Search:
         self.order = np.argsort(columns.first, kind="stable")
         self.edges = np.searchsorted(columns.first[self.order], np.arange(columns.layers + 1))
         self.arrays = columns.after, columns.unit_type, columns.use, columns.cost
-        self.capacity = columns.capacity * (1 + SETTINGS.rounding_margin)
+        self.capacity = columns.capacity * (1 + ROUNDING_MARGIN)
         self.bounds = _bounds(columns, segments, prices, weight)
 
     def below(self, cutoff: float, beam: int | None = None) -> CoreAnswer | None:
@@ -175,7 +157,7 @@ class _Search:
         weights, prices = self.bounds[:2]
         spare = prices @ self.columns.capacity
         # Never 0, even where all that is added up is 0.
-        slack = SETTINGS.rounding_margin * (np.abs(weights * cutoff) + spare) + 1e-280
+        slack = ROUNDING_MARGIN * (np.abs(weights * cutoff) + spare) + 1e-280
         self.threshold, self.work = weights * cutoff + spare + slack, 0
         records, layers, complete = _Records(), self.columns.layers, True
         queued: list[list[_Labels]] = [[] for _ in range(layers + 1)]
@@ -192,9 +174,9 @@ class _Search:
                     False,
                 )
             columns = self.order[self.edges[layer] : self.edges[layer + 1]]
-            size = max(1, SETTINGS.pairs_at_once // len(labels.cost))
+            size = max(1, PAIRS_AT_ONCE // len(labels.cost))
             for start in range(0, len(columns), size):
-                if (beam is None and self.work > SETTINGS.most_work) or self.clock.expired:
+                if (beam is None and self.work > MOST_WORK) or self.clock.expired:
                     return None
                 self._extend_labels(labels, columns[start : start + size], records, queued)
         best = _concatenated(queued[layers])
@@ -205,7 +187,7 @@ class _Search:
         if best.cost[winner] >= cutoff:
             return CoreAnswer(None, cutoff)
         path = self.columns.segment[records.trace(int(best.last[winner]))]
-        bound = float(best.cost[winner]) * (1 - SETTINGS.rounding_margin)
+        bound = float(best.cost[winner]) * (1 - ROUNDING_MARGIN)
         return CoreAnswer(path, bound if complete else -math.inf)
 
     def _value(self, labels: _Labels, layer: int) -> Floats:
@@ -269,7 +251,7 @@ def _bounds(
         (own, StateTable(vector, none, rest[:, :, None]))
         for own, vector, rest in zip(weights.tolist(), vectors, remaining, strict=True)
     ]
-    counting = state_tables(columns, prices, weight, SETTINGS.most_groups)
+    counting = state_tables(columns, prices, weight, MOST_GROUPS)
     every = [*single[:1], *((weight, table) for table in counting), *single[1:]]
     return (
         np.array([own for own, _ in every]),
@@ -305,10 +287,10 @@ def _cheapest_labels(labels: _Labels) -> _Labels:
 def _multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return weights of the cost, (M,), and dual prices of the limits, (M, R), around the given prices."""
     pairs = [(1.0, prices)]
-    for factor in SETTINGS.price_factors:
+    for factor in PRICE_FACTORS:
         pairs.append((1.0, prices * factor))
     for row in np.flatnonzero(prices > 0).tolist():
-        for factor in SETTINGS.single_factors:
+        for factor in SINGLE_FACTORS:
             changed = prices.copy()
             changed[row] *= factor
             pairs.append((1.0, changed))

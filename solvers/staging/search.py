@@ -30,39 +30,51 @@ from ..backends.highs import CuttingPlaneModel
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import report_progress
-from .core import SETTINGS as CORE_SETTINGS
-from .core import Core, core_of, narrow_core, solve_core
-from .intervals import SETTINGS, Candidate, Incumbent, Interval, Limits, NonDominated, Segments
+from .core import MOST_COLUMNS, Core, core_of, narrow_core, solve_core
+from .intervals import Candidate, Incumbent, Interval, Limits, NonDominated, Segments
 from .labelling import search_labels
 
-
-@dataclass(frozen=True)
-class DualSettings:
-    """Constants of the cutting-plane method for the Lagrangian dual.
-
-    Attributes
-    ----------
-    box_growth
-        Factor by which the box of prices grows if the best ones lie at its edge.
-    rounding_margin
-        Relative to the terms that are added up.
-    most_rounds
-        Evaluations of D.
-    tolerance
-        Relative distance to the best possible bound at which prices count as best.
-    of_width
-        In an interval whose target is out of reach they count as best at this part of its relative width: the
-        interval is split, and its parts improve them.
-    """
-
-    box_growth: float = 8.0
-    rounding_margin: float = 1e-13
-    most_rounds: int = 300
-    tolerance: float = 1e-7
-    of_width: float = 0.05
-
-
-DUAL_SETTINGS = DualSettings()
+SEGMENTS_AT_ONCE = 1 << 21
+MOST_AT_ONCE = 4
+"""Segments times intervals, and intervals, that are worked on together."""
+HALVED_ABOVE_RATIO = 1.5
+"""Intervals whose ends have a greater ratio are halved before they are split at breakpoints."""
+QUARTERED_ABOVE = 0.4
+"""Intervals whose bound misses the cutoff by more than this times the logarithm of the ratio of their
+ends, relatively, are split into four parts: half of one would miss it too."""
+NEVER_SPLIT_BELOW_RATIO = 1 + 1e-13
+"""Ratio of the ends below which an interval is not split: it is hardly wider than rounding."""
+MOST_KEPT_SHARE = 0.7
+FEW_SEGMENTS = 2000
+"""Segments are dropped only where no more than this part remains, and never where there are so few."""
+SHORTAGE = 1e-6
+"""The value by which priced units must exceed all limits to prove that they do not suffice."""
+CORE_AT_ANY_WIDTH = 400
+CORE_BELOW_RATIO = 1.02
+"""Columns of a core that is solved in an interval of any width; ratio of the ends below which all are."""
+FIRST_COLUMNS = (1000, 4000, 16_000, None)
+FIRST_CORE_S = 10.0
+"""Columns of the cores in which a first plan is searched, the last with all; seconds for each but the
+last."""
+ROUGH_GAP = 0.02
+"""Relative gap at which a plan is good enough where any plan is of interest."""
+BEAMS = (200, 2000)
+"""Beam widths of the labelling, labels of a layer, that are tried in turn before all labels are."""
+CORE_S = 6.0
+"""Seconds for a core."""
+LOOKED_AT_ONCE = 1 << 16
+"""Segments among which the slowest is searched at a time."""
+BOX_GROWTH = 8.0
+"""Factor by which the box of prices grows if the best ones lie at its edge."""
+ROUNDING_MARGIN = 1e-13
+"""Relative to the terms that are added up."""
+MOST_ROUNDS = 300
+"""Evaluations of D."""
+PRICE_TOLERANCE = 1e-7
+"""Relative distance to the best possible bound at which prices count as best."""
+ROUGH_SHARE_OF_WIDTH = 0.05
+"""In an interval whose target is out of reach they count as best at this part of its relative width: the
+interval is split, and its parts improve them."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +113,19 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
     # The box of prices: at its edge all units of a limit are worth four times the target.
     high = np.maximum(4 * reference / np.maximum(segments.limits.capacity, 1.0), 2 * best[0])
     width = (interval.high - interval.low) / max(interval.high, 1e-300)
-    rough = max(DUAL_SETTINGS.tolerance, DUAL_SETTINGS.of_width * width)
-    for _ in range(DUAL_SETTINGS.most_rounds):
+    rough = max(PRICE_TOLERANCE, ROUGH_SHARE_OF_WIDTH * width)
+    for _ in range(MOST_ROUNDS):
         if best[1] >= target or clock.expired or math.isinf(best[1]):
             break
         prices, above = oracle.envelope.maximize(*best, np.zeros_like(high), high)
         # `above`: by how much D can still rise within the box.
-        enough = rough if best[1] + above < target else DUAL_SETTINGS.tolerance
+        enough = rough if best[1] + above < target else PRICE_TOLERANCE
         if above <= enough * max(abs(best[1]), reference):
             edge = best[0] >= high * (1 - 1e-6)
             if not edge.any() or high.max() > 1e12 * reference:
                 break
             # The best prices may lie beyond the box.
-            high = np.where(edge, DUAL_SETTINGS.box_growth * high, high)
+            high = np.where(edge, BOX_GROWTH * high, high)
             continue
         best = max(best, oracle.at(prices), key=lambda answer: answer[1])
     return DualSolution(best[0], best[1], oracle.paths)
@@ -140,9 +152,7 @@ class _Oracle:
         consumption = segments.consumption(path, interval.units[path])
         self.envelope.slopes.append(consumption - segments.limits.capacity)
         spare = float(prices @ segments.limits.capacity)
-        return prices, float(shortest[0]) - spare - DUAL_SETTINGS.rounding_margin * (
-            abs(float(shortest[0])) + spare
-        )
+        return prices, float(shortest[0]) - spare - ROUNDING_MARGIN * (abs(float(shortest[0])) + spare)
 
 
 log = logging.getLogger("clusterplan")
@@ -306,7 +316,7 @@ class Search:
         if math.isinf(cutoff) or interval.low <= 0 or interval.prices.any():
             return False
         missing = 1 - interval.bound / cutoff
-        return missing > SETTINGS.quartered_above * math.log(interval.high / interval.low)
+        return missing > QUARTERED_ABOVE * math.log(interval.high / interval.low)
 
     def _halves(self, segments: Segments, interval: Interval) -> list[Interval]:
         """Return the faster and the slower part of an interval of stage times."""
@@ -342,7 +352,7 @@ class Search:
         # At the incumbent's stage time: the part before it can only hold faster plans.
         if interval.low < at <= interval.high:
             return at
-        if interval.high < SETTINGS.halved_above_ratio * interval.low and len(interval.breakpoints):
+        if interval.high < HALVED_ABOVE_RATIO * interval.low and len(interval.breakpoints):
             return float(interval.breakpoints[np.abs(interval.breakpoints - middle).argmin()])
         return middle
 
@@ -374,7 +384,7 @@ class Search:
                 if interval.bound < self.incumbent.cutoff(interval.low):
                     self._raise_bound(segments, interval)
             still = self._still_open(batch)
-            if still and (len(segments) < SETTINGS.few_segments or self.clock.expired):
+            if still and (len(segments) < FEW_SEGMENTS or self.clock.expired):
                 self.groups.append(Group(segments, still))
             elif still:
                 self.groups.append(self._reduced(segments, still))
@@ -387,9 +397,9 @@ class Search:
         if math.isinf(cutoff):
             # Any plan is of interest, whatever its cost: only a shortage of units can close the interval.
             priced = interval.without_costs()
-            short = solve_dual(segments, priced, SETTINGS.shortage, self.clock)
+            short = solve_dual(segments, priced, SHORTAGE, self.clock)
             priced.prices = short.prices
-            if short.bound >= SETTINGS.shortage:
+            if short.bound >= SHORTAGE:
                 interval.prices, interval.counts_cost, interval.bound = short.prices, False, math.inf
                 return
         dual = solve_dual(segments, interval, cutoff, self.clock)
@@ -399,13 +409,11 @@ class Search:
         if interval.bound >= self.incumbent.cutoff(interval.low) or self.clock.expired:
             return
         interval.breakpoints = segments.breakpoints(interval, dual.paths[-1])
-        core = core_of(segments, priced, priced.prices, cutoff if priced is interval else SETTINGS.shortage)
+        core = core_of(segments, priced, priced.prices, cutoff if priced is interval else SHORTAGE)
         # In a wide interval a core proves little: splitting pays more, unless the core is tiny.
-        wide = interval.high > SETTINGS.core_below_ratio * interval.low
-        if len(core) <= (SETTINGS.core_at_any_width if wide else CORE_SETTINGS.most_columns):
-            self._solve_core(
-                segments, interval, core, priced.prices, cutoff, self.clock.at_most(SETTINGS.core_s)
-            )
+        wide = interval.high > CORE_BELOW_RATIO * interval.low
+        if len(core) <= (CORE_AT_ANY_WIDTH if wide else MOST_COLUMNS):
+            self._solve_core(segments, interval, core, priced.prices, cutoff, self.clock.at_most(CORE_S))
             if math.isinf(interval.bound) and self.incumbent.any_cost:
                 interval.prices, interval.counts_cost = priced.prices, priced.counts_cost
 
@@ -414,7 +422,7 @@ class Search:
     ) -> bool:
         """Raise an interval's bound by its core; return whether a path within the limits was found."""
         any_plan = math.isinf(cutoff)
-        short = SETTINGS.shortage if any_plan else cutoff
+        short = SHORTAGE if any_plan else cutoff
         core, bound = narrow_core(segments, interval, core, prices, short, clock, float(not any_plan))
         if core.complete and (not any_plan or not len(core)):
             # What the core leaves out reaches the cutoff.
@@ -423,12 +431,10 @@ class Search:
             return False
         try:
             # A path that a beam finds shows that the interval cannot be closed.
-            answer = search_labels(
-                segments, interval, core, prices, cutoff, clock, SETTINGS.beams, exact=not any_plan
-            )
+            answer = search_labels(segments, interval, core, prices, cutoff, clock, BEAMS, exact=not any_plan)
             if answer is None:
                 # Where any plan is of interest, a rough one will do.
-                gap = SETTINGS.rough_gap if any_plan else 0.0
+                gap = ROUGH_GAP if any_plan else 0.0
                 answer = solve_core(segments, interval, core, cutoff, self.options, clock, gap)
         except BackendError as error:
             log.warning("a core could not be solved, which costs time but no plan: %s", error)
@@ -463,22 +469,22 @@ class Search:
         if self.incumbent.has_plan:
             return None
         priced = interval.without_costs()
-        short = solve_dual(segments, priced, SETTINGS.shortage, self.clock)
+        short = solve_dual(segments, priced, SHORTAGE, self.clock)
         priced.prices = short.prices
         infeasible = replace(priced, low=self.fastest_s, bound=math.inf)
-        if short.bound >= SETTINGS.shortage:
+        if short.bound >= SHORTAGE:
             return infeasible
         dual = solve_dual(segments, interval, math.inf, self.clock)
         interval.prices, interval.bound = dual.prices, dual.bound
         for path in (*short.paths, *dual.paths):
             self._try(segments, interval, path)
-        for most in SETTINGS.first_columns:
+        for most in FIRST_COLUMNS:
             if self.incumbent.has_plan or self.clock.expired:
                 break
             core = core_of(segments, interval, interval.prices, math.inf, most)
-            if len(core) > CORE_SETTINGS.most_columns:
+            if len(core) > MOST_COLUMNS:
                 break
-            clock = self.clock.at_most(SETTINGS.first_core_s) if most else self.clock
+            clock = self.clock.at_most(FIRST_CORE_S) if most else self.clock
             success = self._solve_core(segments, interval, core, interval.prices, math.inf, clock)
             if core.complete:
                 return infeasible if not success and math.isinf(interval.bound) else None
@@ -496,7 +502,7 @@ class Search:
             # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
             most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
             alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)
-        if alive.mean() > SETTINGS.most_kept_share:
+        if alive.mean() > MOST_KEPT_SHARE:
             return Group(segments, intervals)
         keep = np.flatnonzero(alive)
         for interval in intervals:
@@ -519,7 +525,7 @@ class Search:
 
 
 def _splittable(interval: Interval) -> bool:
-    return interval.high > interval.low * SETTINGS.never_split_below_ratio
+    return interval.high > interval.low * NEVER_SPLIT_BELOW_RATIO
 
 
 def _limit_of(stop: BaseException) -> Limit:
@@ -528,15 +534,15 @@ def _limit_of(stop: BaseException) -> Limit:
 
 def _batch_size(segments: Segments) -> int:
     """Return the number of intervals of the stage time that are bounded together."""
-    return max(1, min(SETTINGS.most_at_once, SETTINGS.segments_at_once // len(segments)))
+    return max(1, min(MOST_AT_ONCE, SEGMENTS_AT_ONCE // len(segments)))
 
 
 def _slowest_stage_time(formulation: StagingFormulation) -> float:
     """Return the slowest stage time to search in seconds: of the floor, or of any stage on one unit."""
     latest, table, longest = formulation.latest_s, formulation.table, 0.0
     # The longest segments come last: mostly the first part decides.
-    for end in range(len(table.serial), 0, -SETTINGS.looked_at_once):
-        part = slice(max(0, end - SETTINGS.looked_at_once), end)
+    for end in range(len(table.serial), 0, -LOOKED_AT_ONCE):
+        part = slice(max(0, end - LOOKED_AT_ONCE), end)
         computing = table.serial[part] + table.parallel[part]
         single = np.maximum(computing, table.comm_serial[part] + table.comm_parallel[part])
         longest = max(longest, float(np.max(single, initial=0.0, where=np.isfinite(single))))

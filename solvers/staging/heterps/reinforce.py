@@ -20,7 +20,6 @@ On one or two tight instances they find no plan.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -32,24 +31,10 @@ from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.result import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
 
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Constants of the training by REINFORCE, beside the method's options.
-
-    Attributes
-    ----------
-    averaging
-        Weight of the past in the moving averages of the loss and of its spread.
-    least_spread
-        Smaller spreads count as this, so that advantages stay bounded.
-    """
-
-    averaging: float = 0.9
-    least_spread: float = 1e-3
-
-
-SETTINGS = TrainingSettings()
+AVERAGING = 0.9
+"""Weight of the past in the moving averages of the loss and of its spread."""
+LEAST_SPREAD = 1e-3
+"""Smaller spreads count as this, so that advantages stay bounded."""
 
 
 class Reinforce(Solver[StagingFormulation]):
@@ -168,9 +153,9 @@ class Trainer:
         if self._baseline is None:
             self._baseline, self._spread = float(losses.mean()), float(losses.std())
         else:
-            past = SETTINGS.averaging
+            past = AVERAGING
             self._baseline = past * self._baseline + (1 - past) * float(losses.mean())
             self._spread = past * self._spread + (1 - past) * float(losses.std())
-        spread = max(self._spread, SETTINGS.least_spread)
+        spread = max(self._spread, LEAST_SPREAD)
         result: np.ndarray[Any, np.dtype[np.float64]] = (losses - self._baseline) / spread
         return result

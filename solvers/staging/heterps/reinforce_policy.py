@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
@@ -28,23 +27,10 @@ from .type_search import Types
 torch: Any = import_module("torch")
 
 
-@dataclass(frozen=True)
-class PolicySettings:
-    """Constants of the policy network.
-
-    Attributes
-    ----------
-    first_segment_layers
-        Layers of a segment on average, before anything is learned.
-    most_gradient_norm
-        Norm to which longer gradients of a training step are clipped.
-    """
-
-    first_segment_layers: float = 4.0
-    most_gradient_norm: float = 1.0
-
-
-SETTINGS = PolicySettings()
+FIRST_SEGMENT_LAYERS = 4.0
+"""Layers of a segment on average, before anything is learned."""
+MOST_GRADIENT_NORM = 1.0
+"""Norm to which longer gradients of a training step are clipped."""
 
 
 def features(formulation: StagingFormulation) -> Floats:
@@ -100,7 +86,7 @@ class Policy:
         self.head = torch.nn.Linear(hidden, types)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        stay = math.log((SETTINGS.first_segment_layers - 1) * max(types - 1, 1)) if feedback else 0.0
+        stay = math.log((FIRST_SEGMENT_LAYERS - 1) * max(types - 1, 1)) if feedback else 0.0
         self._stay, self._feedback = torch.nn.Parameter(torch.tensor(stay)), feedback
         self.parameters = [*self._network.parameters(), *self.head.parameters(), self._stay]
         self._optimiser = torch.optim.Adam(self.parameters, lr=learning_rate)
@@ -179,5 +165,5 @@ class Policy:
         """Take a gradient step: assignments become less probable where their loss is above the baseline."""
         self._optimiser.zero_grad()
         self.surrogate(drawn, advantages, entropy).backward()
-        torch.nn.utils.clip_grad_norm_(self.parameters, SETTINGS.most_gradient_norm)
+        torch.nn.utils.clip_grad_norm_(self.parameters, MOST_GRADIENT_NORM)
         self._optimiser.step()

@@ -46,26 +46,13 @@ MAX_TRACE = 200
 """Most points of a trace."""
 
 
-@dataclass(frozen=True)
-class TypeSearchSettings:
-    """Constants of the search over the types of layers.
+MOST_REMEMBERED = 10_000_000
+"""Most layers' types that are cached, so that no choice of types is provisioned twice."""
+WORST_FEASIBLE = 3.0
+"""The penalised objective of a feasible choice at most; infeasible ones lie above."""
+MOST_BOUNDARY_SHARE = 0.5
+"""A random choice of types changes type at up to this share of the layers."""
 
-    Attributes
-    ----------
-    most_remembered
-        Most layers' types that are cached, so that no choice of types is provisioned twice.
-    worst_feasible
-        The penalised objective of a feasible choice at most; infeasible ones lie above.
-    most_boundary_share
-        A random choice of types changes type at up to this share of the layers.
-    """
-
-    most_remembered: int = 10_000_000
-    worst_feasible: float = 3.0
-    most_boundary_share: float = 0.5
-
-
-SETTINGS = TypeSearchSettings()
 
 Types = tuple[int, ...]
 """A type for each layer, as indices."""
@@ -155,7 +142,7 @@ class TypeSearch:
         else:
             fitness = Fitness(0.0, provision.score)
         # A choice that comes again costs a look-up, not a provisioning, but counts as an evaluation.
-        if len(self._known) * len(key) < SETTINGS.most_remembered:
+        if len(self._known) * len(key) < MOST_REMEMBERED:
             self._known[key] = fitness
         if self.best is None or fitness < self.best[0]:
             self.best = fitness, key
@@ -192,11 +179,11 @@ class PenalisedObjective:
     def of(self, fitness: Fitness) -> float:
         """Return the penalised objective value of a fitness."""
         if not fitness.feasible:
-            return SETTINGS.worst_feasible + math.log1p(fitness.violation)
+            return WORST_FEASIBLE + math.log1p(fitness.violation)
         if self._scale is None or self._scale == 0:
             self._scale = fitness.score
         ratio = fitness.score / self._scale if self._scale > 0 else 1.0
-        return min(math.log(max(ratio, 1e-6)), SETTINGS.worst_feasible)
+        return min(math.log(max(ratio, 1e-6)), WORST_FEASIBLE)
 
 
 def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Types:
@@ -204,7 +191,7 @@ def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Typ
 
     Independent types for all layers would nearly always make L/2 segments, and good plans have few.
     """
-    size, most = len(able), SETTINGS.most_boundary_share
+    size, most = len(able), MOST_BOUNDARY_SHARE
     cuts = np.flatnonzero(rng.random(size - 1) < rng.uniform(0, most)) + 1 if size > 1 else np.empty(0, int)
     types: list[int] = []
     for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
@@ -235,34 +222,20 @@ def thin_trace(
     return [trace[int(i)] for i in np.linspace(0, len(trace) - 1, MAX_TRACE).round()]
 
 
-@dataclass(frozen=True)
-class GeneticSettings:
-    """Constants of the genetic algorithm.
-
-    Attributes
-    ----------
-    tournament_size
-        Individuals of which the fittest becomes a parent.
-    crossover_rate, mutation_rate
-        Probabilities for each child.
-    immigrant_rate
-        Probability that a child is random instead.
-    elite
-        Individuals that survive unchanged.
-    boundary_share, segment_share
-        Of mutations: those that move a boundary, and those that give a whole segment another type.
-    """
-
-    tournament_size: int = 3
-    crossover_rate: float = 0.9
-    mutation_rate: float = 0.7
-    immigrant_rate: float = 0.1
-    elite: int = 2
-    boundary_share: float = 0.4
-    segment_share: float = 0.3
+TOURNAMENT_SIZE = 3
+"""Individuals of which the fittest becomes a parent."""
+CROSSOVER_RATE = 0.9
+MUTATION_RATE = 0.7
+"""Probabilities for each child."""
+IMMIGRANT_RATE = 0.1
+"""Probability that a child is random instead."""
+ELITE = 2
+"""Individuals that survive unchanged."""
+BOUNDARY_SHARE = 0.4
+SEGMENT_SHARE = 0.3
+"""Of mutations: those that move a boundary, and those that give a whole segment another type."""
 
 
-GENETIC_SETTINGS = GeneticSettings()
 Individual = tuple[Fitness, Types]
 
 
@@ -316,15 +289,15 @@ class Breeder:
     def next(self, population: list[Individual], size: int) -> list[Individual]:
         """Return the next generation: the elite, then offspring and random immigrants."""
         # At least one child a generation, or the smallest population would never use up its evaluations.
-        children = sorted(population)[: min(GENETIC_SETTINGS.elite, size - 1)]
+        children = sorted(population)[: min(ELITE, size - 1)]
         while len(children) < size and not self.search.over:
-            if self.rng.random() < GENETIC_SETTINGS.immigrant_rate:
+            if self.rng.random() < IMMIGRANT_RATE:
                 children.append(self._evaluated(random_types(self.able, self.rng)))
                 continue
             child = self._parent(population)
-            if self.rng.random() < GENETIC_SETTINGS.crossover_rate:
+            if self.rng.random() < CROSSOVER_RATE:
                 child = self._crossed(child, self._parent(population))
-            if self.rng.random() < GENETIC_SETTINGS.mutation_rate:
+            if self.rng.random() < MUTATION_RATE:
                 child = self._mutated(child)
             children.append(self._evaluated(child))
         return children
@@ -333,7 +306,7 @@ class Breeder:
         return self.search.fitness(types), types
 
     def _parent(self, population: list[Individual]) -> Types:
-        rivals = self.rng.integers(0, len(population), GENETIC_SETTINGS.tournament_size)
+        rivals = self.rng.integers(0, len(population), TOURNAMENT_SIZE)
         return min(population[int(i)] for i in rivals)[1]
 
     def _crossed(self, one: Types, other: Types) -> Types:
@@ -343,9 +316,9 @@ class Breeder:
     def _mutated(self, types: Types) -> Types:
         segments = segments_of(types)
         sort = self.rng.random()
-        if sort < GENETIC_SETTINGS.boundary_share and len(segments) > 1:
+        if sort < BOUNDARY_SHARE and len(segments) > 1:
             return self._with_boundary_moved(types, segments)
-        if sort < GENETIC_SETTINGS.boundary_share + GENETIC_SETTINGS.segment_share:
+        if sort < BOUNDARY_SHARE + SEGMENT_SHARE:
             first, last, _ = segments[int(self.rng.integers(0, len(segments)))]
             end = last + 1
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import kernels, search
 from clusterplan.solvers.staging.core import Columns, Core, core_of, narrow_core, solve_core, state_tables
 from clusterplan.solvers.staging.intervals import (
-    SETTINGS,
     Candidate,
     Cheapest,
     Fastest,
@@ -343,18 +341,17 @@ def test_plans_become_candidates_and_back() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"few_segments": 0, "most_kept_share": 1.0},
-        {"most_at_once": 1, "segments_at_once": 1},
-        {"halved_above_ratio": 1.0, "core_at_any_width": 0},
+        {"FEW_SEGMENTS": 0, "MOST_KEPT_SHARE": 1.0},
+        {"MOST_AT_ONCE": 1, "SEGMENTS_AT_ONCE": 1},
+        {"HALVED_ABOVE_RATIO": 1.0, "CORE_AT_ANY_WIDTH": 0},
     ],
 )
 def test_tuning_changes_no_optimum(monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]) -> None:
     """Segments are dropped, intervals taken one by one, cores tried late: the answers stay."""
     instances = [random_staging(seed) for seed in range(12)]
     before = [clusterplan.solve(instance, "exact").objective for instance in instances]
-    with pytest.raises(FrozenInstanceError):
-        SETTINGS.most_at_once = 1  # type: ignore[misc]
-    monkeypatch.setattr(search, "SETTINGS", replace(SETTINGS, **changed))
+    for name, value in changed.items():
+        monkeypatch.setattr(search, name, value)
     assert [clusterplan.solve(instance, "exact").objective for instance in instances] == [
         None if value is None else pytest.approx(value, rel=1e-9) for value in before
     ]

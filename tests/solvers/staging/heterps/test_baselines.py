@@ -14,7 +14,7 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
 from clusterplan.solvers.staging.heterps.type_search import (
-    GENETIC_SETTINGS,
+    ELITE,
     Breeder,
     Genetic,
     Greedy,
@@ -69,7 +69,7 @@ def test_generations_keep_the_elite_and_never_get_worse() -> None:
         children = own.next(population, 12)
         assert len(children) == 12
         assert sorted(children)[0] <= sorted(population)[0]
-        assert children[: GENETIC_SETTINGS.elite] == sorted(population)[: GENETIC_SETTINGS.elite]
+        assert children[:ELITE] == sorted(population)[:ELITE]
         population = children
     assert all(t in own.able[layer] for _, types in population for layer, t in enumerate(types))
 
