@@ -92,7 +92,7 @@ LIMITS = {
     "consolidation.check.placement_enumeration.MAX_STAY_SETS": "consolidation-drawn-045-exact",
     "consolidation.check.classes.MAX_WORK": "consolidation-drawn-008-exact",
     "consolidation.check.server_prices.MAX_RESIDUALS": "consolidation-drawn-016-exact",
-    "staging.check.graph_order.MAX_IDEALS": "staging-drawn-003-exact",
+    "staging.check.graph_stages.MAX_IDEALS": "staging-drawn-003-exact",
 }
 """Limit of effort → a stored result whose check is stopped where nothing is allowed."""
 

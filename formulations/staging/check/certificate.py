@@ -9,6 +9,11 @@ The certificate of a frontier, a list of intervals as for a single plan, proves 
 the points of the frontier. In the interval that begins at stage time a, a plan is relevant if it costs less
 than the cheapest point that is as fast as a, less the part ε. Where no point is so fast, every plan within
 the maximum cost is relevant.
+
+That limited devices allow no faster plan of a graph is proven by a dynamic programme from all groups of
+layers downwards. Its states are ideals with the units of each type that the stages after them use, each stage
+with the fewest units that are fast enough. If the empty ideal is not reached within the limits, there is no
+plan as fast. The only input from a solver is the stage time.
 """
 
 from __future__ import annotations
@@ -20,11 +25,14 @@ from typing import Any
 
 import numpy as np
 
+from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.staging.instance import StagingInstance
+from ...common.clock import check_time
+from ...common.compiled import compiled
 from ...common.objective import loosened
 from ..certificate import CUTOFF_MARGIN, CertifiedInterval, limited_types, read_certificate
-from ..stages import Corner
-from .graph_stages import derive_graph_segments, proves_no_faster_plan
+from ..stages import Corner, hardware_of
+from .graph_stages import DerivedGraph, derive_graph, derive_graph_segments, stage_buffers, stages_ending_at
 from .interval_bounds import MAX_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
 
 LIMIT_TOLERANCE = 1e-12
@@ -148,14 +156,14 @@ class CertificateCheck:
 
     def _limits(self) -> Limits:
         """Return the capacity constraints: a row for each limited hardware type, one for the budget."""
-        hardware = self.instance.types
-        rows = [np.eye(len(hardware))[t] for t, one in enumerate(hardware) if one.limit is not None]
-        capacity = [float(one.limit) for one in hardware if one.limit is not None]
-        if self.instance.hourly_budget_usd is not None:
-            rows.append(np.array([one.price_usd_per_hour for one in hardware]))
+        hardware, budget = hardware_of(self.instance), self.instance.hourly_budget_usd
+        limited = np.isfinite(hardware.limit)
+        weight, capacity = np.eye(len(limited))[limited], hardware.limit[limited]
+        if budget is not None:
+            weight = np.vstack([weight, hardware.price])
             # Counts are integers and need no margin, unlike sums of money.
-            capacity.append(loosened(self.instance.hourly_budget_usd) * (1 + LIMIT_TOLERANCE))
-        return Limits(np.array(rows).reshape(-1, len(hardware)), np.array(capacity))
+            capacity = np.append(capacity, loosened(budget) * (1 + LIMIT_TOLERANCE))
+        return Limits(weight, capacity)
 
 
 GRAPH_TIME_FACTOR = 1 - 2e-11
@@ -231,3 +239,103 @@ def proves_infeasibility(instance: StagingInstance, most_usd: float | None, data
     most = math.inf if most_usd is None else loosened(most_usd) * (1 + LIMIT_TOLERANCE)
     cutoff = min(check.most_usd, most)
     return not check.unproven(given.intervals, check.slowest_s, lambda _: cutoff)
+
+
+MAX_STATES = 60_000_000
+"""Maximum number of states: ideals times combinations of used units, one byte each."""
+MAX_TIME_S = 1e200
+"""Finite substitute for an infinite stage time, for the product with 0 units."""
+PROOF_CHECK_INTERVAL = 16
+"""Number of ideals between two checks of the time limit, in the proof."""
+
+
+def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
+    """Return whether it is proven that no plan has a stage time of at most `slowest_s`.
+
+    False if the graph is too large for the proof.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many ideals.
+    """
+    limits = np.array([one.limit or 0 for one in instance.types])
+    states = math.prod((limits + 1).tolist())
+    graph = derive_graph(instance)
+    ideals = len(graph.inside)
+    if ideals * states > MAX_STATES:
+        return False
+    step = np.array([math.prod((limits[:t] + 1).tolist()) for t in range(len(limits))])
+    used = np.array([np.arange(states) // s % (limit + 1) for s, limit in zip(step, limits, strict=True)])
+    left = limits[:, None] - used
+    needed, offered = _weighted_work(graph, left)
+    reached = np.zeros((ideals, states), dtype=np.bool_)
+    reached[-1, 0] = True
+    room = stage_buffers(graph)
+    for end in range(ideals - 1, 0, -1):
+        if end % PROOF_CHECK_INTERVAL == 0:
+            check_time()
+        # A state is pruned if the units left cannot do the work before its ideal in the time.
+        fits = (needed[:, end, None] <= min(slowest_s, MAX_TIME_S) * offered * (1 + 1e-9)).all(axis=0)
+        reached[end] &= fits
+        if reached[end].any():
+            count = stages_ending_at(graph, end, slowest_s, *room)
+            _mark_reached(graph, reached, left, step, end, slowest_s, count, *room)
+    return not reached[0].any()
+
+
+def _weighted_work(graph: DerivedGraph, left: Ints) -> tuple[Floats, Floats]:
+    """Return the weighted work inside each ideal, and the weighted capacity of the devices left.
+
+    With any weights y ≥ 0 of the types, stages of at most τ seconds on k_t units do Σ_b min_t y_t (S + A)_bt
+    ≤ τ Σ_t y_t k_t. One weight vector for each type has its least times relative to every other type.
+    """
+    work = graph.parts[:, :, 0] + graph.parts[:, :, 1]
+    needed, offered = [], []
+    for own in range(work.shape[1]):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = work[:, own, None] / work
+        ratio[~np.isfinite(ratio) | np.isinf(work)] = np.inf
+        weights = ratio.min(axis=0)
+        if not np.isfinite(weights).all():
+            continue
+        with np.errstate(invalid="ignore"):
+            least = np.fmin.reduce(work * weights, axis=1)
+        # A group that no type can run is in no stage.
+        least[~np.isfinite(least)] = 0.0
+        needed.append(graph.inside @ least)
+        offered.append(weights @ left)
+    ways = len(needed)
+    return (
+        np.array(needed).reshape(ways, len(graph.inside)),
+        np.array(offered).reshape(ways, left.shape[1]),
+    )
+
+
+@compiled
+def _mark_reached(
+    graph: DerivedGraph,
+    reached: Flags,
+    left: Ints,
+    step: Ints,
+    end: int,
+    slowest: float,
+    count: int,
+    start: Ints,
+    kind: Ints,
+    parts: Floats,
+) -> None:
+    """Mark the states (ideal, devices used) that are reached by stages ending with an ideal."""
+    here = np.flatnonzero(reached[end])
+    for row in range(count):
+        t = kind[row]
+        serial, parallel, waiting, moved = parts[row, 0], parts[row, 1], parts[row, 2], parts[row, 3]
+        units = 1
+        while (
+            max(serial + parallel / units, waiting + moved / units) * (1 - 1e-12) > slowest
+            and units < graph.units[t]
+        ):
+            units += 1
+        for state in here:
+            if left[t, state] >= units:
+                reached[start[row], state + units * step[t]] = True

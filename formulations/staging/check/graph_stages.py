@@ -1,32 +1,246 @@
-"""Independent stages of a graph for the check, and the proof that limited devices allow no faster plan.
+"""Independent stages of a graph for the check: groups of layers that share a stage, their order, and ideals.
+
+It implements docs/problems/staging.md without the code of the solvers. Layers that share a stage are found by
+reachability; ideals are enumerated from all layers downwards.
 
 A stage J − I is enumerated by removing groups from the larger ideal J, in falling order. The tensors that it
 sends beyond J are cut however many groups it has, so that computing and sending bound all larger stages with
 the same end. Parts are rounded down, so that no stage is excluded as too slow. Where stages relay, a stage
 transfers what crosses its two ends.
-
-The proof is a dynamic programme from all groups downwards. Its states are ideals with the units of each type
-that the stages after them use, each stage with the fewest units that are fast enough. If the empty ideal is
-not reached within the limits, there is no plan as fast. The only input from a solver is the stage time.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 
-from ....instances.common.arrays import Floats, Ints, narrow
+from ....instances.common.arrays import Flags, Floats, Ints, narrow
 from ....instances.common.errors import TooLargeError
-from ....instances.staging.instance import StagingInstance
+from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
 from ...common.compiled import compiled
-from ...common.objective import loosened
-from ..stages import MAX_SEGMENTS, MAX_UNITS
-from .graph_order import Bools, GroupOrder, derive_ideals
-from .interval_bounds import Segments
+from ..stages import MAX_SEGMENTS, hardware_of
+from .interval_bounds import Segments, layer_parts
+
+MAX_IDEALS = 200_000
+
+
+@dataclass
+class Group:
+    """A group of layers of a graph that must share a pipeline stage.
+
+    Attributes
+    ----------
+    layers
+        Indices of the layers.
+    parts
+        S, A, S', A' on each type, shape (T, 4); S is infinite where it cannot run.
+    before, after
+        Numbers of the groups in the same stage or an earlier one, and in the same stage or a later one.
+    """
+
+    layers: list[int]
+    parts: Floats
+    memory_gib: float
+    before: set[int]
+    after: set[int]
+
+
+class GroupOrder:
+    """The groups of layers that must share a stage, their order, and the tensors sent between them.
+
+    Attributes
+    ----------
+    groups
+        Groups by number; numbers have gaps.
+    tensors
+        The groups that a tensor touches, with its seconds on each type, shape (T,).
+    touching
+        The indices in `tensors` of those that touch a group.
+    """
+
+    def __init__(self, instance: StagingInstance) -> None:
+        self.instance = instance
+        number, arcs = _groups_and_arcs(instance)
+        members: dict[int, list[int]] = {}
+        for layer, head in enumerate(number):
+            members.setdefault(head, []).append(layer)
+        self.groups: dict[int, Group] = {}
+        single = layer_parts(instance)
+        for head, own in members.items():
+            memory = math.fsum(instance.layers[layer].most_memory_gib for layer in own)
+            self.groups[head] = Group(own, single[own].sum(axis=0), memory, set(), set())
+        for a, b in arcs:
+            if number[a] != number[b]:
+                self.groups[number[b]].before.add(number[a])
+                self.groups[number[a]].after.add(number[b])
+        place = {layer.name: index for index, layer in enumerate(instance.layers)}
+        touched: dict[int, set[int]] = {}
+        for edge in instance.edges or ():
+            source = place[edge.source]
+            touched.setdefault(source, {number[source]}).add(number[place[edge.target]])
+        self.tensors = [
+            (frozenset(numbers), _transfer_seconds(instance, instance.layers[source]))
+            for source, numbers in touched.items()
+        ]
+        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1 and s.any()]
+        self.touching: dict[int, set[int]] = {number: set() for number in self.groups}
+        for index, (numbers, _) in enumerate(self.tensors):
+            for one in numbers:
+                self.touching[one].add(index)
+        self._merge_idle()
+        # A tensor that now touches a single group is never cut.
+        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1]
+
+    def _merge_idle(self) -> None:
+        """Merge groups of layers without time into neighbours, while that makes no plan worse."""
+        needed = math.fsum(layer.most_memory_gib for layer in self.instance.layers)
+        roomy = needed <= hardware_of(self.instance).room_gib.min()
+        moved = True
+        while moved:
+            moved = False
+            for number, group in list(self.groups.items()):
+                check_time()
+                runs = np.isfinite(group.parts[:, 0])
+                if group.parts[runs].any() or (group.memory_gib and not roomy):
+                    continue
+                to = next(
+                    (other for other in self._merge_candidates(number) if self._can_merge(number, other)),
+                    None,
+                )
+                if to is not None:
+                    self._merge(number, to)
+                    moved = True
+
+    def _merge_candidates(self, number: int) -> list[int]:
+        """Return the groups into which the order of stages always allows merging a group of layers."""
+        group = self.groups[number]
+        neighbours = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
+        busy = any(len(self.tensors[index][0]) > 1 for index in self.touching[number])
+        alone = not group.before and not group.after and not busy
+        return [other for other in self.groups if other != number] if alone else neighbours
+
+    def _can_merge(self, number: int, other: int) -> bool:
+        """Return whether merging a group of layers without time into another makes no stage slower."""
+        runs, needed = (np.isfinite(self.groups[one].parts[:, 0]) for one in (number, other))
+        more = np.zeros(len(runs))
+        for index in self.touching[number]:
+            own, seconds = self.tensors[index]
+            if len(own) > 1 and other not in own:
+                more = more + seconds
+            elif own == {number, other}:
+                more = more - seconds
+        # Rounding must not accept a merge that adds a little time.
+        return bool((needed <= runs).all() and (more <= 0).all())
+
+    def _merge(self, number: int, other: int) -> None:
+        group, host = self.groups.pop(number), self.groups[other]
+        host.layers += group.layers
+        host.memory_gib += group.memory_gib
+        for one in [self.groups[near] for near in group.before | group.after]:
+            for side in (one.before, one.after):
+                if number in side:
+                    side.discard(number)
+                    if one is not host:
+                        side.add(other)
+        host.before |= group.before - {other}
+        host.after |= group.after - {other}
+        for index in self.touching.pop(number):
+            own, seconds = self.tensors[index]
+            self.tensors[index] = (own - {number} | {other}, seconds)
+            self.touching[other].add(index)
+
+
+def _transfer_seconds(instance: StagingInstance, layer: Layer) -> Floats:
+    """Return the time [s] for one device of each type to send or receive a layer's output, shape (T,)."""
+    link = instance.link_gbit_per_s
+    usual = 0.0 if link is None else layer.output_bytes * 8 / (link * 1e9)
+    given = layer.transfer_s or {}
+    return np.array([given.get(one.name, usual) for one in instance.types])
+
+
+def _groups_and_arcs(instance: StagingInstance) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return for each layer the first of the layers that share its stage, and the order arcs of layers.
+
+    Layers share a stage if they are of one colour, or of colours that reach each other by arcs.
+    """
+    layers = instance.layers
+    place = {layer.name: index for index, layer in enumerate(layers)}
+    colours = [layer.colour or f"\0{index}" for index, layer in enumerate(layers)]
+    led = {colour for colour, layer in zip(colours, layers, strict=True) if not layer.backward}
+    arcs = []
+    for edge in instance.edges or ():
+        a, b = place[edge.source], place[edge.target]
+        if not layers[a].backward and not layers[b].backward:
+            arcs.append((a, b))
+        elif layers[a].backward and not {colours[a], colours[b]} <= led:
+            arcs.append((b, a))
+    names, colour = np.unique(colours, return_inverse=True)
+    before, after = colour[np.array(arcs, dtype=np.int64).reshape(-1, 2)].T
+    reach = csr_matrix((np.ones(len(arcs)), (before, after)), shape=(len(names), len(names)))
+    _, part = connected_components(reach, connection="strong")
+    _, first, own = np.unique(part[colour], return_index=True, return_inverse=True)
+    return first[own].tolist(), arcs
+
+
+@dataclass(frozen=True)
+class DerivedIdeals:
+    """All ideals (down-sets) of the order of groups of layers, from the largest to the smallest.
+
+    Attributes
+    ----------
+    groups
+        Numbers of the groups, in a topological order.
+    sets
+        The groups of each ideal as bits.
+    links
+        Indices (ideal, group, ideal): the second ideal is the first without the group.
+    """
+
+    groups: list[int]
+    sets: list[int]
+    links: list[tuple[int, int, int]]
+
+
+def derive_ideals(order: GroupOrder) -> DerivedIdeals:
+    """Return all ideals (down-sets) of the order of groups of layers, enumerated downwards.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many.
+    """
+    sorter = TopologicalSorter({number: group.before for number, group in order.groups.items()})
+    groups = [*sorter.static_order()]
+    bit = {number: index for index, number in enumerate(groups)}
+    after = [sum(1 << bit[other] for other in order.groups[number].after) for number in groups]
+    before = [[bit[other] for other in order.groups[number].before] for number in groups]
+    everything = (1 << len(bit)) - 1
+    sets, links = [everything], []
+    level = {everything: (0, [index for index, later in enumerate(after) if not later])}
+    while level:
+        check_time()
+        smaller: dict[int, tuple[int, list[int]]] = {}
+        for ideal, (place, last) in level.items():
+            # A group may be removed once all its successors are.
+            for index in last:
+                rest = ideal ^ 1 << index
+                if rest not in smaller:
+                    freed = [one for one in before[index] if not after[one] & rest]
+                    smaller[rest] = (len(sets), [one for one in last if one != index] + freed)
+                    sets.append(rest)
+                links.append((place, index, smaller[rest][0]))
+        level = smaller
+        if len(sets) > MAX_IDEALS:
+            raise TooLargeError(f"the graph has more than {MAX_IDEALS:,} ideals")
+    return DerivedIdeals(groups, sets, links)
+
 
 ROUNDING_FACTOR = 1 - 1e-12
 """Factor on sums of times, as the order of addition may differ elsewhere."""
@@ -66,7 +280,7 @@ class DerivedGraph(NamedTuple):
         Whether computing and communicating add up.
     """
 
-    inside: NDArray[np.bool_]
+    inside: Flags
     link_start: Ints
     group: Ints
     smaller: Ints
@@ -112,10 +326,7 @@ def derive_graph(instance: StagingInstance) -> DerivedGraph:
         crossing = _crossing_seconds(inside, tensor, seconds)
         tensor, seconds = tensor[:0], seconds[:0]
     touching, touched = np.nonzero(tensor.T)
-    units = [
-        float(min(MAX_UNITS, one.limit or MAX_UNITS, instance.most_units_per_stage or MAX_UNITS))
-        for one in instance.types
-    ]
+    hardware = hardware_of(instance)
     return DerivedGraph(
         inside,
         np.searchsorted(larger[sequence], np.arange(count + 1)),
@@ -129,14 +340,13 @@ def derive_graph(instance: StagingInstance) -> DerivedGraph:
         seconds,
         crossing,
         1e-13 * seconds.sum(axis=0),
-        np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types])
-        * (1 + 1e-12),
-        np.array(units),
+        hardware.room_gib * (1 + 1e-12),
+        hardware.most,
         instance.stage_cost == "sum",
     )
 
 
-def _crossing_seconds(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
+def _crossing_seconds(inside: Flags, tensor: Flags, seconds: Floats) -> Floats:
     """Return the total transfer time of the tensors that each ideal cuts, in s, shape (I, T)."""
     blocks, touched = [], tensor.astype(np.float32).T
     for part in np.array_split(inside, len(inside) // IDEALS_PER_BLOCK + 1):
@@ -147,7 +357,7 @@ def _crossing_seconds(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
 
 
 @compiled
-def _outside_tensors(graph: DerivedGraph, end: int) -> NDArray[np.bool_]:
+def _outside_tensors(graph: DerivedGraph, end: int) -> Flags:
     """Return a mask of the tensors that touch a group of layers outside an ideal, shape (H,)."""
     beyond = np.zeros(len(graph.seconds), dtype=np.bool_)
     for g in range(len(graph.memory)):
@@ -163,8 +373,8 @@ def _remove_group(
     level: int,
     g: int,
     touched: Ints,
-    beyond: NDArray[np.bool_],
-    possible: NDArray[np.bool_],
+    beyond: Flags,
+    possible: Flags,
     sums: Floats,
     cut: Floats,
     sent: Floats,
@@ -193,12 +403,6 @@ def _remove_group(
                         sent[level, t] += graph.seconds[h, t]
                     if last:
                         cut[level, t] -= graph.seconds[h, t]
-
-
-@compiled
-def _restore_group(graph: DerivedGraph, g: int, touched: Ints) -> None:
-    for at in range(graph.own_start[g], graph.own_start[g + 1]):
-        touched[graph.own[at]] -= 1
 
 
 @compiled
@@ -239,7 +443,8 @@ def stages_ending_at(
         link[level] = at + 1
         if at >= graph.link_start[here[level] + 1]:
             if level > 0:
-                _restore_group(graph, off[level], touched)
+                for own in range(graph.own_start[off[level]], graph.own_start[off[level] + 1]):
+                    touched[graph.own[own]] -= 1
             level -= 1
             continue
         level, g, to = level + 1, graph.group[at], graph.smaller[at]
@@ -308,108 +513,8 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
             (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)
         )
     first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
-    price = np.array([one.price_usd_per_hour for one in instance.types])
+    price = hardware_of(instance).price
     rows = [row * ROUNDING_FACTOR for row in rows]
     return Segments(
         len(graph.inside) - 1, price, graph.units, narrow(first), narrow(last), narrow(unit_type), *rows
     )
-
-
-MAX_STATES = 60_000_000
-"""Maximum number of states: ideals times combinations of used units, one byte each."""
-MAX_TIME_S = 1e200
-"""Finite substitute for an infinite stage time, for the product with 0 units."""
-PROOF_CHECK_INTERVAL = 16
-"""Number of ideals between two checks of the time limit, in the proof."""
-
-
-def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
-    """Return whether it is proven that no plan has a stage time of at most `slowest_s`.
-
-    False if the graph is too large for the proof.
-
-    Raises
-    ------
-    TooLargeError
-        If there are too many ideals.
-    """
-    limits = np.array([one.limit or 0 for one in instance.types])
-    states = math.prod((limits + 1).tolist())
-    graph = derive_graph(instance)
-    ideals = len(graph.inside)
-    if ideals * states > MAX_STATES:
-        return False
-    step = np.array([math.prod((limits[:t] + 1).tolist()) for t in range(len(limits))])
-    used = np.array([np.arange(states) // s % (limit + 1) for s, limit in zip(step, limits, strict=True)])
-    left = limits[:, None] - used
-    needed, offered = _weighted_work(graph, left)
-    reached = np.zeros((ideals, states), dtype=np.bool_)
-    reached[-1, 0] = True
-    room = stage_buffers(graph)
-    for end in range(ideals - 1, 0, -1):
-        if end % PROOF_CHECK_INTERVAL == 0:
-            check_time()
-        # A state is pruned if the units left cannot do the work before its ideal in the time.
-        fits = (needed[:, end, None] <= min(slowest_s, MAX_TIME_S) * offered * (1 + 1e-9)).all(axis=0)
-        reached[end] &= fits
-        if reached[end].any():
-            count = stages_ending_at(graph, end, slowest_s, *room)
-            _mark_reached(graph, reached, left, step, end, slowest_s, count, *room)
-    return not reached[0].any()
-
-
-def _weighted_work(graph: DerivedGraph, left: Ints) -> tuple[Floats, Floats]:
-    """Return the weighted work inside each ideal, and the weighted capacity of the devices left.
-
-    With any weights y ≥ 0 of the types, stages of at most τ seconds on k_t units do Σ_b min_t y_t (S + A)_bt
-    ≤ τ Σ_t y_t k_t. One weight vector for each type has its least times relative to every other type.
-    """
-    work = graph.parts[:, :, 0] + graph.parts[:, :, 1]
-    needed, offered = [], []
-    for own in range(work.shape[1]):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = work[:, own, None] / work
-        ratio[~np.isfinite(ratio) | np.isinf(work)] = np.inf
-        weights = ratio.min(axis=0)
-        if not np.isfinite(weights).all():
-            continue
-        with np.errstate(invalid="ignore"):
-            least = np.fmin.reduce(work * weights, axis=1)
-        # A group that no type can run is in no stage.
-        least[~np.isfinite(least)] = 0.0
-        needed.append(graph.inside @ least)
-        offered.append(weights @ left)
-    ways = len(needed)
-    return (
-        np.array(needed).reshape(ways, len(graph.inside)),
-        np.array(offered).reshape(ways, left.shape[1]),
-    )
-
-
-@compiled
-def _mark_reached(
-    graph: DerivedGraph,
-    reached: NDArray[np.bool_],
-    left: Ints,
-    step: Ints,
-    end: int,
-    slowest: float,
-    count: int,
-    start: Ints,
-    kind: Ints,
-    parts: Floats,
-) -> None:
-    """Mark the states (ideal, devices used) that are reached by stages ending with an ideal."""
-    here = np.flatnonzero(reached[end])
-    for row in range(count):
-        t = kind[row]
-        serial, parallel, waiting, moved = parts[row, 0], parts[row, 1], parts[row, 2], parts[row, 3]
-        units = 1
-        while (
-            max(serial + parallel / units, waiting + moved / units) * (1 - 1e-12) > slowest
-            and units < graph.units[t]
-        ):
-            units += 1
-        for state in here:
-            if left[t, state] >= units:
-                reached[start[row], state + units * step[t]] = True

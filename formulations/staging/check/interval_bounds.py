@@ -12,6 +12,9 @@ The parts of every segment of layers on every type are derived from docs/problem
 the solvers' table. A stage on k units takes ET(k) = max(S + A/k, S' + A'/k). Each part is a sum over the
 layers of the stage, so the segments that end with a layer are those that end with the layer before, each one
 layer longer, and the layer alone.
+
+The loops are separate from those of the solvers, so that both share no error. Sums and quotients are rounded
+as written: without `fastmath` the compiler may not reorder them, and it does not fuse a product into a sum.
 """
 
 from __future__ import annotations
@@ -24,11 +27,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....instances.common.arrays import Floats, Ints, narrow
-from ....instances.staging.instance import Layer, StagingInstance
+from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time, time_is_up
-from ...common.objective import loosened
-from ..stages import MAX_UNITS, check_segment_count
-from .kernels import least_costs, paths_through_segments, segment_parts, shortest_path
+from ...common.compiled import compiled, compiled_without_arrays
+from ..stages import check_segment_count, compiled_time_s, hardware_of, least_of_neighbours, memory_of_layers
 from .path_enumeration import MAX_ARCS, Arcs, Network, no_path_below
 
 
@@ -85,43 +87,178 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
     """
     check_segment_count(instance)
     check_time()
-    hardware, layers = instance.types, instance.layers
-    room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
-    own = _layer_parts(layers, [one.name for one in hardware])
-    memory = np.array([[layer.memory_on(one.name) for one in hardware] for layer in layers])
-    columns = segment_parts(own, memory, room, _transfer_s(instance), last_s)
-    return Segments(
-        len(layers),
-        np.array([one.price_usd_per_hour for one in hardware]),
-        np.array([MAX_UNITS if one.limit is None else min(one.limit, MAX_UNITS) for one in hardware], float),
-        *columns,
-    )
+    hardware, own, memory = hardware_of(instance), layer_parts(instance), memory_of_layers(instance)
+    layers, types = memory.shape
+    received = np.zeros(layers)
+    if instance.link_gbit_per_s is not None:
+        bytes_per_s = instance.link_gbit_per_s * 1e9 / 8
+        received[1:] = [layer.output_bytes / bytes_per_s for layer in instance.layers[:-1]]
+    most = layers * (layers + 1) // 2 * types
+    # 32 bits halve the memory to be read later; the pages beyond the last segment are never used.
+    ends, parts, count = np.empty((3, most), np.int32), np.empty((4, most)), 0
+    # Running sums for each first layer: one addition for each layer, in the order of the layers.
+    sums, memory_sums = np.zeros((4, types, layers)), np.zeros((types, layers))
+    for last in range(layers):
+        sums[:, :, : last + 1] += own[last].T[:, :, np.newaxis]
+        memory_sums[:, : last + 1] += memory[last, :, np.newaxis]
+        # A layer that a type cannot run makes S of every longer segment infinite too.
+        able = np.isfinite(sums[0]) & (sums[0] <= last_s) & (sums[2] <= last_s)
+        able &= memory_sums <= hardware.room_gib[:, np.newaxis]
+        unit_type, first = np.nonzero(able[:, : last + 1])
+        new = slice(count, count + len(first))
+        ends[0, new], ends[1, new], ends[2, new] = first, last, unit_type
+        parts[:, new] = sums[:, unit_type, first]
+        parts[3, new] += received[first]
+        count = new.stop
+    return Segments(layers, hardware.price, hardware.most, *ends[:, :count], *parts[:, :count])
 
 
-def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
-    """Return parts S, A, S', A' of each layer's time [s] on each type, (L, T, 4); S is ∞ if it cannot run."""
-    parts = np.zeros((len(layers), len(names), 4))
-    for row, layer in zip(parts, layers, strict=True):
+def layer_parts(instance: StagingInstance) -> Floats:
+    """Return parts S, A, S', A' of each layer's time [s] on each type, (L, T, 4); S is ∞ if it cannot run.
+
+    S + A/k is compute time, S' + A'/k communication time, on k devices.
+    """
+    names = [one.name for one in instance.types]
+    parts = np.zeros((len(instance.layers), len(names), 4))
+    for row, layer in zip(parts, instance.layers, strict=True):
         shares = layer.compute_parallel, layer.communication_parallel
         alpha, beta = (
             np.array([one.get(name, 0.0) for name in names]) if isinstance(one, dict) else one
             for one in shares
         )
-        computing = np.array([layer.compute_s.get(name, 0.0) for name in names])
+        computing = np.array([layer.compute_s.get(name, math.inf) for name in names])
         communicating = np.array([layer.communication_s.get(name, 0.0) for name in names])
+        unable = np.isinf(computing)
+        computing[unable] = 0.0
         row[:, 0], row[:, 1] = computing * (1 - alpha), computing * alpha
         row[:, 2], row[:, 3] = communicating * (1 - beta), communicating * beta
-        row[[name not in layer.compute_s for name in names]] = math.inf, 0.0, 0.0, 0.0
+        row[unable] = math.inf, 0.0, 0.0, 0.0
     return parts
 
 
-def _transfer_s(instance: StagingInstance) -> Floats:
-    """Return the transfer time D [s] of the input of a stage, for each first layer, shape (L,)."""
-    received = np.zeros(len(instance.layers))
-    if instance.link_gbit_per_s is not None:
-        bytes_per_s = instance.link_gbit_per_s * 1e9 / 8
-        received[1:] = [layer.output_bytes / bytes_per_s for layer in instance.layers[:-1]]
-    return received
+UNDERESTIMATE = 1e-9
+"""Relative underestimate of the fewest units, before they are corrected by exact stage times."""
+
+
+@compiled_without_arrays
+def least_costs(
+    unit_type: Ints,
+    serial: Floats,
+    parallel: Floats,
+    comm_serial: Floats,
+    comm_parallel: Floats,
+    limit: Floats,
+    rate: Floats,
+    low: float,
+    high: float,
+    counts_cost: bool,
+    units: Floats,
+    cost: Floats,
+) -> None:
+    """Compute lower bounds on the devices and cost of segments at stage times in [low, high].
+
+    Parameters
+    ----------
+    limit, rate
+        Available units, and κ·π, of each type.
+    units, cost
+        Output of shape (n,); infinite cost, and one unit, where no units suffice.
+    """
+    # Where S equals τ up to rounding, a larger divisor keeps the quotient an underestimate.
+    tiny, near, late = max(1e-15 * high, 1e-300), high * (1 - 1e-14), False
+    # These loops but the second have no branches, so that the compiler does several segments in one step.
+    for i in range(len(serial)):
+        left, comm_left = high - serial[i] + tiny, high - comm_serial[i] + tiny
+        # One division for the larger quotient; a rounding that picks the other is within the underestimate.
+        computes = parallel[i] * comm_left >= comm_parallel[i] * left
+        quotient = (parallel[i] if computes else comm_parallel[i]) / (left if computes else comm_left)
+        need = max(np.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
+        # One division for both parts; the last digit of the time matters only near `high`, below.
+        part = 1.0 / need
+        time = max(serial[i] + parallel[i] * part, comm_serial[i] + comm_parallel[i] * part)
+        units[i], cost[i] = need, time
+        late |= time > near
+    if late:
+        for i in range(len(serial)):
+            # One more unit only where these are shown to be too slow.
+            if cost[i] > near:
+                parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
+                cost[i] = compiled_time_s(parts, units[i])
+                for _ in range(2):
+                    if cost[i] <= high or serial[i] > high or comm_serial[i] > high:
+                        break
+                    units[i] += 1.0
+                    cost[i] = compiled_time_s(parts, units[i])
+    for i in range(len(serial)):
+        t = np.uint32(unit_type[i])
+        able = (units[i] <= limit[t]) & (serial[i] <= high) & (comm_serial[i] <= high)
+        paid = rate[t] * units[i] * max(cost[i], low) if counts_cost else 0.0
+        cost[i] = paid if able else np.inf
+        units[i] = units[i] if able else 1.0
+
+
+@compiled
+def shortest_path(
+    first: Ints,
+    last: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    alternating: bool,
+    arrival: Floats,
+) -> float:
+    """Return the minimum weight of a path through all layers, and compute those of paths to each layer.
+
+    Parameters
+    ----------
+    first, last, unit_type, weight
+        Segments by rising last layer, shape (n,); infinite weight where they cannot be used.
+    arrival
+        Output, shape (T, L + 1): weights of paths that may go on with a type; at first infinite, but 0 before
+        the first layer.
+    """
+    shortest, i = np.inf, np.uint64(0)
+    for layer in range(arrival.shape[1] - 1):
+        shortest = np.inf
+        while i < len(last) and last[i] == layer:
+            # Unsigned, so that indices are not checked for negative values.
+            t = np.uint32(unit_type[i])
+            arriving = weight[i] + arrival[t, np.uint32(first[i])]
+            arrival[t, layer + 1] = min(arrival[t, layer + 1], arriving)
+            shortest = min(shortest, arriving)
+            i += np.uint64(1)
+        least_of_neighbours(arrival[:, layer + 1], alternating)
+    return shortest
+
+
+@compiled
+def paths_through_segments(
+    first: Ints,
+    last: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    arrival: Floats,
+    alternating: bool,
+    remaining: Floats,
+    result: Floats,
+) -> None:
+    """Compute the minimum weight of a complete path through each segment, shape (n,).
+
+    Parameters
+    ----------
+    remaining
+        Output, shape (T, L + 1): minimum weights of paths from a layer on; at first infinite, but 0 after the
+        last layer. An entry collects the paths that begin there, until all of them are processed.
+    """
+    i, layers = len(last) - 1, arrival.shape[1] - 1
+    for layer in range(layers, 0, -1):
+        if layer < layers:
+            least_of_neighbours(remaining[:, layer], alternating)
+        while i >= 0 and last[i] == layer - 1:
+            t, f = np.uint32(unit_type[i]), np.uint32(first[i])
+            onward = weight[i] + remaining[t, layer]
+            remaining[t, f] = min(remaining[t, f], onward)
+            result[i] = arrival[t, f] + onward
+            i -= 1
 
 
 ROUNDING_MARGIN = 1e-12

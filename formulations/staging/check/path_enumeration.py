@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from ....instances.common.arrays import Floats, Ints
 from ...common.clock import time_is_up
+from ...common.compiled import compiled
 from ...common.enumeration import bound_multipliers, cheapest_states
-from .kernels import arrivals_by_state, extended_labels, paths_through_arcs
+from ..stages import least_of_neighbours
 
 
 @dataclass(frozen=True)
@@ -410,3 +411,131 @@ def _remaining(network: Network, values: Floats) -> Floats:
             others = np.delete(least, unit_type, axis=1)
             remaining[:, layer, unit_type] = others.min(axis=1) if others.shape[1] else math.inf
     return remaining.transpose(1, 2, 0)
+
+
+@compiled
+def arrivals_by_state(
+    first: Ints,
+    after: Ints,
+    kind: Ints,
+    weight: Floats,
+    place: Ints,
+    size: Ints,
+    units: Ints,
+    layers: int,
+    kinds: int,
+    states: int,
+    alternating: bool,
+) -> Floats:
+    """Return the minimum weight of a path to each layer, by type and state, (L + 1, T, states).
+
+    A state is the use of the counted limits.
+
+    Parameters
+    ----------
+    first, after, kind, weight
+        Arcs by rising `after`, shape (K,).
+    place, size, units
+        The digit of the state that an arc increases: its place value, its number of values, and the
+        increase; shape (K,).
+    """
+    arrival = np.full((layers + 1, kinds, states), np.inf)
+    for t in range(kinds):
+        arrival[0, t, 0] = 0.0
+    i = 0
+    for layer in range(1, layers + 1):
+        while i < len(after) and after[i] == layer:
+            source, target = arrival[first[i], kind[i]], arrival[layer, kind[i]]
+            shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
+            # States in which the digit can be increased come in runs of `room`.
+            for run in range(0, states, place[i] * size[i]):
+                for state in range(run, run + room):
+                    target[state + shift] = min(target[state + shift], source[state] + weight[i])
+            i += 1
+        for state in range(states):
+            least_of_neighbours(arrival[layer, :, state], alternating)
+    return arrival
+
+
+@compiled
+def paths_through_arcs(
+    first: Ints,
+    after: Ints,
+    kind: Ints,
+    weight: Floats,
+    place: Ints,
+    size: Ints,
+    units: Ints,
+    arrival: Floats,
+    left: Floats,
+) -> Floats:
+    """Return the minimum weight of a complete path through each arc, shape (K,).
+
+    Parameters
+    ----------
+    arrival, left
+        Least weights up to a layer by units used, and from it on by units left, (L + 1, T, states).
+    """
+    last, result = arrival.shape[2] - 1, np.empty(len(weight))
+    for i in range(len(weight)):
+        before, beyond, best = arrival[first[i], kind[i]], left[after[i], kind[i]], np.inf
+        shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
+        for run in range(0, last + 1, place[i] * size[i]):
+            for state in range(run, run + room):
+                # The last state, with all units left, less the units used.
+                best = min(best, before[state] + beyond[last - shift - state])
+        result[i] = best + weight[i]
+    return result
+
+
+@compiled
+def extended_labels(
+    labels: Floats,
+    kind: int,
+    use: Floats,
+    cost: float,
+    alternating: bool,
+    capacity: Floats,
+    weights: Floats,
+    vectors: Floats,
+    places: Ints,
+    full: Ints,
+    most: Floats,
+    left: Floats,
+) -> tuple[Floats, int]:
+    """Return the extensions of labels by an arc that no bound prunes, and the number of bounds evaluated.
+
+    Parameters
+    ----------
+    labels
+        Rows of the type of the last stage, the consumption of each limit and the cost, shape (n, R + 2).
+    kind, use, cost
+        Type, consumption and cost of the arc; `use` has shape (R,).
+    weights, vectors, places, full, most
+        For each bound: the weight of costs, prices and place values of the limits, the index in `left` of the
+        state with nothing used, and its maximum; shapes (M,), (M, R), (M, R), (M,), (M,).
+    left
+        Least weights of the rest of a path, shape (S,).
+    """
+    limits, count, work = len(capacity), 0, 0
+    result = np.empty(labels.shape)
+    for i in range(len(labels)):
+        if alternating and labels[i, 0] == kind:
+            continue
+        fits = True
+        for r in range(limits):
+            result[count, r + 1] = labels[i, r + 1] + use[r]
+            fits = fits and result[count, r + 1] <= capacity[r]
+        result[count, 0], result[count, limits + 1] = kind, labels[i, limits + 1] + cost
+        bound = 0
+        while fits and bound < len(weights):
+            work += 1
+            value, state = weights[bound] * result[count, limits + 1], full[bound]
+            for r in range(limits):
+                value += vectors[bound, r] * result[count, r + 1]
+                state -= places[bound, r] * int(result[count, r + 1])
+            fits = value + left[state] <= most[bound]
+            bound += 1
+        if fits:
+            count += 1
+    return result[:count].copy(), work

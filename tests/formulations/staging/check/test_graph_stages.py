@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from staging_instances import GraphTruth, diamond, diamond_rows, random_graph
 
-from clusterplan.formulations.staging.check import graph_stages
-from clusterplan.formulations.staging.check.graph_order import GroupOrder, derive_ideals
+from clusterplan.formulations.staging.check import certificate, graph_stages
+from clusterplan.formulations.staging.check.certificate import proves_no_faster_plan
 from clusterplan.formulations.staging.check.graph_stages import (
+    GroupOrder,
     derive_graph,
     derive_graph_segments,
-    proves_no_faster_plan,
+    derive_ideals,
 )
 from clusterplan.formulations.staging.formulation import GraphFormulation
 from clusterplan.formulations.staging.graph_stages import graph_table
@@ -153,9 +154,9 @@ def test_too_many_stages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_states_are_counted_with_the_units_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six ideals with no, one or two units in use are eighteen."""
-    monkeypatch.setattr(graph_stages, "MAX_STATES", 18)
+    monkeypatch.setattr(certificate, "MAX_STATES", 18)
     assert proves_no_faster_plan(diamond(2), 5 * (1 - 1e-9))
-    monkeypatch.setattr(graph_stages, "MAX_STATES", 17)
+    monkeypatch.setattr(certificate, "MAX_STATES", 17)
     assert not proves_no_faster_plan(diamond(2), 5 * (1 - 1e-9))
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from random_instances import random_staging
+from staging_instances import half_serial
 
 from clusterplan.formulations.staging.check import interval_bounds
 from clusterplan.formulations.staging.check.certificate import CertificateCheck
@@ -202,3 +203,52 @@ def test_too_many_segments_are_refused() -> None:
     many = instance.model_copy(update={"layers": instance.layers * 660, "types": instance.types * 10})
     with pytest.raises(TooLargeError, match="possible stages"):
         derive_segments(many)
+
+
+@pytest.mark.parametrize("field", ["compute_s", "communication_s"])
+def test_what_just_fits_is_not_left_out(field: str) -> None:
+    """A segment that fills a unit's memory, and takes just the slowest time that matters."""
+    layer = {"name": "a", "compute_s": {"t": 1}, "compute_parallel": 0, "memory_gib": 3, field: {"t": 5}}
+    for room, last_s, found in ((3.0, 5.0, 1), (2.9, 5.0, 0), (3.0, 4.9, 0)):
+        types = [{"name": "t", "price_usd_per_hour": 1, "memory_gib": room}]
+        assert len(derive_segments(half_serial(types=types, layers=[layer]), last_s).first) == found
+
+
+ONE = np.ones(1)
+NONE = np.zeros(1)
+TYPE = np.zeros(1, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("serial", "parallel", "high", "units"),
+    [(0.0, 6.0, 2.0, 3.0), (0.0, 6.0, 1.9, 4.0), (3.0, 1.0, 2.0, math.inf), (0.0, 101.0, 1.0, math.inf)],
+)
+def test_least_units_and_cost(serial: float, parallel: float, high: float, units: float) -> None:
+    parts = serial * ONE, parallel * ONE, NONE, NONE, 100 * ONE, 2 * ONE
+    need, cost = np.empty(1), np.empty(1)
+    interval_bounds.least_costs(TYPE, *parts, high, high, True, need, cost)
+    assert need[0] == (units if math.isfinite(units) else 1.0)
+    assert cost[0] == 2 * units * high
+    interval_bounds.least_costs(TYPE, *parts, high, high, False, need, cost)
+    assert cost[0] == (0.0 if units < math.inf else math.inf)
+
+
+def test_a_quotient_beyond_all_integers_is_no_overflow() -> None:
+    """Where A/τ exceeds what a 64-bit integer holds no units suffice."""
+    units, cost = np.empty(1), np.empty(1)
+    columns = TYPE, NONE, 1e300 * ONE, NONE, NONE, 100 * ONE, ONE
+    interval_bounds.least_costs(*columns, 1e-5, 1e-5, True, units, cost)
+    assert math.isinf(cost[0])
+
+
+def test_paths_of_two_layers() -> None:
+    """Whole on type 0 costs 5; 1 + 2 on types 0 and 1 costs 3; 1 + 1 on type 0 alone must not alternate."""
+    columns = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([0, 0, 0, 1])
+    weight = np.array([1.0, 5.0, 1.0, 2.0])
+    for alternating, least in ((True, 3.0), (False, 2.0)):
+        arrival, remaining = np.full((2, 2, 3), math.inf)
+        arrival[:, 0] = remaining[:, 2] = 0.0
+        assert interval_bounds.shortest_path(*columns, weight, alternating, arrival) == least
+        through = np.empty(4)
+        interval_bounds.paths_through_segments(*columns, weight, arrival, alternating, remaining, through)
+        assert through.tolist() == ([3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0])
