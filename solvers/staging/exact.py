@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from ...formulations.common.clock import time_left_s
@@ -76,9 +75,6 @@ FIRST_PLAN_SHARE = 0.25
 SHORT_LIMIT_S = 10.0
 """Time limit up to which compiling the loops may leave no time for a heuristic after the search."""
 
-Heuristic = Callable[[Clock], Sequence[Stage] | None]
-"""A function that returns a plan within the time of a clock, or None."""
-
 
 class StagingExact(Solver[StagingFormulation]):
     """Branch and bound over the slowest stage time, with shortest paths of stages, and a certificate."""
@@ -93,28 +89,62 @@ class StagingExact(Solver[StagingFormulation]):
     what = "search over stage times: shortest paths, prices on scarce units, small cores; certified"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan, its bound, and the intervals of stage times that certify the bound."""
-        outcome = with_first_plan(
-            formulation,
-            clock,
-            search=lambda: self.solve_stages(formulation, options, clock),
-            heuristic=partial(_heuristic_plan, formulation),
-            ready=is_compiled(fewest_units),
-        )
-        self.add_what_if(formulation, outcome, options, clock)
-        return outcome
+        """Return the best plan, its bound, and the intervals of stage times that certify the bound.
 
-    def add_what_if(
-        self, formulation: StagingFormulation, outcome: Outcome, options: SolveOptions, clock: Clock
-    ) -> None:
-        """Add to the message, if asked for, what more units of each used-up type would bring."""
+        A heuristic's plan is returned where a limit ends the search without a better one. The search does not
+        know it: it depends on the speed of the machine and on which loops are compiled already, and a plan
+        known from the start may change which of several best plans is found.
+        """
+        short = clock.limit_s is not None and clock.limit_s <= SHORT_LIMIT_S
+        known = None
+        if short and not self.is_ready(formulation):
+            known = self._known_plan(formulation, clock.share(FIRST_PLAN_SHARE))
+        try:
+            outcome = self.search(formulation, options, clock)
+        except OutOfTimeError as error:
+            known = known or self._known_plan(formulation, Clock(time_left_s()))
+            if known is None:
+                raise
+            message = f"there was no time to search ({error}); the plan is a heuristic's"
+            outcome = Outcome(bounds=formulation.elementary_bounds(), limit="time", message=message)
+        if outcome.limit == "time" and outcome.plan is None and known is None:
+            known = self._known_plan(formulation, Clock(time_left_s()))
+        if outcome.limit != "none" and known is not None:
+            keep_better(formulation, outcome, known)
+        if options.warm_start is not None and formulation.instance.is_graph:
+            # On a graph the search may look at one order of the layers alone, or know no given plan.
+            keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
         if outcome.plan is not None and self.setting(options, "what_if"):
             more = what_if_text(
                 formulation, outcome.plan, lambda other: self.solve_changed(other, options, clock)
             )
             outcome.message = "; ".join(filter(None, (outcome.message, more)))
+        return outcome
 
-    def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+    def is_ready(self, formulation: StagingFormulation) -> bool:
+        """Return whether the loops of the search are compiled, so that it finds a plan soon."""
+        del formulation
+        return is_compiled(fewest_units)
+
+    def heuristic_plan(self, formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+        """Return the first feasible plan of the single-type and greedy heuristics, None if they find none."""
+        for way, method in itertools.product(WAYS, (SingleType(), Greedy())):
+            options = SolveOptions(method_options={"provisioning": way})
+            plan = method.solve(formulation, options, clock).plan
+            if plan is not None and not formulation.violations(plan):
+                return plan
+        return None
+
+    def _known_plan(self, formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+        """Return a heuristic's plan within a short time, None if there is none."""
+        clock = clock.at_most(FIRST_PLAN_S)
+        try:
+            with clock.enforced():
+                return self.heuristic_plan(formulation, clock)
+        except OutOfTimeError:
+            return None
+
+    def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the outcome of the search over paths of stages in the table, or the warm start if better."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
@@ -145,50 +175,6 @@ class StagingExact(Solver[StagingFormulation]):
         return outcome.plan if outcome.limit == "none" else None
 
 
-def with_first_plan(
-    formulation: StagingFormulation,
-    clock: Clock,
-    *,
-    search: Callable[[], Outcome],
-    heuristic: Heuristic,
-    ready: bool,
-) -> Outcome:
-    """Return the outcome of a search or, where a limit ended it, with a heuristic's plan if better.
-
-    The search does not know the heuristic's plan. That depends on the speed of the machine and on which loops
-    are compiled already, and a plan known from the start may change which of several best plans is found.
-
-    Parameters
-    ----------
-    ready
-        Whether the loops of the search are compiled, so that it finds a plan soon.
-    """
-    short = clock.limit_s is not None and clock.limit_s <= SHORT_LIMIT_S
-    known = _run_heuristic(heuristic, clock.share(FIRST_PLAN_SHARE)) if short and not ready else None
-    try:
-        outcome = search()
-    except OutOfTimeError as error:
-        known = known or _run_heuristic(heuristic, Clock(time_left_s()))
-        if known is None:
-            raise
-        message = f"there was no time to search ({error}); the plan is a heuristic's"
-        outcome = Outcome(bounds=formulation.elementary_bounds(), limit="time", message=message)
-    if outcome.limit == "time" and outcome.plan is None and known is None:
-        known = _run_heuristic(heuristic, Clock(time_left_s()))
-    if outcome.limit != "none" and known is not None:
-        keep_better(formulation, outcome, known)
-    return outcome
-
-
-def _run_heuristic(heuristic: Heuristic, clock: Clock) -> Sequence[Stage] | None:
-    clock = clock.at_most(FIRST_PLAN_S)
-    try:
-        with clock.enforced():
-            return heuristic(clock)
-    except OutOfTimeError:
-        return None
-
-
 def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequence[Stage]) -> None:
     """Replace the plan of an outcome by a known plan, where that is better or the outcome has none."""
     if outcome.infeasible:
@@ -197,16 +183,6 @@ def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequenc
         formulation.evaluate(plan), formulation.evaluate(outcome.plan)
     ):
         outcome.plan = plan
-
-
-def _heuristic_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
-    """Return the first feasible plan of the single-type and greedy heuristics, None if they find none."""
-    for way, method in itertools.product(WAYS, (SingleType(), Greedy())):
-        options = SolveOptions(method_options={"provisioning": way})
-        plan = method.solve(formulation, options, clock).plan
-        if plan is not None and not formulation.violations(plan):
-            return plan
-    return None
 
 
 def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +34,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import Limit, SolveOptions
-from .exact import StagingExact, certificate, keep_better, with_first_plan
+from .exact import StagingExact, certificate
 from .graph_heuristic import first_plan
 
 FINITE_CUTOFF_S = 1e200
@@ -318,55 +317,6 @@ def graph_size_text(formulation: GraphFormulation) -> str:
     return f"{text}; {len(formulation.ideals):,} ideals" if formulation.ideals.complete else text
 
 
-def _heuristic_plan(formulation: GraphFormulation, clock: Clock) -> Sequence[Stage] | None:
-    """Return the constructive heuristic's plan, None without one; its first attempt has no time limit."""
-    with Clock().enforced():
-        _ = formulation.blocks
-        known = first_plan(formulation, clock)
-    return None if known is None else known.plan
-
-
-def _choose_and_solve(
-    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
-) -> Outcome:
-    with clock.enforced():
-        few = dynamic_program_applies(formulation)
-    if few and steps_per_stage(formulation) <= FEW_STEPS:
-        return DeviceSearch(formulation, options, clock).run()
-    if formulation.ideals.complete:
-        try:
-            return method.solve_stages(formulation, options, clock)
-        except OutOfTimeError:
-            raise
-        except TooLargeError:
-            if few:
-                return DeviceSearch(formulation, options, clock).run()
-    try:
-        outcome = method.solve_stages(formulation.restricted_to_one_order(), options, clock)
-    except OutOfTimeError:
-        raise
-    except TooLargeError as error:
-        return _heuristic_outcome(formulation, clock, error)
-    # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
-    outcome.infeasible, outcome.certificate = False, None
-    outcome.bounds = formulation.elementary_bounds()
-    outcome.message = one_order_note(formulation)
-    return outcome
-
-
-def _heuristic_outcome(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
-    """Return the outcome of a heuristic, where even one order of layers has too many stages to search."""
-    plan = _heuristic_plan(formulation, clock)
-    if plan is None:
-        raise error
-    limit: Limit = "time" if clock.expired else "none"
-    message = (
-        "even one order of the layers makes too many stages to be searched: the plan is a heuristic's, and "
-        "the bound holds for all plans"
-    )
-    return Outcome(plan, formulation.elementary_bounds(), limit=limit, message=message)
-
-
 def unit_limits(formulation: GraphFormulation) -> list[int]:
     """Return the numbers of units of the types that have a limit."""
     return [one.limit for one in formulation.instance.types if one.limit is not None]
@@ -394,26 +344,60 @@ def dynamic_program_applies(formulation: GraphFormulation) -> bool:
 class ExactOnGraphs(StagingExact):
     """The method `exact` of staging, for chains and graphs of layers."""
 
-    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+    def is_ready(self, formulation: StagingFormulation) -> bool:
+        """Return whether the loops of the search are compiled, so that it finds a plan soon."""
+        if isinstance(formulation, GraphFormulation):
+            return is_compiled(stages_from)
+        return super().is_ready(formulation)
+
+    def heuristic_plan(self, formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+        """Return a heuristic's plan, None without one; its first attempt on a graph has no time limit."""
+        if not isinstance(formulation, GraphFormulation):
+            return super().heuristic_plan(formulation, clock)
+        with Clock().enforced():
+            _ = formulation.blocks
+            known = first_plan(formulation, clock)
+        return None if known is None else known.plan
+
+    def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve staging to proven optimality; with too many ideals only over one order of a graph."""
         if not isinstance(formulation, GraphFormulation):
-            return super().solve(formulation, options, clock)
+            return super().search(formulation, options, clock)
+        outcome = self._search_graph(formulation, options, clock)
+        outcome.message = "; ".join(filter(None, (graph_size_text(formulation), outcome.message)))
+        return outcome
 
-        def search() -> Outcome:
-            outcome = _choose_and_solve(self, formulation, options, clock)
-            outcome.message = "; ".join(filter(None, (graph_size_text(formulation), outcome.message)))
-            return outcome
-
-        outcome = with_first_plan(
-            formulation,
-            clock,
-            search=search,
-            heuristic=partial(_heuristic_plan, formulation),
-            ready=is_compiled(stages_from),
-        )
-        if options.warm_start is not None:
-            keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
-        self.add_what_if(formulation, outcome, options, clock)
+    def _search_graph(self, formulation: GraphFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        with clock.enforced():
+            few = dynamic_program_applies(formulation)
+        if few and steps_per_stage(formulation) <= FEW_STEPS:
+            return DeviceSearch(formulation, options, clock).run()
+        try:
+            if formulation.ideals.complete:
+                return super().search(formulation, options, clock)
+        except OutOfTimeError:
+            raise
+        except TooLargeError:
+            if few:
+                return DeviceSearch(formulation, options, clock).run()
+        try:
+            outcome = super().search(formulation.restricted_to_one_order(), options, clock)
+        except OutOfTimeError:
+            raise
+        except TooLargeError:
+            plan = self.heuristic_plan(formulation, clock)
+            if plan is None:
+                raise
+            message = (
+                "even one order of the layers makes too many stages to be searched: the plan is a "
+                "heuristic's, and the bound holds for all plans"
+            )
+            limit: Limit = "time" if clock.expired else "none"
+            return Outcome(plan, formulation.elementary_bounds(), limit=limit, message=message)
+        # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
+        outcome.infeasible, outcome.certificate = False, None
+        outcome.bounds = formulation.elementary_bounds()
+        outcome.message = one_order_note(formulation)
         return outcome
 
 

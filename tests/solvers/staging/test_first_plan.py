@@ -44,8 +44,7 @@ class _Counts:
         self.steps: list[str] = []
         self._count(monkeypatch, staging_search, "solve_dual")
         self._count(monkeypatch, staging_search.Search, "_examine")
-        self._count(monkeypatch, exact, "_heuristic_plan")
-        self._count(monkeypatch, graph_exact, "_heuristic_plan")
+        self._count(monkeypatch, graph_exact.ExactOnGraphs, "heuristic_plan")
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
         original = getattr(owner, name)
@@ -70,7 +69,7 @@ def test_a_limit_that_does_not_cut_in_costs_no_step(name: str, monkeypatch: pyte
     clusterplan.solve(INSTANCES[name], "exact")  # loops are compiled
     counts = _Counts(monkeypatch)
     free = counts.of(name, None)
-    assert "_heuristic_plan" not in free[0]
+    assert "heuristic_plan" not in free[0]
     for limit_s in (5.0, 60.0, 61.0):
         assert counts.of(name, limit_s) == free
 
@@ -84,20 +83,20 @@ def test_whether_loops_are_compiled_changes_no_answer(name: str, monkeypatch: py
     monkeypatch.setattr(exact, "is_compiled", lambda _: False)
     monkeypatch.setattr(graph_exact, "is_compiled", lambda _: False)
     assert counts.of(name, 60.0) == free
-    assert counts.of(name, 9.0) == (["_heuristic_plan", *free[0]], *free[1:])
+    assert counts.of(name, 9.0) == (["heuristic_plan", *free[0]], *free[1:])
 
 
 def test_heuristics_have_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the limit was that the search used up."""
     given: list[float] = []
 
-    def none(formulation: Any, clock: Any) -> None:
+    def none(_: Any, formulation: Any, clock: Any) -> None:
         given.append(clock.limit_s)
 
     def late(*_: Any) -> None:
         raise OutOfTimeError("no time")
 
-    monkeypatch.setattr(exact, "_heuristic_plan", none)
+    monkeypatch.setattr(graph_exact.ExactOnGraphs, "heuristic_plan", none)
     monkeypatch.setattr(staging_search.Segments, "of", late)
     for limit_s in (0.5, 5.0, 60.0, 3600.0):
         monkeypatch.setattr(exact, "is_compiled", lambda _: False)
