@@ -23,7 +23,7 @@ from .heterps.provisioning import WAYS
 from .heterps.type_search import Greedy, SingleType
 from .intervals import Cheapest, Fastest, Interval, candidate_of, plan_of
 from .kernels import fewest_units
-from .search import Search, SearchResult
+from .search import Search
 
 Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
 
@@ -152,15 +152,15 @@ class StagingExact(Solver[StagingFormulation]):
             candidate = candidate_of(formulation, formulation.parse_plan(options.warm_start))
             if candidate is not None:
                 incumbent.update(candidate)
-        result = search.run()
-        outcome = Outcome(limit=result.limit, trace=search.trace, build_s=search.build_s)
+        intervals = search.run()
+        outcome = Outcome(limit=search.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
             outcome.plan = plan_of(formulation, incumbent.best)
-        elif result.limit == "none":
+        elif search.limit == "none":
             outcome.infeasible = True
-        bound = None if outcome.infeasible else _bound(formulation, incumbent, result)
+        bound = None if outcome.infeasible else _bound(formulation, incumbent, intervals)
         outcome.bounds = (bound,)
-        outcome.certificate = certificate(formulation, result.intervals, bound, search.slowest_s)
+        outcome.certificate = certificate(formulation, intervals, bound, search.slowest_s)
         return outcome
 
     def solve_changed(
@@ -193,16 +193,16 @@ def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Chea
 
 
 def _bound(
-    formulation: StagingFormulation, incumbent: Cheapest | Fastest, result: SearchResult
+    formulation: StagingFormulation, incumbent: Cheapest | Fastest, intervals: Sequence[Interval]
 ) -> float | None:
     """Return the bound on the objective that the intervals' bounds imply, None if it is not finite."""
     if isinstance(incumbent, Cheapest):
-        least = min((interval.bound for interval in result.intervals), default=math.inf)
+        least = min((interval.bound for interval in intervals), default=math.inf)
         if incumbent.best is not None:
             least = min(least, incumbent.best.cost_usd)
         return least if math.isfinite(least) else None
     # An interval whose bound reaches the cost limit holds no plan, however fast.
-    lows = [interval.low for interval in result.intervals if interval.bound < incumbent.most_usd]
+    lows = [interval.low for interval in intervals if interval.bound < incumbent.most_usd]
     if incumbent.best is not None:
         lows.append(incumbent.best.time_s)
     time = min(lows, default=0.0)
@@ -285,10 +285,10 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     patience = clock.at_most(CERTIFICATE_LIMIT_S)
     search = Search(formulation, incumbent, options, patience)
     with patience.enforced():
-        result = search.run()
+        intervals = search.run()
     if incumbent.best is not None and _refutes(formulation, plan_of(formulation, incumbent.best), bound):
         outcome.infeasible, outcome.bounds = False, ()
         outcome.message = "its bound, which a better plan refutes, is left out"
         return
     if bound is None or math.isfinite(bound):
-        outcome.certificate = certificate(formulation, result.intervals, bound, search.slowest_s)
+        outcome.certificate = certificate(formulation, intervals, bound, search.slowest_s)

@@ -69,9 +69,9 @@ def _find(
         most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
     incumbent = NonDominated(math.inf if most is None else most, error)
     search = Search(formulation, incumbent, options, clock)
-    outcome = search.run() if known is None else None
-    certificate = [] if outcome is None else intervals_of(formulation, outcome.intervals, search.slowest_s)
-    stopped = "none" if outcome is None else outcome.limit
+    intervals = search.run() if known is None else None
+    certificate = [] if intervals is None else intervals_of(formulation, intervals, search.slowest_s)
+    stopped = search.limit
     status: Literal["complete", "partial", "infeasible"] = "complete" if stopped == "none" else "partial"
     if stopped == "none" and not incumbent.points:
         status = "infeasible"

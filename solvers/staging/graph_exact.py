@@ -356,8 +356,7 @@ class ExactOnGraphs(StagingExact):
             return super().heuristic_plan(formulation, clock)
         with Clock().enforced():
             _ = formulation.blocks
-            known = first_plan(formulation, clock)
-        return None if known is None else known.plan
+            return first_plan(formulation, clock)
 
     def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve staging to proven optimality; with too many ideals only over one order of a graph."""

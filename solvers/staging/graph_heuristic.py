@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,24 +34,7 @@ LEAST_SHARE = 1e-6
 """Stage times below this share of the slowest are not tried where no bound is known."""
 
 
-@dataclass(frozen=True)
-class FirstPlan:
-    """A heuristic's plan, whose stages are contiguous blocks in one topological order.
-
-    Attributes
-    ----------
-    time_s
-        Of its slowest stage.
-    plan
-        Its stages.
-    """
-
-    time_s: float
-    plan: tuple[Stage, ...]
-
-
-@dataclass(frozen=True)
-class _StageOption:
+class _StageOption(NamedTuple):
     """A candidate next stage: index of the block after it, type, units, and its value by the measure."""
 
     end: int
@@ -60,10 +43,10 @@ class _StageOption:
     worth: float
 
 
-def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
+def first_plan(formulation: GraphFormulation, clock: Clock) -> tuple[Stage, ...] | None:
     """Return the constructive heuristic's best plan within the time limit, None if it finds none.
 
-    One stage time is tried in any case.
+    Its stages are contiguous blocks in one topological order. One stage time is tried in any case.
     """
     slowest = min(formulation.latest_s, formulation.slowest_sum_s)
     if not slowest > 0:
@@ -77,8 +60,11 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
                 search.attempt(time)
         return search.best
     # What no measure reaches is given up, though there may be such plans.
-    while search.best is not None and search.best.time_s > least * SEARCH_END_RATIO and not clock.expired:
-        time = math.sqrt(least * search.best.time_s)
+    while search.best is not None and not clock.expired:
+        reached = formulation.stage_time_s(search.best)
+        if reached <= least * SEARCH_END_RATIO:
+            break
+        time = math.sqrt(least * reached)
         least = least if search.attempt(time) else time
     return search.best
 
@@ -98,35 +84,26 @@ class _PlanConstruction:
         self.formulation, self.clock = formulation, clock
         self.row = _BlockSequence(formulation)
         self.one = formulation.restricted_to_one_order()
-        self.best: FirstPlan | None = None
+        self.best: tuple[Stage, ...] | None = None
 
     def attempt(self, slowest_s: float) -> bool:
         """Construct plans with at most this stage time, keep the best; return whether one is found."""
-        success = False
+        formulation, success = self.formulation, False
         for measure in MEASURES:
-            candidate = self._construct(slowest_s, measure)
-            if candidate is None:
+            stages = self.row.stages(slowest_s, measure)
+            if stages is None:
+                continue
+            plan = tuple(self.one.stage(first, end - 1, t, units) for first, end, t, units in stages)
+            if formulation.violations(plan):
                 continue
             success = True
-            if self.best is None or self._better(candidate, self.best):
-                self.best = candidate
-            if self.formulation.instance.objective != "cost" or self.clock.expired:
+            if self.best is None or formulation.precedes(
+                formulation.evaluate(plan), formulation.evaluate(self.best)
+            ):
+                self.best = plan
+            if formulation.instance.objective != "cost" or self.clock.expired:
                 break
         return success
-
-    def _better(self, one: FirstPlan, other: FirstPlan) -> bool:
-        values = self.formulation.evaluate(one.plan), self.formulation.evaluate(other.plan)
-        return self.formulation.precedes(*values)
-
-    def _construct(self, slowest_s: float, measure: str) -> FirstPlan | None:
-        """Return the plan constructed for a stage time by a measure, None if it is infeasible."""
-        stages = self.row.stages(slowest_s, measure)
-        if stages is None:
-            return None
-        plan = tuple(self.one.stage(first, end - 1, t, units) for first, end, t, units in stages)
-        if self.formulation.violations(plan):
-            return None
-        return FirstPlan(max(self.formulation.times_of_stages_s(plan)), plan)
 
 
 class _BlockSequence:

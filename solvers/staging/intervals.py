@@ -352,6 +352,9 @@ class Incumbent(ABC):
     any_cost = True
     """Whether the cutoff of an interval may stay infinite, so that any plan in it is of interest."""
 
+    best: Candidate | None = None
+    """The single best plan, where one is kept; intervals are split first at its stage time."""
+
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
         # A plan at exactly the limit counts, so the cutoff is the next float.
@@ -374,35 +377,12 @@ class Incumbent(ABC):
         """
 
     @property
-    @abstractmethod
-    def has_plan(self) -> bool:
-        """Whether a feasible plan is known."""
-
-    @property
-    def split_at(self) -> float:
-        """Stage time in seconds at which intervals are split first; NaN for their own breakpoints only."""
-        return math.nan
-
-
-class BestPlan(Incumbent):
-    """Base class of incumbents that keep a single best plan."""
-
-    def __init__(self, cost_limit_usd: float, gap: float) -> None:
-        super().__init__(cost_limit_usd, gap)
-        self.best: Candidate | None = None
-
-    @property
     def has_plan(self) -> bool:
         """Whether a feasible plan is known."""
         return self.best is not None
 
-    @property
-    def split_at(self) -> float:
-        """Stage time of the best plan in seconds, NaN without one."""
-        return math.nan if self.best is None else self.best.time_s
 
-
-class Cheapest(BestPlan):
+class Cheapest(Incumbent):
     """Incumbent that keeps the plan of minimum cost."""
 
     any_cost = False
@@ -423,7 +403,7 @@ class Cheapest(BestPlan):
         return self.best.cost_usd * self.close_enough
 
 
-class Fastest(BestPlan):
+class Fastest(Incumbent):
     """Incumbent that keeps the plan of minimum stage time within the cost limit."""
 
     leftmost_first = True

@@ -158,22 +158,6 @@ class _Oracle:
 log = logging.getLogger("clusterplan")
 
 
-@dataclass
-class SearchResult:
-    """Result of a search: intervals of the stage time with their bounds, and what stopped it.
-
-    Attributes
-    ----------
-    intervals
-        A cover of the stage times, from fast to slow, with the bound of each.
-    limit
-        What stopped the search; `none` if every interval is closed.
-    """
-
-    intervals: list[Interval]
-    limit: Limit = "none"
-
-
 @dataclass(eq=False)
 class Group:
     """Neighbouring open intervals of stage times, and the candidate stages of better plans in them."""
@@ -194,6 +178,11 @@ class Search:
     ----------
     formulation
         Its floor, limits, memory and budgets hold; its objective is ignored.
+
+    Attributes
+    ----------
+    limit
+        What stopped the search; `none` if every interval is closed.
     """
 
     def __init__(
@@ -209,8 +198,13 @@ class Search:
         self.limit: Limit = "none"
         self.least_open: float | None = None
 
-    def run(self) -> SearchResult:
-        """Split intervals of the stage time until all are closed or the time is up; return the result.
+    def run(self) -> list[Interval]:
+        """Split intervals of the stage time until all are closed or the time is up.
+
+        Returns
+        -------
+        intervals
+            A cover of the stage times, from fast to slow, with the bound of each.
 
         Raises
         ------
@@ -223,14 +217,15 @@ class Search:
         except OutOfTimeError:
             if not self.incumbent.has_plan:
                 raise
-            return SearchResult([self._unexamined()], "time")
+            self.limit = "time"
+            return [self._unexamined()]
         self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(segments):
-            return SearchResult([])
+            return []
         try:
             infeasible = self._first_plan(segments) if len(segments.limits) else None
             if infeasible is not None:
-                return SearchResult([infeasible])
+                return [infeasible]
             self._examine(segments, self._first_intervals(segments))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # Half-examined intervals prove nothing: one interval without a bound covers all stage times.
@@ -244,16 +239,18 @@ class Search:
                 self.least_open = min(group.bound for group in self.groups)
                 self._report_progress()
         intervals = self.closed + [interval for group in self.groups for interval in group.intervals]
-        return SearchResult(sorted(intervals, key=lambda interval: interval.low), self.limit)
+        return sorted(intervals, key=lambda interval: interval.low)
 
     def _step(self) -> None:
         """Split the open intervals of one group, and bound their parts."""
-        group = self._next()
+        # The fastest where only that can hold the optimum, else the one of least bound.
+        leftmost = self.incumbent.leftmost_first
+        group = min(self.groups, key=lambda own: own.intervals[0].low if leftmost else own.bound)
         before = list(self.groups), list(self.closed)
         try:
             self.groups.remove(group)
             still = self._still_open(group.intervals)
-            chosen, others = (still[:1], still[1:]) if self.incumbent.leftmost_first else (still, [])
+            chosen, others = (still[:1], still[1:]) if leftmost else (still, [])
             if others:
                 self.groups.append(Group(group.segments, others))
             splittable = [one for one in chosen if _splittable(one)]
@@ -268,15 +265,6 @@ class Search:
         """Return one interval of all stage times, without a bound, candidate stages or prices."""
         limits, nothing = len(Limits.of(self.formulation)), np.empty(0)
         return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(limits))
-
-    def _next(self) -> Group:
-        """Return the group of intervals to split next: the fastest or the one of least bound.
-
-        It is the fastest where only that can hold the optimum.
-        """
-        if self.incumbent.leftmost_first:
-            return min(self.groups, key=lambda group: group.intervals[0].low)
-        return min(self.groups, key=lambda group: group.bound)
 
     def _still_open(self, intervals: Sequence[Interval]) -> list[Interval]:
         """Return the intervals whose bound is below the cutoff; close the others."""
@@ -303,20 +291,15 @@ class Search:
         """Return two parts of each interval of stage times, or four where two would surely stay open."""
         parts = []
         for interval in intervals:
-            halves = self._halves(segments, interval)
-            far = self._far(interval)
-            for half in halves:
+            cutoff, far = self.incumbent.cutoff(interval.low), False
+            # Prices are improved from half to half.
+            if math.isfinite(cutoff) and interval.low > 0 and not interval.prices.any():
+                # The bound is too far below the cutoff for halving to close the interval.
+                missing = 1 - interval.bound / cutoff
+                far = missing > QUARTERED_ABOVE * math.log(interval.high / interval.low)
+            for half in self._halves(segments, interval):
                 parts += self._halves(segments, half) if far and _splittable(half) else [half]
         return parts
-
-    def _far(self, interval: Interval) -> bool:
-        """Return whether an interval's bound is too far below the cutoff for halving to close it."""
-        cutoff = self.incumbent.cutoff(interval.low)
-        # Prices are improved from half to half.
-        if math.isinf(cutoff) or interval.low <= 0 or interval.prices.any():
-            return False
-        missing = 1 - interval.bound / cutoff
-        return missing > QUARTERED_ABOVE * math.log(interval.high / interval.low)
 
     def _halves(self, segments: Segments, interval: Interval) -> list[Interval]:
         """Return the faster and the slower part of an interval of stage times."""
@@ -346,12 +329,12 @@ class Search:
         """Return the stage time at which to split an interval; it belongs to the slower part."""
         middle = math.sqrt(max(interval.low, interval.high * 1e-12) * interval.high)
         middle = max(middle, math.nextafter(interval.low, math.inf))
-        at = self.incumbent.split_at
+        best = self.incumbent.best
         if interval.halve:
             return middle
         # At the incumbent's stage time: the part before it can only hold faster plans.
-        if interval.low < at <= interval.high:
-            return at
+        if best is not None and interval.low < best.time_s <= interval.high:
+            return best.time_s
         if interval.high < HALVED_ABOVE_RATIO * interval.low and len(interval.breakpoints):
             return float(interval.breakpoints[np.abs(interval.breakpoints - middle).argmin()])
         return middle

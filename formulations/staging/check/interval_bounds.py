@@ -31,7 +31,7 @@ from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time, time_is_up
 from ...common.compiled import compiled, compiled_without_arrays
 from ..stages import check_segment_count, compiled_time_s, hardware_of, least_of_neighbours, memory_of_layers
-from .path_enumeration import MAX_ARCS, Arcs, Network, no_path_below
+from .path_enumeration import MAX_ARCS, Network, no_path_below
 
 
 @dataclass(frozen=True)
@@ -434,9 +434,9 @@ class IntervalBounds:
         usable = np.isfinite(cost)
         one = own.only(np.flatnonzero(usable))
         consumption = units[usable] * self.limits.weight[:, one.type]
-        arcs = Arcs(one.first, one.last + 1, one.type, cost[usable], consumption)
+        arcs = one.first, one.last + 1, one.type, cost[usable], consumption
         types = self.types if self.alternating else 0
-        network = Network(arcs, self.segments.layers, types, self.limits.capacity)
+        network = Network(*arcs, self.segments.layers, types, self.limits.capacity)
         cutoff = interval.cutoff if interval.counts_cost else math.inf
         answer, work = no_path_below(network, interval.prices, cutoff, self.work_left)
         self.work_left -= work

@@ -22,18 +22,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ...common.clock import time_is_up
 from ...common.compiled import compiled
 from ...common.enumeration import bound_multipliers, cheapest_states
 from ..stages import least_of_neighbours
 
+ARC_COLUMNS = ("first", "after", "type", "cost")
+"""The fields of `Network` that have an entry for each arc, beside the consumption."""
+
 
 @dataclass(frozen=True)
-class Arcs:
-    """Segments with their minimum numbers of devices, as arcs from the first layer to the one after.
+class Network:
+    """Segments with their minimum numbers of devices, as arcs from the first layer to the one after the last.
+
+    The consumption of a path is within the capacity of each limit.
 
     Attributes
     ----------
@@ -43,6 +47,10 @@ class Arcs:
         Shape (K,).
     consumption
         Consumption of each limit, shape (R, K).
+    types
+        Number of types T where neighbours must differ in type; otherwise 0.
+    capacity
+        Capacity of each limit, shape (R,).
     """
 
     first: Ints
@@ -50,59 +58,36 @@ class Arcs:
     type: Ints
     cost: Floats
     consumption: Floats
-
-
-@dataclass(frozen=True)
-class Network:
-    """A network of arcs between layers, with capacity constraints on the consumption of its paths.
-
-    Attributes
-    ----------
-    types
-        Number of types T where neighbours must differ in type; otherwise 0.
-    capacity
-        Capacity of each limit, shape (R,).
-    """
-
-    arcs: Arcs
     layers: int
     types: int
     capacity: Floats
 
     def __len__(self) -> int:
-        return len(self.arcs.cost)
+        return len(self.cost)
 
     @property
     def kind(self) -> Ints:
         """The hardware type of each arc; 0 for all arcs where neighbouring stages need not differ."""
-        return self.arcs.type if self.types else np.zeros_like(self.arcs.type)
+        return self.type if self.types else np.zeros_like(self.type)
 
-    def only(self, keep: Ints | NDArray[np.bool_]) -> Network:
+    def only(self, keep: Ints | Flags) -> Network:
         """Return the network with the given arcs only."""
-        arcs = self.arcs
-        columns = arcs.first[keep], arcs.after[keep], arcs.type[keep], arcs.cost[keep]
-        return replace(self, arcs=Arcs(*columns, arcs.consumption[:, keep]))
+        columns = {name: getattr(self, name)[keep] for name in ARC_COLUMNS}
+        return replace(self, consumption=self.consumption[:, keep], **columns)
 
     def sorted(self) -> Network:
         """Return the network with its arcs sorted by the layer that they lead to."""
-        return self.only(np.argsort(self.arcs.after, kind="stable"))
+        return self.only(np.argsort(self.after, kind="stable"))
 
     def compact(self) -> Network:
         """Return the network without layers at which no arc begins or ends, layers renumbered."""
-        arcs = self.arcs
-        layer = np.unique(np.concatenate([[0, self.layers], arcs.first, arcs.after]))
-        first, after = np.searchsorted(layer, arcs.first), np.searchsorted(layer, arcs.after)
-        return replace(self, arcs=replace(arcs, first=first, after=after), layers=len(layer) - 1)
+        layer = np.unique(np.concatenate([[0, self.layers], self.first, self.after]))
+        first, after = np.searchsorted(layer, self.first), np.searchsorted(layer, self.after)
+        return replace(self, first=first, after=after, layers=len(layer) - 1)
 
     def mirrored(self) -> Network:
         """Return the network with the direction of all arcs and the order of layers reversed."""
-        arcs = self.arcs
-        turned = replace(arcs, first=self.layers - arcs.after, after=self.layers - arcs.first)
-        return replace(self, arcs=turned)
-
-    def free(self) -> Network:
-        """Return the network with the costs of all arcs set to 0."""
-        return replace(self, arcs=replace(self.arcs, cost=np.zeros_like(self.arcs.cost)))
+        return replace(self, first=self.layers - self.after, after=self.layers - self.first)
 
 
 STATES_MARGIN = 1e-12
@@ -172,7 +157,7 @@ def counted_limit_groups(
     """
     kinds = max(1, network.types)
     most = min(cells // ((network.layers + 1) * kinds), MAX_STEPS // max(1, len(network)))
-    consumption = network.arcs.consumption
+    consumption = network.consumption
     waiting = [
         row
         for row in np.argsort(-prices, kind="stable").tolist()
@@ -211,9 +196,8 @@ def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
 
 def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
     """Return the minimum weight of a feasible path through each arc, shape (K,)."""
-    arcs = network.arcs
     to, left = _arrivals(network, counting), remaining_by_state(network, counting)
-    columns = arcs.first, arcs.after, network.kind
+    columns = network.first, network.after, network.kind
     result: Floats = paths_through_arcs(
         *columns, _weights(network, counting), *_digits(network, counting), to, left
     )
@@ -221,15 +205,15 @@ def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
 
 
 def _arrivals(network: Network, counting: CountedLimits) -> Floats:
-    arcs = network.arcs
-    columns = arcs.first, arcs.after, network.kind, _weights(network, counting), *_digits(network, counting)
+    arcs = network.first, network.after, network.kind
+    columns = *arcs, _weights(network, counting), *_digits(network, counting)
     shape = network.layers, max(1, network.types), counting.states, bool(network.types)
     result: Floats = arrivals_by_state(*columns, *shape)
     return result
 
 
 def _weights(network: Network, counting: CountedLimits) -> Floats:
-    weights: Floats = network.arcs.cost + counting.prices @ network.arcs.consumption
+    weights: Floats = network.cost + counting.prices @ network.consumption
     return weights
 
 
@@ -239,7 +223,7 @@ def _digits(network: Network, counting: CountedLimits) -> tuple[Ints, Ints, Ints
     place, size = np.full(count, counting.states), np.ones(count, dtype=np.int64)
     units = np.zeros(count, dtype=np.int64)
     for row, values in zip(counting.rows, counting.sizes, strict=True):
-        consumed = network.arcs.consumption[row]
+        consumed = network.consumption[row]
         own = consumed > 0
         place[own], size[own] = counting.places[row], values
         # An arc that exceeds the limit alone can begin in no state.
@@ -283,7 +267,7 @@ def no_path_below(
     if len(network) > MAX_ARCS:
         return None, 0
     # Where costs do not matter, more labels are equal without them.
-    whole = network.free() if math.isinf(cutoff) else network
+    whole = replace(network, cost=np.zeros(len(network))) if math.isinf(cutoff) else network
     network, work = reduced_network(whole.sorted().compact(), prices, 0.0 if math.isinf(cutoff) else cutoff)
     if not len(network):
         return True, work
@@ -291,8 +275,8 @@ def no_path_below(
         return None, work
     pruning = _Pruning(network, prices, cutoff)
     pruning.work = work
-    arcs, order = network.arcs, np.argsort(network.arcs.first, kind="stable")
-    edges = np.searchsorted(arcs.first[order], np.arange(network.layers + 1))
+    order = np.argsort(network.first, kind="stable")
+    edges = np.searchsorted(network.first[order], np.arange(network.layers + 1))
     # A label is a row: type of the last stage (-1: none), consumption of each limit, cost.
     waiting: list[list[Floats]] = [[] for _ in range(network.layers + 1)]
     waiting[0].append(np.concatenate([[-1.0], np.zeros(len(network.capacity) + 1)])[None])
@@ -304,7 +288,7 @@ def no_path_below(
         for arc in order[edges[layer] : edges[layer + 1]].tolist():
             if time_is_up():
                 return None, pruning.work
-            after, moved = int(arcs.after[arc]), pruning.extended(labels, arc)
+            after, moved = int(network.after[arc]), pruning.extended(labels, arc)
             if len(moved):
                 waiting[after].append(moved)
             if sum(map(len, waiting[after])) > MAX_LABELS or pruning.work > min(MAX_WORK, most_work):
@@ -331,8 +315,7 @@ class _Pruning:
         weights = weights * weight
         useful = (weights > 0) | vectors.any(axis=1)
         weights, vectors = weights[useful], vectors[useful]
-        arcs = network.arcs
-        left = [_remaining(network, weights[:, None] * arcs.cost + vectors @ arcs.consumption)]
+        left = [_remaining(network, weights[:, None] * network.cost + vectors @ network.consumption)]
         places = np.zeros(vectors.shape, dtype=np.int64)
         cells = min(MAX_CELLS[-1], CELLS_PER_ARC * len(network))
         for counting in itertools.islice(counted_limit_groups(network, prices, cells), MAX_COUNTED_GROUPS):
@@ -347,7 +330,7 @@ class _Pruning:
         self.most = most + ROUNDING_MARGIN * (np.abs(most) + spare) + 1e-280
         self.weights, self.vectors, self.places = weights, vectors, places
         self.capacity = network.capacity * (1 + ROUNDING_MARGIN)
-        self.use = np.ascontiguousarray(arcs.consumption.T)
+        self.use = np.ascontiguousarray(network.consumption.T)
         self.kind = network.kind
         self.work = 0
 
@@ -371,20 +354,20 @@ class _Pruning:
 
     def extended(self, labels: Floats, arc: int) -> Floats:
         """Return the extensions of labels by an arc that may still end below the cutoff."""
-        arcs, kind = self.network.arcs, int(self.kind[arc])
+        network, kind = self.network, int(self.kind[arc])
         moved, work = extended_labels(
             labels,
             kind,
             self.use[arc],
-            float(arcs.cost[arc]),
-            self.network.types > 0,
+            float(network.cost[arc]),
+            network.types > 0,
             self.capacity,
             self.weights,
             self.vectors,
             self.places,
             self.full,
             self.most,
-            self.left[int(arcs.after[arc]), kind],
+            self.left[int(network.after[arc]), kind],
         )
         self.work += int(work)
         result: Floats = moved
@@ -393,16 +376,16 @@ class _Pruning:
 
 def _remaining(network: Network, values: Floats) -> Floats:
     """Return the minimum value of a path from each layer on, (L + 1, T, M), for arc values (M, K)."""
-    arcs, types = network.arcs, max(1, network.types)
+    types = max(1, network.types)
     remaining = np.full((len(values), network.layers + 1, types), math.inf)
     remaining[:, network.layers] = 0.0
-    order = np.argsort(arcs.first, kind="stable")
-    edges = np.searchsorted(arcs.first[order], np.arange(network.layers + 1))
+    order = np.argsort(network.first, kind="stable")
+    edges = np.searchsorted(network.first[order], np.arange(network.layers + 1))
     for layer in range(network.layers - 1, -1, -1):
         least = np.full((len(values), types), math.inf)
         for arc in order[edges[layer] : edges[layer + 1]].tolist():
-            unit_type = int(arcs.type[arc]) if network.types else 0
-            way = values[:, arc] + remaining[:, arcs.after[arc], unit_type]
+            unit_type = int(network.type[arc]) if network.types else 0
+            way = values[:, arc] + remaining[:, network.after[arc], unit_type]
             np.minimum(least[:, unit_type], way, out=least[:, unit_type])
         if not network.types:
             remaining[:, layer] = least

@@ -305,7 +305,7 @@ def test_the_fastest_plan_leaves_slower_intervals_out() -> None:
     incumbent = Fastest(10.0, gap=0.0)
     assert not incumbent.update(plan(0.1, 11.0))
     assert [incumbent.update(plan(2.0, cost)) for cost in (9.0, 8.0, 9.0)] == [True, True, False]
-    assert incumbent.split_at == 2.0
+    assert incumbent.best.time_s == 2.0
     assert incumbent.cutoff(2.0) == -math.inf
     assert incumbent.cutoff(1.9) == pytest.approx(10.0)
 

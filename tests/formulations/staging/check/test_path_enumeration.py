@@ -9,7 +9,6 @@ import pytest
 
 from clusterplan.formulations.staging.check import path_enumeration
 from clusterplan.formulations.staging.check.path_enumeration import (
-    Arcs,
     Network,
     counted_limit_groups,
     least_by_arc,
@@ -33,35 +32,38 @@ def random_network(seed: int) -> Network:
     cost, consumption = rng.integers(1, 20, len(first)).astype(float), rng.integers(0, 4, (2, len(first)))
     types = 3 if rng.random() < 0.5 else 0
     return Network(
-        Arcs(first, after, hardware, cost, consumption.astype(float)),
+        *(first, after, hardware, cost, consumption.astype(float)),
         layers,
         types,
         rng.integers(2, 8, 2).astype(float),
     )
 
 
-def own(network: Network, layer: int, before: int) -> list[int]:
-    """Return the arcs that may follow one of a type."""
-    arcs = network.arcs
-    return [i for i in np.flatnonzero(arcs.first == layer) if not network.types or arcs.type[i] != before]
+def paths(network: Network, layer: int = 0, before: int = -1) -> list[list[int]]:
+    """Return all paths, within the limits or not."""
+    if layer == network.layers:
+        return [[]]
+    own = np.flatnonzero(network.first == layer)
+    return [
+        [i, *rest]
+        for i in own
+        if not network.types or network.type[i] != before
+        for rest in paths(network, int(network.after[i]), int(network.type[i]))
+    ]
+
+
+def feasible(network: Network) -> list[tuple[float, list[int]]]:
+    """Return the cost and the arcs of all paths within the limits."""
+    return [
+        (float(network.cost[way].sum()), way)
+        for way in paths(network)
+        if (network.consumption[:, way].sum(axis=1) <= network.capacity).all()
+    ]
 
 
 def cheapest(network: Network) -> float:
     """Return the least cost of all paths within the limits."""
-    arcs = network.arcs
-
-    def extend(layer: int, before: int, used: np.ndarray, cost: float) -> float:
-        if (used > network.capacity).any():
-            return math.inf
-        if layer == network.layers:
-            return cost
-        ways = (
-            extend(int(arcs.after[i]), int(arcs.type[i]), used + arcs.consumption[:, i], cost + arcs.cost[i])
-            for i in own(network, layer, before)
-        )
-        return min(ways, default=math.inf)
-
-    return extend(0, -1, np.zeros(2), 0.0)
+    return min((cost for cost, _ in feasible(network)), default=math.inf)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -93,20 +95,19 @@ def test_large_networks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 def network(types: int) -> Network:
     """Return three arcs through two layers."""
     first, after, kind = np.array([0, 1, 0]), np.array([2, 2, 1]), np.array([0, 1, 0])
-    return Network(Arcs(first, after, kind, np.array([3.0, 2.0, 1.0]), np.ones((1, 3))), 2, types, np.ones(1))
+    return Network(first, after, kind, np.array([3.0, 2.0, 1.0]), np.ones((1, 3)), 2, types, np.ones(1))
 
 
 def test_arcs_are_sorted_selected_and_turned() -> None:
     made = network(2).sorted()
     assert len(made) == 3
-    assert made.arcs.cost.tolist() == [1.0, 3.0, 2.0]
+    assert made.cost.tolist() == [1.0, 3.0, 2.0]
     apart = made.only(np.array([1])).compact()
-    assert (apart.layers, apart.arcs.first.tolist(), apart.arcs.after.tolist()) == (1, [0], [1])
+    assert (apart.layers, apart.first.tolist(), apart.after.tolist()) == (1, [0], [1])
     turned = made.mirrored()
-    assert turned.arcs.first.tolist() == [1, 0, 0]
-    assert turned.arcs.after.tolist() == [2, 2, 1]
-    assert made.only(np.array([2])).arcs.cost.tolist() == [2.0]
-    assert made.free().arcs.cost.tolist() == [0.0, 0.0, 0.0]
+    assert turned.first.tolist() == [1, 0, 0]
+    assert turned.after.tolist() == [2, 2, 1]
+    assert made.only(np.array([2])).cost.tolist() == [2.0]
 
 
 def test_types_matter_only_where_neighbours_differ() -> None:
@@ -123,20 +124,8 @@ def state_space_random_network(seed: int) -> Network:
     consumption = np.where(hardware == np.arange(3)[:, None], units, 0).astype(float)
     cost = rng.integers(1, 20, len(first)).astype(float)
     types = 3 if rng.random() < 0.5 else 0
-    arcs_of = Arcs(first, after, hardware, cost, consumption)
-    return Network(arcs_of, layers, types, rng.integers(1, 6, 3).astype(float)).sorted()
-
-
-def paths(network: Network, layer: int = 0, before: int = -1) -> list[list[int]]:
-    """Return all paths, within the limits or not."""
-    if layer == network.layers:
-        return [[]]
-    arcs = network.arcs
-    return [
-        [i, *rest]
-        for i in own(network, layer, before)
-        for rest in paths(network, int(arcs.after[i]), int(arcs.type[i]))
-    ]
+    arcs = first, after, hardware, cost, consumption
+    return Network(*arcs, layers, types, rng.integers(1, 6, 3).astype(float)).sorted()
 
 
 PRICES = np.array([2.0, 0.5, 1.0])
@@ -148,16 +137,13 @@ def test_all_limits_counted_the_least_path_through_an_arc_is_found(seed: int) ->
     network = state_space_random_network(seed)
     (counting,) = counted_limit_groups(network, PRICES)
     assert not counting.prices.any()
-    arcs = network.arcs
-    within = [
-        way for way in paths(network) if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
-    ]
+    within = feasible(network)
     found = least_by_arc(network, counting)
     for i in range(len(network)):
-        costs = [float(arcs.cost[way].sum()) for way in within if i in way]
+        costs = [cost for cost, way in within if i in way]
         assert found[i] == pytest.approx(min(costs, default=math.inf))
     left = remaining_by_state(network, counting)
-    best = min((float(arcs.cost[way].sum()) for way in within), default=math.inf)
+    best = cheapest(network)
     assert left[0, :, -1].min() == pytest.approx(best)
     for cutoff in (best - 0.5, best + 0.5) if math.isfinite(best) else ():
         rest, work = reduced_network(network, PRICES, cutoff)
@@ -172,21 +158,11 @@ def test_with_too_few_states_no_path_below_the_cutoff_is_lost(
     """Not all limits are then counted together."""
     monkeypatch.setattr("clusterplan.formulations.staging.check.path_enumeration.MAX_CELLS", (7 * 6 * 3,))
     network = state_space_random_network(seed)
-    arcs = network.arcs
-    costs = [
-        float(arcs.cost[way].sum())
-        for way in paths(network)
-        if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
-    ]
+    costs = sorted(cost for cost, _ in feasible(network))
     if not costs:
         return
-    rest, _ = reduced_network(network, PRICES, sorted(costs)[len(costs) // 3] + 0.5)
-    again = [
-        float(rest.arcs.cost[way].sum())
-        for way in paths(rest)
-        if (rest.arcs.consumption[:, way].sum(axis=1) <= rest.capacity).all()
-    ]
-    assert min(again) == min(costs)
+    rest, _ = reduced_network(network, PRICES, costs[len(costs) // 3] + 0.5)
+    assert cheapest(rest) == costs[0]
 
 
 def test_limits_without_a_price_are_not_counted() -> None:
