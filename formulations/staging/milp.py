@@ -194,18 +194,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
         problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
         problem += y[i] <= z[i], f"only_if_used_{i}"
     _add_path_rows(formulation, problem, columns, [(z, 1), (y, tau)])
-    for t, hardware in enumerate(instance.types):
-        check_time()
-        if hardware.limit is not None:
-            units = pulp.lpSum(c.units * z[i] for i, c in enumerate(columns) if c.type == t)
-            problem += units <= hardware.limit, f"limit_{t}"
-    rates = [instance.types[c.type].price_usd_per_hour * c.units for c in columns]
-    spent = pulp.LpAffineExpression([(y[i], formulation.cost_usd(slowest, r)) for i, r in enumerate(rates)])
-    if instance.cost_limit_usd is not None:
-        # Scaled to 1: solvers have absolute tolerances.
-        problem += spent * (1 / instance.cost_limit_usd) <= 1, "cost_limit"
-    if instance.hourly_budget_usd is not None:
-        problem += upper_bound_row(z, rates, instance.hourly_budget_usd), "hourly_budget"
+    spent = _add_limit_rows(formulation, problem, list(zip(columns, z, y, strict=True)), slowest)
 
     def decode(value: Callable[[Any], float]) -> tuple[Stage, ...]:
         return all_columns.stages([c for i, c in enumerate(columns) if value(z[i]) > 0.5])
@@ -217,6 +206,59 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
         return {**start, **{y[i]: share * flag for i, flag in enumerate(on)}, tau: share}
 
     return MilpModel(problem, (_objective(formulation, spent, tau, slowest),), decode, encode)
+
+
+def _add_limit_rows(
+    formulation: StagingFormulation,
+    problem: Any,
+    chosen: Sequence[tuple[Column | Option, Any, Any]],
+    slowest_s: float,
+) -> Any:
+    """Add the rows of device limits, cost limit and budget; return the cost expression [USD].
+
+    Parameters
+    ----------
+    chosen
+        What may be chosen, with its variable z and with y = τ·z, None where no costs matter.
+    slowest_s
+        The unit of τ.
+    """
+    import pulp
+
+    instance, price = formulation.instance, formulation.hardware.price.tolist()
+    for t, hardware in enumerate(instance.types):
+        check_time()
+        if hardware.limit is not None:
+            units = pulp.lpSum(own.units * z for own, z, _ in chosen if own.type == t)
+            problem += units <= hardware.limit, f"limit_{t}"
+    rates = [price[own.type] * own.units for own, _, _ in chosen]
+    spent = pulp.LpAffineExpression(
+        [
+            (y, formulation.cost_usd(slowest_s, rate))
+            for (_, _, y), rate in zip(chosen, rates, strict=True)
+            if y is not None
+        ]
+    )
+    if instance.cost_limit_usd is not None:
+        # Scaled to 1: solvers have absolute tolerances.
+        problem += spent * (1 / instance.cost_limit_usd) <= loosened(1.0), "cost_limit"
+    if instance.hourly_budget_usd is not None:
+        variables = [z for _, z, _ in chosen]
+        problem += upper_bound_row(variables, rates, instance.hourly_budget_usd), "hourly_budget"
+    return spent
+
+
+def _objective(formulation: StagingFormulation, spent: Any, tau: Any, slowest_s: float) -> ModelObjective:
+    """Return the objective of a model: the cost, or the stage time in units of the slowest one."""
+    import pulp
+
+    objective = formulation.objectives[0]
+    if formulation.instance.objective == "cost":
+        return ModelObjective(objective, spent, "min")
+    fastest = pulp.LpAffineExpression([(tau, 1.0)])
+    return ModelObjective(
+        objective, fastest, "min", lambda share: formulation.of_stage_time(share * slowest_s)
+    )
 
 
 def _add_path_rows(
@@ -265,19 +307,6 @@ def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
     if isinstance(formulation, GraphFormulation) and not formulation.blocks.in_a_row:
         return _GraphModelBuilder(formulation).model()
     return milp_model(formulation)
-
-
-def _objective(formulation: StagingFormulation, spent: Any, tau: Any, slowest_s: float) -> ModelObjective:
-    """Return the objective: the cost that is spent, or the stage time τ in units of the slowest one."""
-    import pulp
-
-    objective = formulation.objectives[0]
-    if formulation.instance.objective == "cost":
-        return ModelObjective(objective, spent, "min")
-    fastest = pulp.LpAffineExpression([(tau, 1.0)])
-    return ModelObjective(
-        objective, fastest, "min", lambda share: formulation.of_stage_time(share * slowest_s)
-    )
 
 
 def options_of(formulation: GraphFormulation) -> list[Option]:
@@ -336,7 +365,12 @@ class _GraphModelBuilder:
         for d in self.slots:
             self._add_time_rows(d)
             self._add_memory_rows(d)
-        spent = self._add_limit_rows()
+        chosen = [
+            (option, z, y)
+            for d in self.slots
+            for option, z, y in itertools.zip_longest(self.options, self.z[d], self.y[d])
+        ]
+        spent = _add_limit_rows(self.formulation, self.problem, chosen, self.slowest_s)
         objective = _objective(self.formulation, spent, self.tau, self.slowest_s)
         return MilpModel(self.problem, (objective,), self._decode, self._encode)
 
@@ -429,33 +463,6 @@ class _GraphModelBuilder:
             on = pulp.lpSum(self.z[d][o] for o, option in enumerate(self.options) if option.type == t)
             room, rest = loosened(1.0), math.fsum(memory) / one.memory_gib - 1
             self.problem += pulp.LpAffineExpression(terms) <= room + rest * (1 - on), f"memory_{d}_{t}"
-
-    def _add_limit_rows(self) -> Any:
-        """Add the rows of device limits, budget and cost limit; return the cost expression [USD]."""
-        import pulp
-
-        instance, options = self.instance, self.options
-        chosen = [(self.z[d][o], option) for d in self.slots for o, option in enumerate(options)]
-        for t, one in enumerate(instance.types):
-            if one.limit is not None:
-                units = pulp.lpSum(option.units * z for z, option in chosen if option.type == t)
-                self.problem += units <= one.limit, f"limit_{t}"
-        rates = [instance.types[option.type].price_usd_per_hour * option.units for option in options]
-        if instance.hourly_budget_usd is not None:
-            variables = [z for z, _ in chosen]
-            budget = upper_bound_row(variables, rates * len(self.slots), instance.hourly_budget_usd)
-            self.problem += budget, "hourly_budget"
-        spent = pulp.LpAffineExpression(
-            [
-                (y, self.formulation.cost_usd(self.slowest_s, rate))
-                for paid in self.y
-                for y, rate in zip(paid, rates, strict=False)
-            ]
-        )
-        if instance.cost_limit_usd is not None:
-            # Scaled to 1: solvers have absolute tolerances.
-            self.problem += spent * (1 / instance.cost_limit_usd) <= loosened(1.0), "cost_limit"
-        return spent
 
     def _decode(self, value: Callable[[Any], float]) -> tuple[Stage, ...]:
         plan = []
