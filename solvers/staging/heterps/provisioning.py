@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+import numpy as np
+
 from ....formulations.common.clock import check_time
 from ....formulations.common.objective import TOLERANCE, loosened
 from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.stages import Parts, Stage, min_units, parts_time_s
+from ....formulations.staging.stages import MAX_UNITS, Parts, Stage, min_units, parts_time_s
 
 MAX_FIRST_UNITS = 1000
 """Most values of k_1 that load balance tries beyond its lower bound, where units have no limit."""
 MAX_STAGE_TIMES = 100_000
 """Most stage times that are tried; without limits and with all work parallel the best may lie at infinity."""
-MAX_UNITS = 10**15
 
 Segment = tuple[int, int, int]
 """First layer, last layer, type."""
@@ -60,16 +61,16 @@ class Provisioner:
     """
 
     def __init__(self, formulation: StagingFormulation) -> None:
-        instance = formulation.instance
+        instance, hardware = formulation.instance, formulation.hardware
         self.formulation = formulation
-        self._prices = [hardware.price_usd_per_hour for hardware in instance.types]
-        self._limits = [hardware.limit or MAX_UNITS for hardware in instance.types]
-        most = instance.most_units_per_stage or MAX_UNITS
-        self._most = [min(limit, most) for limit in self._limits]
-        self._by_cost = formulation.objectives[0].name == "cost"
-        self._slowest_s = formulation.latest_s
-        self._budget = _loosened_limit(instance.hourly_budget_usd)
-        self._cost_limit = _loosened_limit(instance.cost_limit_usd)
+        self._prices = hardware.price.tolist()
+        self._limits = np.minimum(hardware.limit, MAX_UNITS).astype(int).tolist()
+        self._most = hardware.most.astype(int).tolist()
+        self._by_cost, self._slowest_s = instance.objective == "cost", formulation.latest_s
+        self._budget, self._cost_limit = (
+            math.inf if limit is None else loosened(limit)
+            for limit in (instance.hourly_budget_usd, instance.cost_limit_usd)
+        )
         self.parts = cache(lambda segment: formulation.table.parts(*segment))
 
     def provision(self, segments: Sequence[Segment], way: Way) -> Provision | None:
@@ -234,7 +235,3 @@ class _State:
     serial_s: float
     rate: float = 0.0
     over: bool = False
-
-
-def _loosened_limit(limit: float | None) -> float:
-    return math.inf if limit is None else loosened(limit)

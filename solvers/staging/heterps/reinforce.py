@@ -42,7 +42,7 @@ from ....instances.common.errors import OutOfTimeError
 from ...backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.result import SolveOptions
-from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
+from .type_search import PROVISIONING, Types, TypeSearch, random_types
 
 AVERAGING = 0.9
 """Weight of the past in the moving averages of the loss and of its spread."""
@@ -119,7 +119,6 @@ class Trainer:
     def __init__(self, search: TypeSearch, policy: Any, rng: np.random.Generator) -> None:
         self.search, self.policy, self.rng = search, policy, rng
         self.means: list[float] = []
-        self._loss = PenalisedObjective()
         self._baseline: float | None = None
         self._spread = 0.0
 
@@ -160,7 +159,7 @@ class Trainer:
         for types in drawn:
             if self.search.clock.expired:
                 break
-            losses.append(self._loss.of(self.search.fitness(types)))
+            losses.append(self.search.loss(types))
         return np.array(losses)
 
     def _advantage(self, losses: Floats) -> Floats:

@@ -102,6 +102,7 @@ class TypeSearch:
         self.plan: tuple[Stage, ...] | None = None
         self.trace: list[tuple[float, float | None, float | None]] = []
         self._known: dict[Types, Fitness] = {}
+        self._scale = 0.0
 
     @cached_property
     def able(self) -> list[Sequence[int]]:
@@ -152,6 +153,20 @@ class TypeSearch:
                 self.trace.append((self.clock.elapsed_s, value, None))
         return fitness
 
+    def loss(self, types: Sequence[int]) -> float:
+        """Return one finite number to minimise: ln of the relative score, or a penalty above it.
+
+        A difference of 0.01 is about a per cent of the cost. A feasible choice has ln(score) relative to the
+        first feasible one, at most `WORST_FEASIBLE`; the others have more than that, by their violation.
+        """
+        fitness = self.fitness(types)
+        if not fitness.feasible:
+            return WORST_FEASIBLE + math.log1p(fitness.violation)
+        if not self._scale:
+            self._scale = fitness.score
+        ratio = fitness.score / self._scale if self._scale > 0 else 1.0
+        return min(math.log(max(ratio, 1e-6)), WORST_FEASIBLE)
+
     def outcome(self, message: str) -> Outcome:
         """Return the outcome with the best plan found and the (thinned) trace of its objective values."""
         time_is_up = self.clock.expired and self.judged < self.most
@@ -159,31 +174,14 @@ class TypeSearch:
             message += "; no plan found within limits, floor and budgets"
         elif self.trace:
             self.trace.append((self.clock.elapsed_s, self.trace[-1][1], None))
+        count = len(self.trace)
+        kept = np.linspace(0, count - 1, min(count, MAX_TRACE)).round()
         return Outcome(
-            self.plan, limit="time" if time_is_up else "none", message=message, trace=thin_trace(self.trace)
+            self.plan,
+            limit="time" if time_is_up else "none",
+            message=message,
+            trace=[self.trace[int(index)] for index in kept],
         )
-
-
-class PenalisedObjective:
-    """Maps fitness to one finite number to minimise: ln of the relative score, or a penalty above it.
-
-    A difference of 0.01 is about a per cent of the cost.
-
-    A feasible choice has ln(score) relative to the first feasible one, at most `worst_feasible`; the
-    others have more than that, by their violation.
-    """
-
-    def __init__(self) -> None:
-        self._scale: float | None = None
-
-    def of(self, fitness: Fitness) -> float:
-        """Return the penalised objective value of a fitness."""
-        if not fitness.feasible:
-            return WORST_FEASIBLE + math.log1p(fitness.violation)
-        if self._scale is None or self._scale == 0:
-            self._scale = fitness.score
-        ratio = fitness.score / self._scale if self._scale > 0 else 1.0
-        return min(math.log(max(ratio, 1e-6)), WORST_FEASIBLE)
 
 
 def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Types:
@@ -211,15 +209,6 @@ def assign(
     for layer in range(first, end):
         types[layer] = unit_type if unit_type in able[layer] else int(rng.choice(able[layer]))
     return types
-
-
-def thin_trace(
-    trace: list[tuple[float, float | None, float | None]],
-) -> list[tuple[float, float | None, float | None]]:
-    """Return at most `MAX_TRACE` points of a trace (time, value, bound), with the first and the last."""
-    if len(trace) <= MAX_TRACE:
-        return trace
-    return [trace[int(i)] for i in np.linspace(0, len(trace) - 1, MAX_TRACE).round()]
 
 
 TOURNAMENT_SIZE = 3
@@ -388,11 +377,10 @@ def _study(search: TypeSearch, seed: int) -> None:
         rng = np.random.default_rng(seed)
         for _ in range(RANDOM_STARTS):
             study.enqueue_trial(dict(zip(space, random_types(search.able, rng), strict=True)))
-        loss = PenalisedObjective()
         while not search.over:
             trial = study.ask(space)
             types = [trial.params[name] for name in space]
-            study.tell(trial, loss.of(search.fitness(types)))
+            study.tell(trial, search.loss(types))
     finally:
         optuna.logging.set_verbosity(before)
 

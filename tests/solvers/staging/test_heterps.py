@@ -34,11 +34,9 @@ from clusterplan.solvers.staging.heterps.type_search import (
     Breeder,
     Genetic,
     Greedy,
-    PenalisedObjective,
     SingleType,
     TypeSearch,
     random_types,
-    thin_trace,
 )
 
 EXAMPLE = ROOT / "instances" / "examples" / "heterps-ctr.yaml"
@@ -208,10 +206,11 @@ def test_the_trace_is_the_best_so_far(method: str) -> None:
 
 def test_a_long_trace_is_thinned() -> None:
     """Its first and last points stay."""
-    trace: list[tuple[float, float | None, float | None]] = [(float(i), -float(i), None) for i in range(1234)]
-    short = thin_trace(trace)
+    search = TypeSearch(StagingFormulation(half_serial()), "exact", Clock())
+    search.trace = [(float(i), -float(i), None) for i in range(1234)]
+    short = search.outcome("").trace
     assert len(short) == MAX_TRACE
-    assert (short[0], short[-1]) == (trace[0], trace[-1])
+    assert (short[0], short[-1]) == (search.trace[0], search.trace[-1])
 
 
 @pytest.mark.parametrize("method", SMALL, indirect=True)
@@ -267,11 +266,12 @@ def test_defaults_come_close_to_the_optimum_of_the_example(method: str, most: fl
 def test_more_violation_is_worse_than_any_plan() -> None:
     """Infeasible choices rank behind feasible ones, and nearer ones before others."""
     made = clusterplan.load(EXAMPLE)
-    search, penalised = TypeSearch(StagingFormulation(made), "exact", Clock(), 10), PenalisedObjective()
-    found = [search.fitness([0] * lookups + [1] * (16 - lookups)) for lookups in (6, 10, 16)]
+    search = TypeSearch(StagingFormulation(made), "exact", Clock(), 10)
+    choices = [[0] * lookups + [1] * (16 - lookups) for lookups in (6, 10, 16)]
+    found = [search.fitness(types) for types in choices]
     assert [fitness.feasible for fitness in found] == [True, False, False]
     assert found == sorted(found)
-    values = [penalised.of(fitness) for fitness in found]
+    values = [search.loss(types) for types in choices]
     assert values == sorted(values)
     assert all(map(math.isfinite, values))
 
