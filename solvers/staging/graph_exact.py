@@ -77,12 +77,8 @@ class Values(NamedTuple):
     units: Ints
 
 
-@dataclass(frozen=True)
-class FastestPath:
-    """A path of ideals with the slowest stage time: (smaller ideal, larger ideal, type, units) per stage."""
-
-    time_s: float
-    stages: tuple[tuple[int, int, int, int], ...]
+FastestPath = tuple[float, list[tuple[int, int, int, int]]]
+"""The slowest stage time of a path of ideals, and (smaller ideal, larger ideal, type, units) per stage."""
 
 
 def count_states(limits: list[int]) -> int:
@@ -188,7 +184,7 @@ def _path(values: Values, devices: Devices) -> FastestPath:
         units = int(values.units[ideal, state])
         stages.append((before, ideal, t, units))
         ideal, state = before, state - units * int(devices.stride[t])
-    return FastestPath(time, tuple(stages[::-1]))
+    return time, stages[::-1]
 
 
 FIRST_STEP = 0.01
@@ -206,7 +202,7 @@ class DeviceSearch:
     formulation: GraphFormulation
     options: SolveOptions
     clock: Clock
-    best: FastestPath | None = None
+    time_s: float = math.inf
     plan: tuple[Stage, ...] | None = None
     bound_s: float = 0.0
     limit: Limit = "none"
@@ -232,23 +228,18 @@ class DeviceSearch:
         step = FIRST_STEP
         least = self.bound_s if self.bound_s > 0 else latest / 1e6
         prepared = self._prepared(self.formulation)
-        while not self._closed(latest):
-            known = latest if self.best is None else self.best.time_s
+        while self.bound_s < (latest if self.plan is None else self.time_s * (1 - self.options.gap)):
+            known = min(self.time_s, latest)
             cutoff = min(known, max(self.bound_s, least) * (1 + step))
             # Near the best plan the proof of all the rest is hardly dearer.
             cutoff = known if cutoff * (1 + step) > known else cutoff
-            before = self.best
+            before = self.time_s
             self._run_dynamic_program(self.formulation, prepared, cutoff)
-            self.bound_s = cutoff if self.best is before else self.best.time_s  # type: ignore[union-attr]
-            self.trace.append(
-                (self.clock.elapsed_s, self._value(), self.formulation.of_stage_time(self.bound_s))
-            )
+            self.bound_s = self.time_s if self.time_s < before else cutoff
+            of_time = self.formulation.of_stage_time
+            value = None if self.plan is None else of_time(self.time_s)
+            self.trace.append((self.clock.elapsed_s, value, of_time(self.bound_s)))
             step *= 2
-
-    def _closed(self, latest: float) -> bool:
-        if self.best is None:
-            return self.bound_s >= latest
-        return self.bound_s >= self.best.time_s * (1 - self.options.gap)
 
     @staticmethod
     def _prepared(formulation: GraphFormulation) -> tuple[GraphArrays, Devices]:
@@ -261,19 +252,12 @@ class DeviceSearch:
     ) -> None:
         """Run the dynamic program with a cutoff on the stage time; keep its plan if the fastest."""
         path, complete = fastest_path(*prepared, cutoff, self.clock)
-        self._keep(formulation, path)
+        if path is not None and path[0] < self.time_s:
+            self.time_s, stages = path
+            self.plan = tuple(formulation.stage(first, last - 1, t, k) for first, last, t, k in stages)
+            self.trace.append((self.clock.elapsed_s, formulation.of_stage_time(self.time_s), None))
         if not complete:
             raise OutOfTimeError("the pass ended early")
-
-    def _keep(self, formulation: GraphFormulation, path: FastestPath | None) -> None:
-        if path is None or (self.best is not None and path.time_s >= self.best.time_s):
-            return
-        self.best = path
-        self.plan = tuple(formulation.stage(first, last - 1, t, k) for first, last, t, k in path.stages)
-        self.trace.append((self.clock.elapsed_s, self._value(), None))
-
-    def _value(self) -> float | None:
-        return None if self.best is None else self.formulation.of_stage_time(self.best.time_s)
 
     def _outcome(self, latest: float) -> Outcome:
         formulation = self.formulation

@@ -31,7 +31,7 @@ from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import report_progress
 from .core import MOST_COLUMNS, Core, core_of, narrow_core, solve_core
-from .intervals import Candidate, Incumbent, Interval, Limits, NonDominated, Segments
+from .intervals import Candidate, Incumbent, Interval, Limits, Segments
 from .labelling import search_labels
 
 SEGMENTS_AT_ONCE = 1 << 21
@@ -310,14 +310,6 @@ class Search:
         faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
         return [faster, slower]
 
-    def _note(self, cost: float, time: float) -> None:
-        """Add a plan, by cost in USD and stage time, to the trace, if the objective has one best plan."""
-        if not isinstance(self.incumbent, NonDominated):
-            of_time = self.formulation.of_stage_time
-            cheapest = self.formulation.instance.objective == "cost"
-            self.trace.append((self.clock.elapsed_s, cost if cheapest else of_time(time), None))
-            self._report_progress()
-
     def _report_progress(self) -> None:
         """Report the incumbent's objective value and the latest bound on all plans."""
         if self.trace:
@@ -503,8 +495,13 @@ class Search:
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
             if not segments.fits(path, count):
                 continue
-            if self.incumbent.update(Candidate(time, cost, position, count)):
-                self._note(cost, time)
+            improves = self.incumbent.update(Candidate(time, cost, position, count))
+            if improves and self.incumbent.best is not None:
+                formulation = self.formulation
+                cheapest = formulation.instance.objective == "cost"
+                value = cost if cheapest else formulation.of_stage_time(time)
+                self.trace.append((self.clock.elapsed_s, value, None))
+                self._report_progress()
 
 
 def _splittable(interval: Interval) -> bool:
