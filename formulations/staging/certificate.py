@@ -6,7 +6,6 @@ this module does not import, derives what it proves.
 
 from __future__ import annotations
 
-import itertools
 from typing import Annotated, Any
 
 import numpy as np
@@ -75,8 +74,7 @@ def read_certificate(instance: StagingInstance, data: Any) -> StagingCertificate
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
-    ends = [interval.until_s for interval in given.intervals]
-    if any(a >= b for a, b in itertools.pairwise(ends)):
+    if (np.diff([interval.until_s for interval in given.intervals]) <= 0).any():
         return "intervals: until_s has to rise from one interval to the next"
     known = set(limited_types(instance))
     for index, interval in enumerate(given.intervals):
@@ -100,12 +98,11 @@ def named_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, f
     return named, kept[-1] if len(kept) > len(limited) else 0.0
 
 
-def prices_at(instance: StagingInstance, data: Any, time_s: float) -> dict[str, float] | None:
+def prices_at(instance: StagingInstance, given: StagingCertificate, time_s: float) -> dict[str, float] | None:
     """Return the dual prices of hardware types and budget in the interval of a stage time, in USD.
 
     None if no interval contains the stage time, or if its claim is only that units do not suffice.
     """
-    given = StagingCertificate.model_validate(data)
     own = next((interval for interval in given.intervals if time_s <= interval.until_s), None)
     if own is None or not own.counts_cost:
         return None

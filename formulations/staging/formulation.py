@@ -17,20 +17,15 @@ Constraints
     ET_c z_c ≤ y_c ≤ τ_max z_c (so τ ≥ ET_c for each stage used; with binary z, y_c = τ z_c exactly)
     Σ_c k z_c ≤ N_t for every type;  κ·Σ π k y_c ≤ cost limit;  Σ π k z_c ≤ hourly budget
     maximal_runs: at a boundary, stages of type t that end plus those that begin ≤ stages that end
-Why y and not big-M rows: τ·z_c is a product of variables. Multiplying every path constraint by τ keeps the
-relaxation tight and needs no constant but τ_max = B0/TL.
 
 On a graph of layers stages follow a chain of ideals of the order of blocks (`graph_order.py`), from the empty
 set to all blocks. Limits, memory, floor and budgets are those of a chain, and a stage has at most so many
 units as `most_units_per_stage` allows. A stage time has transfers both ways over the cut, or relayed from
 ideal to ideal.
-
-Elementary diagnoses of infeasibility have one reason for all layers of the same fault.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -41,10 +36,10 @@ import numpy as np
 from ...instances.common.arrays import Floats
 from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
-from ...instances.staging.instance import Layer, StagingInstance
+from ...instances.staging.instance import StagingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation, loosened, within
-from .certificate import BUDGET, prices_at, read_certificate
+from .certificate import BUDGET, StagingCertificate, prices_at, read_certificate
 from .check.certificate import CertificateCheck, certified_error, proves_infeasibility
 from .graph_order import (
     Blocks,
@@ -64,84 +59,16 @@ from .stages import (
     Stage,
     StageTable,
     hardware_of,
+    incompatible_layers_text,
+    layer_names_text,
     memory_of_layers,
+    memory_text,
     parts_of_layers,
     parts_time_s,
     received_s,
     stage_of,
     stage_table,
 )
-
-MAX_NAMED_LAYERS = 5
-"""Maximum number of layers listed by name in one reason."""
-
-
-def layer_names_text(layers: Sequence[Layer]) -> str:
-    """Return a text with the names of the first few layers, and how many more there are."""
-    more = f" and {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
-    return ", ".join(repr(layer.name) for layer in layers[:MAX_NAMED_LAYERS]) + more
-
-
-def infeasible_layers(
-    instance: StagingInstance, alone_s: Floats, slowest_allowed_s: float
-) -> Diagnosis | None:
-    """Diagnose layers that no hardware type can hold, or run at the throughput floor.
-
-    None if there are no such layers.
-
-    Parameters
-    ----------
-    alone_s
-        Time of each layer on all units of each type [s per probe batch], shape (L, T); infinite where the
-        type cannot hold it.
-    slowest_allowed_s
-        The longest stage time at the floor.
-    """
-    fastest = alone_s.min(axis=1)
-    longest = float(fastest.max())
-    if within(longest, slowest_allowed_s) and math.isfinite(longest):
-        return None
-    homeless = [layer for layer, time in zip(instance.layers, fastest, strict=True) if math.isinf(time)]
-    reasons = [_memory_text(instance, homeless)] if homeless else []
-    remedies = ["raise a limit, memory or parallel share that is named above"]
-    slow = [
-        index
-        for index, time in enumerate(fastest)
-        if math.isfinite(time) and not within(time, slowest_allowed_s)
-    ]
-    if slow:
-        slowest = max(slow, key=lambda index: fastest[index])
-        best = instance.probe_batch / fastest[slowest]
-        name = instance.types[alone_s[slowest].argmin()].name
-        reason = (
-            f"layer {instance.layers[slowest].name!r}: at most {best:g} samples/s, on all units of {name}"
-        )
-        others = [instance.layers[index] for index in slow if index != slowest]
-        reasons.append(f"{reason}; too slow as well: {layer_names_text(others)}" if others else reason)
-    if 0 < longest < math.inf:
-        remedies.insert(0, f"no floor above {instance.probe_batch / longest:g} samples/s can be reached")
-    return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
-
-
-def _memory_text(instance: StagingInstance, layers: Sequence[Layer]) -> str:
-    """Return a sentence on the layers that fit on no device, with the numbers of the worst one."""
-    shares = [
-        min(
-            (layer.memory_on(one.name) / one.memory_gib, layer.memory_on(one.name), one.memory_gib, one.name)
-            for one in instance.types
-            if one.name in layer.compute_s and one.memory_gib is not None
-        )
-        for layer in layers
-    ]
-    farthest = max(range(len(layers)), key=lambda index: shares[index][0])
-    _, needed, room, name = shares[farthest]
-    figures = f"needs {needed:g} GiB, and a unit of {name} has {room:g}"
-    if len(layers) == 1:
-        return f"layer {layers[0].name!r} fits no device: it {figures}"
-    return (
-        f"{len(layers)} layers fit no device: {layer_names_text(layers)}; {layers[farthest].name!r} {figures}"
-    )
-
 
 OBJECTIVES = {
     "cost": Objective("cost", "min", "USD"),
@@ -372,33 +299,21 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     ) -> tuple[float | None, ...]:
         """Return the bound on the objective that the certificate proves, or the elementary one."""
         del values
-        elementary = self.elementary_bounds()[0]
-        if certificate is None:
+        (elementary,) = self.elementary_bounds()
+        given = None if certificate is None else read_certificate(self.instance, certificate)
+        if not isinstance(given, StagingCertificate):
             return (elementary,)
+        check, objective = CertificateCheck(self.instance), self.objectives[0]
         if self.instance.objective == "cost":
-            proven = CertificateCheck(self.instance).cost_bound(certificate)
-        else:
-            proven = self._certified_speed(certificate)
-        return (self.objectives[0].tighter(elementary, proven),)
-
-    def _certified_speed(self, certificate: Any) -> float | None:
-        """Return the certified bound on throughput or time; infinite if it is proven that there is no plan.
-
-        None if nothing is proven.
-        """
-        given = read_certificate(self.instance, certificate)
-        if isinstance(given, str):
-            return None
+            return (objective.tighter(elementary, check.cost_bound(given)),)
         # A throughput or time of 0 or less is no cutoff on a stage time.
         cutoff = given.cutoff if given.cutoff is not None and given.cutoff > 0 else None
-        claimed = None if cutoff is None else self.to_stage_time(cutoff)
-        time = CertificateCheck(self.instance).stage_time_bound(claimed, certificate)
-        if time is None or time <= 0:
-            return None
+        time = check.stage_time_bound(None if cutoff is None else self.to_stage_time(cutoff), given)
+        if time <= 0:
+            return (elementary,)
         # Without any plan the bound is beyond all values: −∞ for a maximum.
-        return (
-            -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
-        )
+        none = math.isinf(time) and objective.sense == "max"
+        return (objective.tighter(elementary, -math.inf if none else self.of_stage_time(time)),)
 
     def certified_error(
         self,
@@ -425,18 +340,17 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
         None if they cannot be read.
         """
-        if self.violations(plan) or self.certificate_fault(certificate) is not None:
+        given = read_certificate(self.instance, certificate)
+        if self.violations(plan) or isinstance(given, str):
             return None
-        return prices_at(self.instance, certificate, self.stage_time_s(plan))
+        return prices_at(self.instance, given, self.stage_time_s(plan))
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return a sentence that names the scarcest hardware type; None if no type has a dual price."""
         del value
         worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
-        if not worth:
-            return None
-        best = max(worth, key=lambda name: worth[name])
-        return f"scarcest type: {best}"
+        best = max(worth, key=worth.__getitem__, default=None)
+        return None if best is None else f"scarcest type: {best}"
 
     @cached_property
     def fastest_s(self) -> float:
@@ -454,11 +368,28 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return single
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Diagnose layers that no hardware type can hold, or run at the throughput floor.
-
-        None if there are no such layers.
-        """
-        return infeasible_layers(self.instance, self._alone_s, self.slowest_allowed_s)
+        """Diagnose layers that no type can hold, or run at the throughput floor; None if there are none."""
+        instance, fastest = self.instance, self._alone_s.min(axis=1)
+        longest = float(fastest.max())
+        if within(longest, self.slowest_allowed_s) and math.isfinite(longest):
+            return None
+        homeless = [layer for layer, time in zip(instance.layers, fastest, strict=True) if math.isinf(time)]
+        reasons = [memory_text(instance, homeless)] if homeless else []
+        remedies = ["raise a limit, memory or parallel share that is named above"]
+        finite = np.flatnonzero(np.isfinite(fastest))
+        slow = [index for index in finite if not within(fastest[index], self.slowest_allowed_s)]
+        if slow:
+            slowest = max(slow, key=lambda index: fastest[index])
+            best = instance.probe_batch / fastest[slowest]
+            name = instance.types[self._alone_s[slowest].argmin()].name
+            reason = (
+                f"layer {instance.layers[slowest].name!r}: at most {best:g} samples/s, on all units of {name}"
+            )
+            others = [instance.layers[index] for index in slow if index != slowest]
+            reasons.append(f"{reason}; too slow as well: {layer_names_text(others)}" if others else reason)
+        if 0 < longest < math.inf:
+            remedies.insert(0, f"no floor above {instance.probe_batch / longest:g} samples/s can be reached")
+        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
 
 class GraphFormulation(StagingFormulation):
@@ -560,19 +491,12 @@ class GraphFormulation(StagingFormulation):
         of_layer, rule = self.classes.of_layer, self.instance.stage_cost
         inside, done = ({of_layer[layer] for layer in own} for own in (layers, before))
         ends = (done, done | inside) if rule == "relay" else (inside,)
-        cut = max((self._cut_s(own, unit_type) for own in ends), key=math.fsum)
+        cuts = [self.transfer_s[self.classes.cut_by(own), unit_type] for own in ends]
         serial, parallel, comm_serial, comm_parallel = map(math.fsum, self.parts[list(layers), unit_type].T)
-        received = math.fsum([comm_parallel, *cut])
+        received = math.fsum([comm_parallel, *max(cuts, key=math.fsum)])
         if rule == "sum":
             return serial + comm_serial, parallel + received, 0.0, 0.0
         return serial, parallel, comm_serial, received
-
-    def _cut_s(self, inside: set[int], unit_type: int) -> list[float]:
-        """Return the transfer time [s] on a device of a type of each tensor that a set of classes cuts."""
-        touched = {tensor.layer: tensor.classes for own in inside for tensor in self.classes.touching[own]}
-        return [
-            float(self.transfer_s[layer, unit_type]) for layer, around in touched.items() if around - inside
-        ]
 
     def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         instance = self.instance
@@ -618,10 +542,7 @@ class GraphFormulation(StagingFormulation):
                 yield Violation("order", f"layer {pair}, which it needs")
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Diagnose layers, and classes of layers, that no hardware type can run within memory and floor.
-
-        None if there are none.
-        """
+        """Diagnose layers, and classes of them, that no type can run within memory and floor; None if none."""
         diagnosis = super().elementary_infeasibility()
         layers = self.instance.layers
         classes = [
@@ -633,7 +554,7 @@ class GraphFormulation(StagingFormulation):
             return diagnosis
         like = f", like {len(apart) - 1} other such groups" if len(apart) > 1 else ""
         reason = (
-            f"layers {_incompatible_layers_text(apart[0])} have to be in one stage, for they share a "
+            f"layers {incompatible_layers_text(apart[0])} have to be in one stage, for they share a "
             f"colour or lie on a cycle of classes, and no type can run all layers of that stage{like}"
         )
         others = diagnosis or Diagnosis(reasons=(), remedies=())
@@ -670,14 +591,6 @@ class GraphFormulation(StagingFormulation):
                 best = max(best, math.fsum(least) / offered)
         # Sums may be rounded up.
         return best * (1 - 1e-12)
-
-
-def _incompatible_layers_text(layers: Sequence[tuple[str, set[str]]]) -> str:
-    """Return a text that names two layers without a common type, or else the first and last layer."""
-    for (one, able), (other, others) in itertools.combinations(layers, 2):
-        if not able & others:
-            return f"{one!r} and {other!r}"
-    return f"{layers[0][0]!r} to {layers[-1][0]!r}"
 
 
 def formulation_of(instance: StagingInstance) -> StagingFormulation:

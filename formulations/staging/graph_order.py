@@ -88,6 +88,11 @@ class Classes:
                 found[index].append(tensor)
         return found
 
+    def cut_by(self, inside: Collection[int]) -> list[int]:
+        """Return the layers whose tensors a set of classes cuts, each once."""
+        touched = {tensor.layer: tensor.classes for index in inside for tensor in self.touching[index]}
+        return [layer for layer, around in touched.items() if not around.issubset(inside)]
+
 
 def classes_of(instance: StagingInstance) -> Classes:
     """Return the classes of layers that must share a stage, with the order and tensors between them."""

@@ -1,8 +1,9 @@
 """The compact MILP formulations of staging in PuLP: for a chain and for a graph of layers.
 
 For a chain: two flows on one network, whose columns are all stages that could be part of an optimal plan.
-Symbols are those of the formulation. Stage times are in units of the slowest allowed one, so that τ and y
-lie between 0 and 1.
+Symbols are those of the formulation. τ·z_c is a product of variables: multiplying every path constraint by τ,
+in place of big-M rows, keeps the relaxation tight and needs no constant but τ_max = B0/TL. Stage times are in
+units of the slowest allowed one, so that τ and y lie between 0 and 1.
 
 For a graph, after the integer programme of Tarnawski et al. (2020): stages are in a sequence of slots d.
 Variables: x_cd, whether class c is in slot d; z_do, whether slot d has option o, units of a type; h_ud,

@@ -23,7 +23,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
-from ...instances.staging.instance import MAX_LAYERS, StagingInstance
+from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
 from ..common.compiled import compiled, compiled_without_arrays
 from ..common.objective import TOLERANCE, loosened
@@ -117,6 +117,44 @@ def check_segment_count(instance: StagingInstance) -> None:
             f"{size} layers on {types} types make {count:,} possible stages, and at most {MAX_SEGMENTS:,} "
             "are allowed; merge layers, or leave out types that others beat"
         )
+
+
+MAX_NAMED_LAYERS = 5
+"""Maximum number of layers listed by name in one reason."""
+
+
+def layer_names_text(layers: Sequence[Layer]) -> str:
+    """Return a text with the names of the first few layers, and how many more there are."""
+    more = f" and {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
+    return ", ".join(repr(layer.name) for layer in layers[:MAX_NAMED_LAYERS]) + more
+
+
+def memory_text(instance: StagingInstance, layers: Sequence[Layer]) -> str:
+    """Return a sentence on the layers that fit on no device, with the numbers of the worst one."""
+    shares = [
+        min(
+            (layer.memory_on(one.name) / one.memory_gib, layer.memory_on(one.name), one.memory_gib, one.name)
+            for one in instance.types
+            if one.name in layer.compute_s and one.memory_gib is not None
+        )
+        for layer in layers
+    ]
+    farthest = max(range(len(layers)), key=lambda index: shares[index][0])
+    _, needed, room, name = shares[farthest]
+    figures = f"needs {needed:g} GiB, and a unit of {name} has {room:g}"
+    if len(layers) == 1:
+        return f"layer {layers[0].name!r} fits no device: it {figures}"
+    return (
+        f"{len(layers)} layers fit no device: {layer_names_text(layers)}; {layers[farthest].name!r} {figures}"
+    )
+
+
+def incompatible_layers_text(layers: Sequence[tuple[str, set[str]]]) -> str:
+    """Return a text that names two layers without a common type, or else the first and last layer."""
+    for (one, able), (other, others) in itertools.combinations(layers, 2):
+        if not able & others:
+            return f"{one!r} and {other!r}"
+    return f"{layers[0][0]!r} to {layers[-1][0]!r}"
 
 
 class Hardware(NamedTuple):

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
-from ...formulations.staging.formulation import StagingFormulation, formulation_of, layer_names_text
-from ...formulations.staging.stages import Stage, parts_time_s
+from ...formulations.staging.formulation import StagingFormulation, formulation_of
+from ...formulations.staging.stages import Stage, layer_names_text, parts_time_s
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock

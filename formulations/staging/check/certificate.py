@@ -30,10 +30,16 @@ from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
 from ...common.compiled import compiled
 from ...common.objective import loosened
-from ..certificate import CUTOFF_MARGIN, CertifiedInterval, limited_types, read_certificate
+from ..certificate import (
+    CUTOFF_MARGIN,
+    CertifiedInterval,
+    StagingCertificate,
+    limited_types,
+    read_certificate,
+)
 from ..stages import Corner, hardware_of
 from .graph_stages import DerivedGraph, derive_graph, derive_graph_segments, stage_buffers, stages_ending_at
-from .interval_bounds import MAX_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
+from .interval_bounds import MAX_WORK, Interval, IntervalBounds, Limits, derive_segments
 
 LIMIT_TOLERANCE = 1e-12
 """Relative widening of limits beyond those of the check of plans, as sums may round differently."""
@@ -63,39 +69,25 @@ class CertificateCheck:
         self.slowest_s = loosened(slowest) * (1 + LIMIT_TOLERANCE)
         self.most_usd = math.inf if cost is None else loosened(cost) * (1 + LIMIT_TOLERANCE)
 
-    def cost_bound(self, data: Any) -> float | None:
+    def cost_bound(self, given: StagingCertificate) -> float:
         """Return the lower bound on the cost of training that the certificate proves, in USD.
 
-        Returns
-        -------
-        bound
-            Infinite if it proves that there is no plan; None if it is malformed.
+        It is infinite if the certificate proves that there is no plan.
         """
-        given = read_certificate(self.instance, data)
-        if isinstance(given, str):
-            return None
         cutoff = self.most_usd if given.cutoff is None else given.cutoff
         unproven = self.unproven(given.intervals, self.slowest_s, lambda _: cutoff)
         return min([math.inf if given.cutoff is None else cutoff, *(bound for _, bound in unproven)])
 
-    def stage_time_bound(self, claimed_s: float | None, data: Any) -> float | None:
-        """Return the lower bound on the bottleneck stage time that the certificate proves.
+    def stage_time_bound(self, claimed_s: float | None, given: StagingCertificate) -> float:
+        """Return the lower bound on the slowest stage time that the certificate proves [s per probe batch].
 
-        In seconds per probe batch.
+        It is infinite if the certificate proves that there is no plan.
 
         Parameters
         ----------
         claimed_s
             The cutoff as a stage time; None for the claim that there is no plan.
-
-        Returns
-        -------
-        bound
-            Infinite if it proves that there is no plan; None if it is malformed.
         """
-        given = read_certificate(self.instance, data)
-        if isinstance(given, str):
-            return None
         last = self.slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
         if self._has_only_device_limits() and not given.intervals:
             if not proves_no_faster_plan(self.instance, last):
@@ -122,13 +114,13 @@ class CertificateCheck:
         most_work
             Maximum number of bounds that the enumerations of all intervals evaluate together.
         """
-        limits = self._limits()
+        limits, names = self._limits(), limited_types(self.instance)
         intervals: list[Interval] = []
         low = 0.0
         for interval in given:
             if low > last_s:
                 break
-            prices = [interval.prices.get(name, 0.0) for name in limited_types(self.instance)]
+            prices = [interval.prices.get(name, 0.0) for name in names]
             if self.instance.hourly_budget_usd is not None:
                 prices.append(interval.budget_price)
             known = np.array(prices)
@@ -140,7 +132,9 @@ class CertificateCheck:
         if low <= last_s:
             intervals.append(Interval(low, last_s, np.zeros(len(limits.capacity)), True, cutoff(low)))
         alternating = self.instance.stage_rule == "maximal_runs"
-        segments = self._segments(last_s)
+        segments = (derive_graph_segments if self.instance.is_graph else derive_segments)(
+            self.instance, last_s
+        )
         return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(intervals)
 
     def _has_only_device_limits(self) -> bool:
@@ -148,11 +142,6 @@ class CertificateCheck:
         instance = self.instance
         money = instance.cost_limit_usd is not None or instance.hourly_budget_usd is not None
         return instance.is_graph and not money and all(one.limit is not None for one in instance.types)
-
-    def _segments(self, last_s: float) -> Segments:
-        if self.instance.is_graph:
-            return derive_graph_segments(self.instance, last_s)
-        return derive_segments(self.instance, last_s)
 
     def _limits(self) -> Limits:
         """Return the capacity constraints: a row for each limited hardware type, one for the budget."""

@@ -27,13 +27,12 @@ from clusterplan.formulations.staging.formulation import (
     GraphFormulation,
     StagingFormulation,
     formulation_of,
-    infeasible_layers,
-    layer_names_text,
 )
 from clusterplan.formulations.staging.kind import STAGING
 from clusterplan.formulations.staging.stages import (
     MAX_UNITS,
     Stage,
+    layer_names_text,
     min_units,
     parts_time_s,
 )
@@ -166,8 +165,7 @@ def test_named() -> None:
 
 def test_nothing_to_explain() -> None:
     """Layers that fit, and are fast enough."""
-    instance = chain(1, 2)
-    assert infeasible_layers(instance, np.ones((2, 1)), 1.0) is None
+    assert found(chain(1, 2, throughput_floor_samples_per_s=1)) is None
 
 
 def test_a_layer_that_fits_nowhere() -> None:
@@ -266,7 +264,7 @@ def test_prices_are_those_of_the_interval_of_the_stage_time(time: float, prices:
             {"until_s": 2.0, "prices": {"fast": 3.0}, "budget_price": 0.5},
         ]
     }
-    assert prices_at(two_layers(hourly_budget_usd=9), data, time) == prices
+    assert prices_at(two_layers(hourly_budget_usd=9), StagingCertificate.model_validate(data), time) == prices
 
 
 def _budgeted(seed: int, graph: bool) -> StagingInstance:
