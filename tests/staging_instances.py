@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.faults import validated
 from clusterplan.instances.staging.instance import StagingInstance
 
@@ -46,6 +47,11 @@ def half_serial(limit: int | None = 2, **fields: Any) -> StagingInstance:
     hardware = {"name": "t", "price_usd_per_hour": 1.0, "limit": limit}
     given = {"name": "one", "training": {"samples": 3600}, "probe_batch": 1}
     return _checked(**{**given, "types": [hardware], "layers": [layer], **fields})
+
+
+def alone(units: int) -> Stage:
+    """Return the only stage of `half_serial` on so many units."""
+    return Stage(first_layer=0, last_layer=0, type="t", units=units)
 
 
 SLACK = 1e-9

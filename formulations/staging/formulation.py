@@ -542,7 +542,7 @@ class GraphFormulation(StagingFormulation):
                 yield Violation("order", f"layer {pair}, which it needs")
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Diagnose layers, and classes of them, that no type can run within memory and floor; None if none."""
+        """Diagnose layers, and classes of them, that no type can run within memory and floor, if any."""
         diagnosis = super().elementary_infeasibility()
         layers = self.instance.layers
         classes = [

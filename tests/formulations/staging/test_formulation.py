@@ -37,9 +37,7 @@ from clusterplan.formulations.staging.stages import (
     parts_time_s,
 )
 from clusterplan.instances.documents import parse_instance
-from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import Layer, StagingInstance
-from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
 
 
 def test_stage_times_by_hand() -> None:
@@ -105,25 +103,6 @@ def test_looser_limits_never_hurt(seed: int) -> None:
         assert sign * after.objective <= sign * before.objective + 1e-6 * abs(before.objective)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_load_balance_keeps_every_limit_and_is_no_better_than_the_optimum(seed: int) -> None:
-    """The paper's provisioning returns feasible plans; the other stages are no slower than the first."""
-    made = generate_staging(4, 2, "loose", seed=seed)
-    formulation = StagingFormulation(made)
-    provisioner, segments = Provisioner(formulation), segments_of([0, 0, 1, 1])
-    found = provisioner.balanced(segments)
-    if found is not None:
-        plan = provisioner.plan(segments, found)
-        assert not formulation.violations(plan)
-        times = formulation.times_of_stages_s(plan)
-        assert times[1] <= times[0] * (1 + 1e-9)
-
-
-def test_segments_of_equal_types() -> None:
-    """A type for each layer means its maximal runs."""
-    assert segments_of([0, 0, 1, 0]) == [(0, 1, 0), (2, 2, 1), (3, 3, 0)]
-
-
 def test_a_type_without_any_bound_is_refused_with_what_to_do() -> None:
     """Explicit models need finitely many units; the exact search does not."""
     made = two_layers(
@@ -135,10 +114,38 @@ def test_a_type_without_any_bound_is_refused_with_what_to_do() -> None:
     with pytest.raises(clusterplan.TooLargeError, match="'slow' has no limit"):
         clusterplan.solve(made, "milp:highs")
     result = clusterplan.solve(made, "auto")
-    result = clusterplan.solve(made, "auto")
     assert result.status == "optimal"
     assert result.certified_gap is not None
     assert result.certified_gap <= 1e-6
+
+
+def test_segments_stand_by_last_layer_type_and_first_layer() -> None:
+    """`index` is the position of each."""
+    table = StagingFormulation(two_layers()).table
+    found = list(zip(table.last.tolist(), table.first.tolist(), table.type.tolist(), strict=True))
+    assert found == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1)]
+    assert [table.index(first, last, t) for last, first, t in found] == list(range(6))
+    assert table.index(1, 0, 0) == -1
+
+
+def test_parts_by_hand() -> None:
+    """Sums over the layers, and the transfer of half a second where a stage begins at the second."""
+    table = StagingFormulation(two_layers()).table
+    assert table.parts(0, 1, 0) == (2.0, 10.0, 1.5, 0.5)
+    assert table.parts(1, 1, 0) == (0.0, 8.0, 1.5, 1.0)
+    assert parts_time_s(table.parts(1, 1, 0), 2) == 4.0
+    assert np.isclose(table.time_s(2)[table.index(0, 1, 0)], 7.0)
+
+
+@pytest.mark.parametrize(("time", "units"), [(1.0, 1), (0.99, 2), (0.75, 2), (0.5, 0), (0.51, 50)])
+def test_fewest_units_by_hand(time: float, units: int) -> None:
+    """(1 + 1/k)/2 s on k units: never half a second."""
+    assert min_units(StagingFormulation(half_serial(100)).table.parts(0, 0, 0), time, 100) == units
+
+
+def test_fewest_units_keep_the_limit() -> None:
+    """0 where there are not enough."""
+    assert min_units(StagingFormulation(half_serial(49)).table.parts(0, 0, 0), 0.51, 49) == 0
 
 
 LAYER = {"compute_s": {"t": 1.0}, "compute_parallel": 0.5}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from staging_instances import half_serial, two_layers
+from staging_instances import alone, half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.stages import Stage
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.brute_force import StagingBruteForce
@@ -126,10 +125,6 @@ def test_types_alike_are_one_line() -> None:
     ]
 
 
-def units(count: int) -> Stage:
-    return Stage(first_layer=0, last_layer=0, type="t", units=count)
-
-
 @pytest.mark.parametrize("solver", [StagingBruteForce(), StagingExact()], ids=lambda one: one.name)
 @pytest.mark.parametrize(
     ("fields", "best"),
@@ -138,7 +133,7 @@ def units(count: int) -> Stage:
 def test_the_best_number_of_units(solver: Any, fields: dict[str, Any], best: int) -> None:
     """One is the cheapest, two keep a floor of 1.2 samples/s, all four are the fastest."""
     outcome = solver.solve(StagingFormulation(half_serial(4, **fields)), SolveOptions(), Clock())
-    assert tuple(outcome.plan) == (units(best),)
+    assert tuple(outcome.plan) == (alone(best),)
     assert not outcome.infeasible
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_instances import random_staging
-from staging_instances import half_serial, two_layers
+from staging_instances import alone, half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.check.interval_bounds import derive_segments
@@ -210,17 +210,13 @@ def test_what_more_units_would_save() -> None:
     assert "V100" not in (result.message or "")
 
 
-def units(count: int) -> Stage:
-    return Stage(first_layer=0, last_layer=0, type="t", units=count)
-
-
 def test_a_bound_gets_a_certificate_that_proves_it() -> None:
     """A method that says that one dollar is the least cost is right, and 1.2 is refuted."""
     formulation = StagingFormulation(half_serial(4))
-    right = Outcome((units(1),), (1.0,))
+    right = Outcome((alone(1),), (1.0,))
     certify(formulation, right, Clock())
     assert formulation.certified_bounds(right.certificate) == (pytest.approx(1.0, rel=1e-8),)
-    wrong = Outcome((units(2),), (1.2,))
+    wrong = Outcome((alone(2),), (1.2,))
     certify(formulation, wrong, Clock())
     assert (wrong.bounds, wrong.certificate) == ((), None)
     assert "refutes" in (wrong.message or "")
@@ -233,10 +229,6 @@ def test_a_wrong_proof_that_there_is_no_plan_is_left_out() -> None:
     assert not outcome.infeasible
 
 
-def what_if_units(count: int) -> tuple[Stage, ...]:
-    return (Stage(first_layer=0, last_layer=0, type="t", units=count),)
-
-
 def test_the_saving_is_that_of_the_plan_without_the_limit() -> None:
     """3600 probe batches take 0.75 s each on two units, 0.6 s on five."""
     formulation = StagingFormulation(half_serial(2, objective="time"))
@@ -244,17 +236,17 @@ def test_the_saving_is_that_of_the_plan_without_the_limit() -> None:
 
     def solve(other: StagingFormulation) -> tuple[Stage, ...]:
         asked.append(other.instance.types[0].limit)
-        return what_if_units(5)
+        return (alone(5),)
 
-    assert "t: 3 more units, 540 s less" in what_if_text(formulation, what_if_units(2), solve)
+    assert "t: 3 more units, 540 s less" in what_if_text(formulation, (alone(2),), solve)
     assert asked == [None]
 
 
 def test_no_gain_and_no_time_are_said() -> None:
     """The same plan gains nothing; a search without time says so."""
     formulation = StagingFormulation(half_serial(2, objective="time"))
-    assert what_if_text(formulation, what_if_units(2), lambda _: what_if_units(2)).endswith("t: nothing")
-    assert what_if_text(formulation, what_if_units(2), lambda _: None).endswith("t: no time to tell")
+    assert what_if_text(formulation, (alone(2),), lambda _: (alone(2),)).endswith("t: nothing")
+    assert what_if_text(formulation, (alone(2),), lambda _: None).endswith("t: no time to tell")
 
 
 def test_types_that_are_left_over_are_not_asked_about() -> None:

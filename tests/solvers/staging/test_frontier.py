@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from command_line import run_here
 from random_instances import random_staging
-from staging_instances import half_serial
+from staging_instances import alone, half_serial
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
@@ -254,10 +254,6 @@ def test_opt_350_on_seven_gpu_types_is_complete(shared_data: Path) -> None:
     assert plans >= 8
 
 
-def units(count: int) -> Stage:
-    return Stage(first_layer=0, last_layer=0, type="t", units=count)
-
-
 def test_the_frontier_of_one_layer() -> None:
     """A point for each number of units, from the fastest to the cheapest."""
     frontier = find_frontier(half_serial(3), SolveOptions(), 0.0, None)
@@ -272,12 +268,12 @@ def test_unlimited_units_end_at_ten_times_the_least_cost() -> None:
     """Nineteen units cost ten dollars."""
     frontier = find_frontier(half_serial(None), SolveOptions(), 0.0, None)
     assert frontier.most_usd == pytest.approx(10.0)
-    assert frontier.points[0].plan == (units(19),)
+    assert frontier.points[0].plan == (alone(19),)
 
 
 def test_figures_of_a_point_are_computed_from_the_plan() -> None:
     """Two units: 0.75 s a sample, 3600 samples, 2 USD/h."""
-    point = frontier_point(StagingFormulation(half_serial()), (units(2),))
+    point = frontier_point(StagingFormulation(half_serial()), (alone(2),))
     assert point.stage_time_s == 0.75
     assert point.throughput_samples_per_s == pytest.approx(4 / 3)
     assert (point.time_s, point.rate_usd_per_hour, point.cost_usd) == pytest.approx((2700, 2, 1.5))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from imports import ROOT
 from random_instances import random_staging
-from staging_instances import half_serial, two_layers
+from staging_instances import alone, half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
@@ -454,7 +454,7 @@ def test_genetic_stops_at_its_evaluations() -> None:
     """The single types are among the first, so one layer is solved at once."""
     options = SolveOptions(seed=1, method_options={"evaluations": 5, "population": 2})
     outcome = Genetic().solve(StagingFormulation(half_serial(4)), options, Clock())
-    assert outcome.plan == (Stage(first_layer=0, last_layer=0, type="t", units=1),)
+    assert outcome.plan == (alone(1),)
     assert (outcome.message or "").startswith("genetic: 5 choices of types")
 
 
@@ -476,3 +476,8 @@ def test_the_violation_grows_with_what_is_missing() -> None:
 
     assert [violation(limit) for limit in (4, 2, 1)] == [0.0, 1.0, 3.0]
     assert math.isfinite(violation(1))
+
+
+def test_segments_of_equal_types() -> None:
+    """A type for each layer means its maximal runs."""
+    assert segments_of([0, 0, 1, 0]) == [(0, 1, 0), (2, 2, 1), (3, 3, 0)]
