@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -57,31 +56,6 @@ class _Labels(NamedTuple):
     def only(self, keep: Ints) -> _Labels:
         """Return the labels at the given indices."""
         return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
-
-
-@dataclass
-class _Records:
-    """Predecessor records of all kept labels: the record before each, and its last stage (column)."""
-
-    before: list[Ints] = field(default_factory=lambda: [np.array([-1])])
-    column: list[Ints] = field(default_factory=lambda: [np.array([-1])])
-    count: int = 1
-
-    def add(self, before: Ints, column: Ints) -> Ints:
-        """Add predecessor records, and return their indices."""
-        self.before.append(before)
-        self.column.append(column)
-        self.count += len(before)
-        return np.arange(self.count - len(before), self.count)
-
-    def trace(self, at: int) -> list[int]:
-        """Return the stages (columns of the core) of the label of a record, first to last."""
-        before, column = np.concatenate(self.before), np.concatenate(self.column)
-        path: list[int] = []
-        while at > 0:
-            path.append(int(column[at]))
-            at = int(before[at])
-        return path[::-1]
 
 
 def search_labels(
@@ -159,9 +133,12 @@ class _Search:
         # Never 0, even where all that is added up is 0.
         slack = ROUNDING_MARGIN * (np.abs(weights * cutoff) + spare) + 1e-280
         self.threshold, self.work = weights * cutoff + spare + slack, 0
-        records, layers, complete = _Records(), self.columns.layers, True
+        layers, complete = self.columns.layers, True
+        # Of all kept labels: the record before each, and its last stage (column).
+        self.records, self.count = [np.full((1, 2), -1)], 1
         queued: list[list[_Labels]] = [[] for _ in range(layers + 1)]
-        queued[0].append(_origin(len(self.capacity)))
+        nothing = np.zeros((1, len(self.capacity)))
+        queued[0].append(_Labels(np.array([-1]), nothing, np.zeros(1), np.array([0])))
         for layer in range(layers):
             labels = _concatenated(queued[layer])
             queued[layer] = []
@@ -169,16 +146,17 @@ class _Search:
                 continue
             labels = _cheapest_labels(labels)
             if beam is not None and len(labels.cost) > beam:
-                labels, complete = (
-                    labels.only(np.argpartition(self._value(labels, layer), beam)[:beam]),
-                    False,
-                )
+                # By a lower bound on the priced cost of the paths that begin with each label.
+                value = labels.cost + labels.consumption @ prices[0]
+                if layer:
+                    value += self.bounds[4][layer, labels.unit_type, 0]
+                labels, complete = labels.only(np.argpartition(value, beam)[:beam]), False
             columns = self.order[self.edges[layer] : self.edges[layer + 1]]
             size = max(1, PAIRS_AT_ONCE // len(labels.cost))
             for start in range(0, len(columns), size):
                 if (beam is None and self.work > MOST_WORK) or self.clock.expired:
                     return None
-                self._extend_labels(labels, columns[start : start + size], records, queued)
+                self._extend_labels(labels, columns[start : start + size], queued)
         best = _concatenated(queued[layers])
         if best is None:
             return CoreAnswer(None, cutoff) if complete else None
@@ -186,21 +164,14 @@ class _Search:
         # A label may pass by its margin alone; then no path is below the cutoff.
         if best.cost[winner] >= cutoff:
             return CoreAnswer(None, cutoff)
-        path = self.columns.segment[records.trace(int(best.last[winner]))]
+        records, at, path = np.concatenate(self.records), int(best.last[winner]), list[int]()
+        while at > 0:
+            before, column = records[at].tolist()
+            path, at = [column, *path], before
         bound = float(best.cost[winner]) * (1 - ROUNDING_MARGIN)
-        return CoreAnswer(path, bound if complete else -math.inf)
+        return CoreAnswer(self.columns.segment[path], bound if complete else -math.inf)
 
-    def _value(self, labels: _Labels, layer: int) -> Floats:
-        """Return a lower bound on the priced cost of the paths that begin with each label, (labels,)."""
-        _, prices, _, _, rest = self.bounds
-        value: Floats = labels.cost + labels.consumption @ prices[0]
-        if layer:
-            value += rest[layer, labels.unit_type, 0]
-        return value
-
-    def _extend_labels(
-        self, labels: _Labels, columns: Ints, records: _Records, queued: list[list[_Labels]]
-    ) -> None:
+    def _extend_labels(self, labels: _Labels, columns: Ints, queued: list[list[_Labels]]) -> None:
         """Extend all labels by all given stages; queue those that limits and bounds allow."""
         moved = np.empty((len(labels.cost) * len(columns), 2), dtype=np.int64)
         kept, work = extend(
@@ -221,7 +192,9 @@ class _Search:
         moved = moved[:kept][np.argsort(after[moved[:kept, 1]], kind="stable")]
         label, column = moved.T
         ends, starts = np.unique(after[column], return_index=True)
-        last = records.add(labels.last[label], column)
+        self.records.append(np.column_stack([labels.last[label], column]))
+        last = np.arange(self.count, self.count + kept)
+        self.count += kept
         types = unit_type[column] if self.columns.alternating else 0 * column
         extended = _Labels(
             types, labels.consumption[label] + use[column], labels.cost[label] + cost[column], last
@@ -260,10 +233,6 @@ def _bounds(
         np.cumsum([table.rest.shape[2] for _, table in every]) - 1,
         np.ascontiguousarray(np.concatenate([table.rest for _, table in every], axis=2)),
     )
-
-
-def _origin(limits: int) -> _Labels:
-    return _Labels(np.array([-1]), np.zeros((1, limits)), np.zeros(1), np.array([0]))
 
 
 def _concatenated(parts: list[_Labels]) -> _Labels | None:

@@ -118,21 +118,17 @@ def layer_parts(instance: StagingInstance) -> Floats:
 
     S + A/k is compute time, S' + A'/k communication time, on k devices.
     """
-    names = [one.name for one in instance.types]
-    parts = np.zeros((len(instance.layers), len(names), 4))
+    parts = np.zeros((len(instance.layers), len(instance.types), 4))
     for row, layer in zip(parts, instance.layers, strict=True):
-        shares = layer.compute_parallel, layer.communication_parallel
-        alpha, beta = (
-            np.array([one.get(name, 0.0) for name in names]) if isinstance(one, dict) else one
-            for one in shares
-        )
-        computing = np.array([layer.compute_s.get(name, math.inf) for name in names])
-        communicating = np.array([layer.communication_s.get(name, 0.0) for name in names])
-        unable = np.isinf(computing)
-        computing[unable] = 0.0
-        row[:, 0], row[:, 1] = computing * (1 - alpha), computing * alpha
-        row[:, 2], row[:, 3] = communicating * (1 - beta), communicating * beta
-        row[unable] = math.inf, 0.0, 0.0, 0.0
+        for own, hardware in zip(row, instance.types, strict=True):
+            name, alpha, beta = hardware.name, layer.compute_parallel, layer.communication_parallel
+            alpha = alpha.get(name, 0.0) if isinstance(alpha, dict) else alpha
+            beta = beta.get(name, 0.0) if isinstance(beta, dict) else beta
+            if name in layer.compute_s:
+                c, d = layer.compute_s[name], layer.communication_s.get(name, 0.0)
+                own[:] = c * (1 - alpha), c * alpha, d * (1 - beta), d * beta
+            else:
+                own[0] = math.inf
     return parts
 
 
