@@ -116,8 +116,8 @@ if TYPE_CHECKING:
     from .planner.publish import export_plan as export_plan
     from .planner.publish import plot as plot
     from .planner.publish import report as report
-    from .planner.sensitivity import WhatIf as WhatIf
-    from .planner.sensitivity import what_if as what_if
+    from .planner.study import WhatIf as WhatIf
+    from .planner.study import what_if as what_if
     from .planner.verification import verify as verify
     from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
     from .solvers.common.result import Result as Result
@@ -159,7 +159,7 @@ _HOMES = {
     "TooLargeError": "instances.common.errors",
     "UnavailableError": "instances.common.errors",
     "Verification": "planner.findings",
-    "WhatIf": "planner.sensitivity",
+    "WhatIf": "planner.study",
     "compare": "planner.batch.comparison",
     "export_plan": "planner.publish",
     "fit_loss": "instances.allocation.fits",
@@ -191,7 +191,7 @@ _HOMES = {
     "solve": "planner.api",
     "solve_many": "planner.batch.solve_many",
     "verify": "planner.verification",
-    "what_if": "planner.sensitivity",
+    "what_if": "planner.study",
 }
 """Public name → the module that has it."""
 

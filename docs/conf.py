@@ -58,7 +58,7 @@ nitpick_ignore_regex = [
     ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|kind\.Builder)"),
     ("py:class", r"clusterplan\.instances\.common\.speed\..*"),
     ("py:class", r"clusterplan\.instances\.prediction\.(provisioning|models|epochs)\..*"),
-    ("py:class", r"clusterplan\.planner\.sensitivity\.(Scenario|Row)"),
+    ("py:class", r"clusterplan\.planner\.study\.(Scenario|Row)"),
     ("py:class", r"fractions\.Fraction"),
     ("py:class", r"clusterplan\.instances\.consolidation\.(instance\.Server|job\.PlacementJob)"),
     (

@@ -64,10 +64,10 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
     return made
 
 
-def rows_of(instance: Instance, field: str) -> list[dict[str, Any]]:
-    """Return the entries of a list field of the instance document, such as `jobs`, as dictionaries."""
+def rows_of(instance: Instance, field: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a list field of the instance document, such as `jobs`, by name."""
     rows = instance.model_dump(mode="json", exclude_none=True, include={field})[field]
-    return [dict(row) for row in rows]
+    return {row["name"]: dict(row) for row in rows}
 
 
 def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
@@ -87,7 +87,7 @@ def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
 
 def without_jobs(instance: Instance, pattern: str) -> dict[str, Any]:
     """Return the changed list of jobs, without those that match a pattern."""
-    rows = {row["name"]: row for row in rows_of(instance, "jobs")}
+    rows = rows_of(instance, "jobs")
     gone = matching(pattern, rows, "job")
     return {"jobs": [row for name, row in rows.items() if name not in gone]}
 
@@ -146,18 +146,53 @@ def amount(text: str, now: float | None) -> float | None:
     return changed
 
 
-def named_amount(text: str) -> tuple[str, str]:
-    """Split a text `NAME:AMOUNT` into the name and the amount, both as text.
+def of_field(usage: str, field: str) -> ScenarioChange:
+    """Return the change of an amount that a field of the document holds, such as a budget."""
+    return ScenarioChange(usage, lambda instance, text: {field: amount(text, getattr(instance, field))})
+
+
+def of_resource(name: str, usage: str, limited: bool = False) -> ScenarioChange:
+    """Return the change of the amount of a resource; where it is `limited`, `none` is no amount."""
+
+    def fields(instance: Any, text: str) -> dict[str, Any]:
+        new = amount(text, instance.resources[name])
+        if limited and new is None:
+            raise OptionError(f"{name}={text}: a cluster has so many of them; write 32, +8, -4 or -20%")
+        return {"resources": {**instance.resources, name: new}}
+
+    return ScenarioChange(usage, fields)
+
+
+def of_rows(usage: str, rows: str, noun: str, field: str, current: str | None = None) -> ScenarioChange:
+    """Return the change `NAME:AMOUNT` of an amount of the rows that a name or a pattern means.
+
+    Parameters
+    ----------
+    rows, field
+        List field of the document, and field of its rows.
+    noun
+        Noun of a row in messages.
+    current
+        Attribute with the amount now; by default that of the field.
 
     Raises
     ------
     OptionError
-        If it has no colon.
+        If the text has no colon.
     """
-    name, colon, value = text.rpartition(":")
-    if not colon:
-        raise OptionError(f"{shown(text)} has no amount; write NAME:AMOUNT")
-    return name, value
+
+    def fields(instance: Any, text: str) -> dict[str, Any]:
+        pattern, colon, value = text.rpartition(":")
+        if not colon:
+            raise OptionError(f"{shown(text)} has no amount; write NAME:AMOUNT")
+        made = rows_of(instance, rows)
+        chosen = matching(pattern, made, noun)
+        for one in getattr(instance, rows):
+            if one.name in chosen:
+                made[one.name][field] = amount(value, getattr(one, current or field))
+        return {rows: [*made.values()]}
+
+    return ScenarioChange(usage, fields)
 
 
 @dataclass(frozen=True)
@@ -290,19 +325,32 @@ def _verb(action: str, count: int) -> str:
     return f"{action}s" if count == 1 else action
 
 
-def changed(before: Mapping[str, str], after: Mapping[str, str], move: str) -> tuple[list[Change], int]:
-    """Return the changes between two mappings of job to place, and the number of unchanged entries.
+def changes_of(
+    unit: str,
+    move: str,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    amounts: Sequence[Amount],
+    known: int | None = None,
+    **more: Any,
+) -> Changes:
+    """Return the differences between two plans, given as mappings of job to place.
 
     Parameters
     ----------
-    before, after
-        Place of each running entry by name.
     move
         Action of an entry that runs before and after, but elsewhere.
+    before, after
+        Place of each running entry by name.
+    known
+        Number of all entries, of which some may run neither before nor after; by default all run.
+    more
+        Further fields.
     """
-    changes = []
-    for name in dict.fromkeys((*before, *after)):
+    changes, all_entries = [], dict.fromkeys((*before, *after))
+    for name in all_entries:
         old, new = before.get(name, ""), after.get(name, "")
         if old != new:
             changes.append(Change(name, move if old and new else "start" if new else "stop", old, new))
-    return changes, len(before.keys() & after.keys()) - sum(bool(c.before and c.after) for c in changes)
+    wait = 0 if known is None else known - len(all_entries)
+    return Changes(unit, changes, len(all_entries) - len(changes), wait, amounts, **more)

@@ -18,7 +18,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from clusterplan.planner.batch import local
+from clusterplan.planner.batch import engines
 from clusterplan.planner.cli.main import main
 
 
@@ -53,7 +53,7 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
         sys.argv, logging.root.handlers = arguments, handlers
         for number, handler in on_signal.items():
             signal.signal(number, handler)
-        local._ready.clear()  # a keeper that was started early would stay in this folder
+        engines._ready.clear()  # a keeper that was started early would stay in this folder
     printed = []
     for stream in (out, err):
         stream.flush()

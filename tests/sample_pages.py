@@ -12,8 +12,8 @@ from clusterplan.planner.batch.comparison import Comparison
 from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.reports.comparison_page import comparison_page
 from clusterplan.planner.reports.result_page import frontier_page, plan_page
-from clusterplan.planner.reports.sensitivity_page import what_if_page
-from clusterplan.planner.sensitivity import what_if
+from clusterplan.planner.reports.study_page import what_if_page
+from clusterplan.planner.study import what_if
 
 HOSTILE = (
     "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"

@@ -5,7 +5,7 @@ Plans differ in the configurations of jobs, and in the use of resources and budg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...formulations.allocation.configurations import BUDGET
@@ -16,13 +16,14 @@ from ..changes import (
     Amount,
     Changes,
     ScenarioChange,
-    amount,
-    changed,
+    changes_of,
     count_and_name,
     fresh_names,
     leading_resource,
     matching,
-    named_amount,
+    of_field,
+    of_resource,
+    of_rows,
     rows_of,
 )
 from .plan import Usage
@@ -30,48 +31,22 @@ from .plan import Usage
 
 def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
     """Return the types of scenario change by key, such as `budget`; each resource name is a key too."""
-    of_resources = {name: ScenarioChange(f"{name}=AMOUNT", _resource(name)) for name in instance.resources}
     return {
-        **of_resources,
-        "budget": ScenarioChange("budget=USD_PER_HOUR", _budget),
+        **{name: of_resource(name, f"{name}=AMOUNT") for name in instance.resources},
+        "budget": of_field("budget=USD_PER_HOUR", "budget_usd_per_hour"),
         "remove": REMOVE_JOB,
         "add": ScenarioChange("add=NxJOB", _add),
-        "weight": ScenarioChange("weight=JOB:AMOUNT", _weight),
+        "weight": of_rows("weight=JOB:AMOUNT", "jobs", "job", "weight"),
     }
-
-
-def _resource(name: str) -> Callable[[AllocationInstance, str], dict[str, Any]]:
-    def fields(instance: AllocationInstance, text: str) -> dict[str, Any]:
-        return {"resources": {**instance.resources, name: amount(text, instance.resources[name])}}
-
-    return fields
-
-
-def _budget(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    return {"budget_usd_per_hour": amount(text, instance.budget_usd_per_hour)}
 
 
 def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
     """Return the changed list of jobs, with copies of an existing job that do not run yet."""
     count, like = count_and_name(text)
-    rows = {row["name"]: row for row in rows_of(instance, "jobs")}
+    rows = rows_of(instance, "jobs")
     (name, *_) = sorted(matching(like, rows, "job"))
     kept = {key: value for key, value in rows[name].items() if key != "current"}
     return {"jobs": [*rows.values(), *({**kept, "name": new} for new in fresh_names(count, name, rows))]}
-
-
-def _weight(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    pattern, value = named_amount(text)
-    chosen = _jobs(instance, pattern)
-    rows = rows_of(instance, "jobs")
-    for row in rows:
-        if row["name"] in chosen:
-            row["weight"] = amount(value, row["weight"])
-    return {"jobs": rows}
-
-
-def _jobs(instance: AllocationInstance, pattern: str) -> set[str]:
-    return matching(pattern, instance.table().names, "job")
 
 
 def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
@@ -98,7 +73,6 @@ def changes(
         {entry.job: _configuration(entry, entry.job in several) for entry in plan if entry.placed}
         for plan in plans
     )
-    changed_jobs, stay = changed(old, new, "change")
     usage = Usage(instance)
     used = [usage.of(plan) for plan in plans]
     amounts = [
@@ -113,7 +87,7 @@ def changes(
     if any(prices.values()):
         now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
         amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
-    return Changes("job", changed_jobs, stay, len(instance.jobs) - len(old.keys() | new.keys()), amounts)
+    return changes_of("job", "change", old, new, amounts, len(instance.jobs))
 
 
 def _configuration(entry: JobAllocation, several: bool) -> str:

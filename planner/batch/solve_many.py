@@ -25,6 +25,7 @@ from ...solvers.common.result import SolveOptions
 from ...solvers.registry import all_solvers, builtin_solvers, suggestion_text
 from ..exit_codes import SEVERITY
 from ..stored_results import Line, journal_line_error, journal_lines, parse_result, sealed
+from .engines import DaskEngine, LocalEngine
 from .task import Ended, Engine, Pair, Record, Task, record_of
 from .worker_process import available_cores, default_memory_gib
 
@@ -453,11 +454,7 @@ def _is_foreign(solver: str | None) -> bool:
 def make_engine(batch: BatchOptions) -> Engine:
     """Return the engine that runs a batch's tasks: Dask or local processes."""
     if batch.scheduler is not None:
-        from .dask import DaskEngine
-
         return DaskEngine(batch.scheduler, batch.jobs)
-    from .local import LocalEngine
-
     return LocalEngine(batch.jobs or 1)
 
 

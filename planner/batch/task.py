@@ -21,7 +21,7 @@ from ...solvers.registry import builtin_solvers, plugin_entry_points
 from ..api import solve
 from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error, code_of_result
 from ..verification import verify
-from .worker_process import Answer, Head, limited_memory
+from .worker_process import MAX_TEXT, Answer, Head, limited_memory, one_line
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,6 @@ class Record:
 log = logging.getLogger("clusterplan")
 
 WARM_UP_S = 2.0
-MAX_TEXT = 2000
-"""Most characters kept of a message or an error."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +117,18 @@ class Task:
     changes: Mapping[str, Any] = field(default_factory=dict)
     check: str | None = None
 
+    def read(self) -> Instance:
+        """Return the instance, loaded from the source if that is a file.
+
+        Raises
+        ------
+        InstanceError
+            If it cannot be read.
+        """
+        if isinstance(self.source, Instance):
+            return self.source
+        return load(self.source, self.allow_outside, self.changes)
+
 
 Ended = tuple[Task, Answer, float]
 """A task that has ended, its answer, and its wall-clock seconds."""
@@ -150,7 +160,7 @@ def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
     head = None
     try:
         with limited_memory(task.memory_gib):
-            instance = read(task)
+            instance = task.read()
             head = Head(instance.name, instance.kind, instance.sha256())
             report("head", head)
             if task.solver is None:
@@ -171,19 +181,6 @@ def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, even an exit
         fault = f"{task.solver or 'reading'} failed with {type(error).__name__}: {one_line(error)}"
         return Answer(head, fault=fault, code=FAILED)
-
-
-def read(task: Task) -> Instance:
-    """Return the instance of a task, loaded from its source if that is a file.
-
-    Raises
-    ------
-    InstanceError
-        If it cannot be read.
-    """
-    if isinstance(task.source, Instance):
-        return task.source
-    return load(task.source, task.allow_outside, task.changes)
 
 
 def _checked(head: Head, instance: Instance, text: str) -> Answer:
@@ -207,14 +204,6 @@ def _as_json(result: Result) -> str:
     text = result.to_json()
     Result.model_validate_json(text)  # a plug-in's values may be written but not read again
     return text
-
-
-def one_line(error: BaseException) -> str:
-    """Return the text of an error in one line, even if its conversion to text fails."""
-    try:
-        return " ".join(str(error).split())[:MAX_TEXT]
-    except Exception:  # noqa: BLE001 - see above
-        return "an error that cannot say what it is"
 
 
 def warm_up(solver: str, kind: ProblemKind) -> None:

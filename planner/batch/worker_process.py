@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 GIB = 2**30
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all workers together may take by default."""
+MAX_TEXT = 2000
+"""Most characters kept of a message or an error."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -95,6 +97,14 @@ def limited_memory(gib: float | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of an error in one line, even if its conversion to text fails."""
+    try:
+        return " ".join(str(error).split())[:MAX_TEXT]
+    except Exception:  # noqa: BLE001 - a plug-in may raise anything
+        return "an error that cannot say what it is"
 
 
 class Head(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ...instances.common.errors import OptionError
-from ..batch.local import start_early
+from ..batch.engines import start_early
 from .options import SCENARIO_CHANGES, RunOptions, start_logging, taking
 
 
@@ -39,6 +39,10 @@ def _solve(run: RunOptions) -> None:
     as_batch = processes or run.resume or run.engine != "local"
     if as_batch and run.engine == "local":
         start_early()  # it loads what it needs while this process does so too
+    if run.what_if or run.robust:
+        from . import study
+
+        raise typer.Exit(study.study_instance(run, as_batch))
     from . import solving
 
     raise typer.Exit(solving.solve_files(run, as_batch))
@@ -107,6 +111,6 @@ def compare(run: CompareOptions) -> None:
     start_logging(run.verbose, run.quiet)
     if run.engine == "local":
         start_early()  # it loads what it needs while this process does so too
-    from . import comparing
+    from . import study
 
-    raise typer.Exit(comparing.compare_and_show(run))
+    raise typer.Exit(study.compare_and_show(run))

@@ -37,7 +37,6 @@ from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, perc
 from .instances.output import Steps
 from .options import Format, RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
-from .sensitivity import compare_scenarios, plan_at_ends
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
@@ -326,19 +325,21 @@ def _table(records: Sequence[Record]) -> Table:
     return table(titles, cells)
 
 
-def solve_files(run: RunOptions, as_batch: bool) -> int:
-    """Solve the files, in this process or as a batch in others, and return the exit code."""
+def search_of(run: RunOptions, as_batch: bool) -> tuple[str, SolveOptions]:
+    """Return the solver and the options of every solve, with settings that have options of their own."""
     settings = [f"provisioning={run.provisioning}"] if run.provisioning else []
     # In a batch the limit is on each worker process, which holds whatever the backend does.
     more = {} if as_batch else {"memory_limit_gib": run.memory_limit}
     solver, options = search_options(run, settings, **more)
-    if run.robust:
-        return plan_at_ends(run, as_batch, solver or "auto", options)
-    if run.what_if:
-        return compare_scenarios(run, as_batch, solver or "auto", options)
+    return solver or "auto", options
+
+
+def solve_files(run: RunOptions, as_batch: bool) -> int:
+    """Solve the files, in this process or as a batch in others, and return the exit code."""
+    solver, options = search_of(run, as_batch)
     if as_batch:
-        return solve_batch(run, solver or "auto", options, batch_options(run))
-    return _solve_in_turn(run, solver or "auto", options)
+        return solve_batch(run, solver, options, batch_options(run))
+    return _solve_in_turn(run, solver, options)
 
 
 def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:

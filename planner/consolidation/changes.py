@@ -16,12 +16,11 @@ from ..changes import (
     Amount,
     Changes,
     ScenarioChange,
-    amount,
-    changed,
+    changes_of,
     count_and_name,
     fresh_names,
     matching,
-    named_amount,
+    of_rows,
     rows_of,
 )
 from ..output import some_lines
@@ -43,7 +42,7 @@ def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
         "drain": ScenarioChange("drain=SERVER", _drain),
         "add": ScenarioChange("add=NxSERVER or NxGPU_MODEL", _add),
         "remove": REMOVE_JOB,
-        "value": ScenarioChange("value=JOB:AMOUNT", _value),
+        "value": of_rows("value=JOB:AMOUNT", "jobs", "job", "value", "worth"),
         "must-place": ScenarioChange("must-place=JOB", _must_place),
     }
 
@@ -69,7 +68,7 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
     """Return the changed list of servers, with empty ones like a server or a GPU model's most common one."""
     count, like = count_and_name(text)
     servers = instance.expanded_servers
-    rows = {row["name"]: row for row in rows_of(instance, "servers")}
+    rows = rows_of(instance, "servers")
     single = {server.name: server for server in servers}
     if like in rows:
         model = rows[like]
@@ -89,7 +88,7 @@ def _most_common_server(instance: ConsolidationInstance, model: str) -> dict[str
     """Return the document entry of the most common server type with a GPU model, ignoring case."""
     shapes: Counter[str] = Counter()
     first: dict[str, dict[str, Any]] = {}
-    for row in rows_of(instance, "servers"):
+    for row in rows_of(instance, "servers").values():
         if str(row.get("gpu_model")).lower() == model.lower():
             shape = repr((row["capacity"], row.get("devices")))
             shapes[shape] += row.get("count", 1)
@@ -102,25 +101,11 @@ def _most_common_server(instance: ConsolidationInstance, model: str) -> dict[str
     return first[shapes.most_common(1)[0][0]]
 
 
-def _value(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
-    pattern, value = named_amount(text)
-    chosen, worth = _jobs(instance, pattern), {job.name: job.worth for job in instance.jobs}
-    return {
-        "jobs": [
-            {**row, "value": amount(value, worth[row["name"]])} if row["name"] in chosen else row
-            for row in rows_of(instance, "jobs")
-        ]
-    }
-
-
 def _must_place(instance: ConsolidationInstance, pattern: str) -> dict[str, Rows]:
-    chosen = _jobs(instance, pattern)
     rows = rows_of(instance, "jobs")
-    return {"jobs": [{**row, "must_place": True} if row["name"] in chosen else row for row in rows]}
-
-
-def _jobs(instance: ConsolidationInstance, pattern: str) -> set[str]:
-    return matching(pattern, (job.name for job in instance.jobs), "job")
+    for name in matching(pattern, rows, "job"):
+        rows[name]["must_place"] = True
+    return {"jobs": [*rows.values()]}
 
 
 def current_plan(instance: ConsolidationInstance) -> list[JobPlacement]:
@@ -142,7 +127,6 @@ def changes(
     if before is None:
         # What keeps running need not say on which devices.
         new |= {entry.job: old[entry.job] for entry in after if entry.action == "keep"}
-    changed_jobs, stay = changed(old, new, "move")
     drawn = [ClusterUsage(instance, plan) for plan in plans]
     resource, rows = drawn[0].resource, drawn[1].rows
     places = [
@@ -164,15 +148,17 @@ def changes(
     busy, then = (sum(bool(row.allocations) for row in each.rows.values()) for each in drawn)
     totals.append(Amount("servers in use", busy, then, len(rows)))
     totals += _hourly_costs(*drawn)
-    return Changes(
+    begun = {job for job, place in new.items() if old.get(job) != place}
+    return changes_of(
         "job",
-        changed_jobs,
-        stay,
-        len(instance.jobs) - len(old.keys() | new.keys()),
+        "move",
+        old,
+        new,
         totals,
-        [place for place in places if place.differs],
-        f"{resource} on server",
-        tuple(remarks(instance, after, {change.name for change in changed_jobs if change.after})),
+        len(instance.jobs),
+        places=[place for place in places if place.differs],
+        place=f"{resource} on server",
+        notes=tuple(remarks(instance, after, begun)),
     )
 
 

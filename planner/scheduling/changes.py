@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...formulations.scheduling.formulation import SchedulingFormulation
@@ -15,11 +15,11 @@ from ..changes import (
     Amount,
     Changes,
     ScenarioChange,
-    amount,
-    changed,
+    changes_of,
     count_and_name,
     fresh_names,
     matching,
+    of_resource,
     rows_of,
 )
 from ..reports.text import counted, duration, figure
@@ -34,23 +34,13 @@ def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:
             "drain": ScenarioChange("drain=SERVER", _drain),
             **jobs,
         }
-    return {name: ScenarioChange(f"{name}=+10", _resource(name)) for name in instance.resources} | jobs
-
-
-def _resource(name: str) -> Callable[[SchedulingInstance, str], dict[str, Any]]:
-    def fields(instance: SchedulingInstance, text: str) -> dict[str, Any]:
-        new = amount(text, instance.resources[name])
-        if new is None:
-            raise OptionError(f"{name}={text}: a cluster has so many of them; write 32, +8, -4 or -20%")
-        return {"resources": {**instance.resources, name: new}}
-
-    return fields
+    return {name: of_resource(name, f"{name}=+10", limited=True) for name in instance.resources} | jobs
 
 
 def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
     """Return the changed list of server entries, with new servers like those of an existing entry."""
     count, like = count_and_name(text)
-    rows = {row["name"]: row for row in rows_of(instance, "servers")}
+    rows = rows_of(instance, "servers")
     (name, *_) = sorted(matching(like, rows, "server"))
     (new,) = fresh_names(1, name, rows)
     return {"servers": [*rows.values(), {**rows[name], "name": new, "count": count}]}
@@ -58,7 +48,7 @@ def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
 
 def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
     """Return the changed list of server entries, without the entries or single servers that match."""
-    rows = {row["name"]: row for row in rows_of(instance, "servers")}
+    rows = rows_of(instance, "servers")
     names = [name for server in instance.servers for name in server.names]
     gone = matching(pattern, [*rows, *names], "server")
     remaining = []
@@ -97,7 +87,6 @@ def changes(
     if before is None:
         raise OptionError("an instance of scheduling does not say what runs now; give two results to compare")
     formulation = SchedulingFormulation(instance)
-    changed_jobs, stay = changed(_run_times(before), _run_times(after), "move")
     old, new = formulation.metrics(before), formulation.metrics(after)
     amounts = [
         Amount("mean completion time [s]", old.mean_s, new.mean_s),
@@ -105,7 +94,7 @@ def changes(
         Amount("makespan [s]", old.makespan_s, new.makespan_s),
         Amount("preemptions", old.preemptions, new.preemptions),
     ]
-    return Changes("job", changed_jobs, stay, 0, amounts)
+    return changes_of("job", "move", _run_times(before), _run_times(after), amounts)
 
 
 def _run_times(plan: Sequence[Segment]) -> dict[str, str]:

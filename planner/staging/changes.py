@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ...formulations.staging.stages import Stage
 from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StagingInstance
-from ..changes import Amount, Changes, ScenarioChange, amount, changed, matching, named_amount, rows_of
+from ..changes import Amount, Changes, ScenarioChange, changes_of, of_field, of_rows
 from ..reports.text import counted, listed
 
 
@@ -17,31 +16,12 @@ def what_if(instance: StagingInstance) -> dict[str, ScenarioChange]:
     """Return the types of scenario change by key, such as `limit` or `budget`."""
     del instance
     return {
-        "limit": ScenarioChange("limit=TYPE:UNITS", _of_types("limit")),
-        "price": ScenarioChange("price=TYPE:USD_PER_HOUR", _of_types("price_usd_per_hour")),
-        "floor": ScenarioChange("floor=SAMPLES_PER_S", _of_plan("throughput_floor_samples_per_s")),
-        "cost": ScenarioChange("cost=USD", _of_plan("cost_limit_usd")),
-        "budget": ScenarioChange("budget=USD_PER_HOUR", _of_plan("hourly_budget_usd")),
+        "limit": of_rows("limit=TYPE:UNITS", "types", "type", "limit"),
+        "price": of_rows("price=TYPE:USD_PER_HOUR", "types", "type", "price_usd_per_hour"),
+        "floor": of_field("floor=SAMPLES_PER_S", "throughput_floor_samples_per_s"),
+        "cost": of_field("cost=USD", "cost_limit_usd"),
+        "budget": of_field("budget=USD_PER_HOUR", "hourly_budget_usd"),
     }
-
-
-def _of_plan(field: str) -> Callable[[StagingInstance, str], dict[str, Any]]:
-    return lambda instance, text: {field: amount(text, getattr(instance, field))}
-
-
-def _of_types(field: str) -> Callable[[StagingInstance, str], dict[str, Any]]:
-    def fields(instance: StagingInstance, text: str) -> dict[str, Any]:
-        pattern, value = named_amount(text)
-        rows = rows_of(instance, "types")
-        chosen = matching(pattern, [row["name"] for row in rows], "type")
-        return {
-            "types": [
-                {**row, field: amount(value, row.get(field))} if row["name"] in chosen else row
-                for row in rows
-            ]
-        }
-
-    return fields
 
 
 def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Sequence[Stage]) -> Changes:
@@ -57,7 +37,6 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
     old, new = (
         {f"stage {s}": _stage_text(stage) for s, stage in enumerate(plan)} for plan in (before, after)
     )
-    changed_stages, stay = changed(old, new, "change")
     units = [Counter[str](), Counter[str]()]
     for count, plan in zip(units, (before, after), strict=True):
         for stage in plan:
@@ -67,7 +46,7 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
         for kind in instance.types
         if units[0][kind.name] or units[1][kind.name]
     ]
-    return Changes("stage", changed_stages, stay, 0, amounts)
+    return changes_of("stage", "change", old, new, amounts)
 
 
 def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:

@@ -21,7 +21,7 @@ from clusterplan.instances.documents import load, load_catalogue, parse_instance
 from clusterplan.instances.references import Folder, read_file, read_list
 from clusterplan.planner.batch.comparison import compare
 from clusterplan.planner.batch.solve_many import BatchOptions
-from clusterplan.planner.batch.task import Task, execute, read
+from clusterplan.planner.batch.task import Task, execute
 from clusterplan.planner.batch.worker_process import Answer
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -318,18 +318,18 @@ def test_a_task_says_whether_files_may_lie_elsewhere(outside: str) -> None:
     task = Task("d", outside, None, SolveOptions())
     assert "lies outside the folder" in (execute(task, lambda *_: None).fault or "")
     with pytest.raises(InstanceError, match="lies outside the folder"):
-        read(task)
+        task.read()
     leave = Task("d", outside, None, SolveOptions(), allow_outside=True)
     answer: Answer = execute(leave, lambda *_: None)
     assert answer.head is not None
-    assert answer.head.sha256 == read(leave).sha256()
-    assert read(Task("d", read(leave), None, SolveOptions())) is not None
+    assert answer.head.sha256 == leave.read().sha256()
+    assert Task("d", leave.read(), None, SolveOptions()).read() is not None
 
 
 def test_a_dask_cluster_hands_the_leave_on(outside: str) -> None:
     """Instances are read before they are sent."""
     pytest.importorskip("distributed")
-    from clusterplan.planner.batch.dask import DaskEngine
+    from clusterplan.planner.batch.engines import DaskEngine
 
     engine = object.__new__(DaskEngine)
     engine.jobs, engine._sent = 1, {}

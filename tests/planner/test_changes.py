@@ -15,25 +15,25 @@ from clusterplan.planner.changes import (
     Change,
     Changes,
     amount,
-    changed,
     changed_instance,
+    changes_of,
     count_and_name,
     fresh_names,
     leading_resource,
     matching,
-    named_amount,
 )
 from clusterplan.planner.registry import KINDS
 
 
 def test_entries_start_stop_change_or_stay() -> None:
-    found, stay = changed({"a": "x", "b": "x", "c": "x"}, {"b": "y", "c": "x", "d": "z"}, "move")
-    assert found == [
+    places = {"a": "x", "b": "x", "c": "x"}, {"b": "y", "c": "x", "d": "z"}
+    found = changes_of("job", "move", *places, [], known=6)
+    assert (found.stay, found.wait) == (1, 2)
+    assert found.changes == [
         Change("a", "stop", "x", ""),
         Change("b", "move", "x", "y"),
         Change("d", "start", "", "z"),
     ]
-    assert stay == 1
 
 
 def test_the_headline_counts_what_jobs_do() -> None:
@@ -102,9 +102,6 @@ def test_times_and_names_are_read() -> None:
     assert count_and_name("2xh100") == count_and_name("2×h100") == (2, "h100")
     assert count_and_name("h100") == (1, "h100")
     assert count_and_name("x1-node") == (1, "x1-node")
-    assert named_amount("a:b:+3") == ("a:b", "+3")
-    with pytest.raises(OptionError, match="write NAME:AMOUNT"):
-        named_amount("a")
 
 
 def test_a_name_is_itself_before_it_is_a_pattern() -> None:

@@ -24,8 +24,7 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.planner.batch.comparison import Comparison
 from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.batch.task import Record
-from clusterplan.planner.cli import comparing, solving
-from clusterplan.planner.cli.comparing import failures, rows_table, summary_table
+from clusterplan.planner.cli import solving, study
 from clusterplan.planner.cli.instances.generate import validate
 from clusterplan.planner.cli.progress import Progress, working
 from clusterplan.planner.cli.solve import CompareOptions, compare, solve
@@ -42,6 +41,7 @@ from clusterplan.planner.cli.solving import (
     solve_batch,
     write_summary,
 )
+from clusterplan.planner.cli.study import failures, rows_table, summary_table
 from clusterplan.solvers.common.result import SolveOptions
 
 
@@ -167,7 +167,7 @@ def test_jobs_of_a_large_table_stay_in_columns(
 def test_solvers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[CompareOptions] = []
     monkeypatch.setattr("clusterplan.planner.cli.solve.start_early", lambda: None)
-    monkeypatch.setattr(comparing, "compare_and_show", lambda run: seen.append(run) or 0)
+    monkeypatch.setattr(study, "compare_and_show", lambda run: seen.append(run) or 0)
     assert invoke(compare, "x.yaml", "--solvers", "exact, greedy", "--jobs", 2).exit_code == 0
     assert (seen[0].solver, seen[0].jobs) == ("exact, greedy", 2)
     assert invoke(compare, "x.yaml", "--provisioning", "exact").exit_code == 2

@@ -30,9 +30,9 @@ from clusterplan.planner.reports.page import (
     versions_text,
 )
 from clusterplan.planner.reports.prediction_page import prediction_page
-from clusterplan.planner.reports.sensitivity_page import robust_page, what_if_page
-from clusterplan.planner.sensitivity import robust, what_if
+from clusterplan.planner.reports.study_page import robust_page, what_if_page
 from clusterplan.planner.stored_results import read_results, verify_stored
+from clusterplan.planner.study import robust, what_if
 from clusterplan.solvers.common.result import SolveOptions
 
 INSTANCE = clusterplan.parse_instance(STAGING)
@@ -212,12 +212,12 @@ def test_a_model_that_fits_nowhere() -> None:
     assert "does not fit" in made.text
 
 
-def sensitivity_page(document: dict[str, Any], *scenarios: str) -> Page:
+def study_page(document: dict[str, Any], *scenarios: str) -> Page:
     return Page(what_if_page(what_if(clusterplan.parse_instance(document), scenarios)))
 
 
 def test_it_begins_with_the_answer_and_has_a_bar_for_each_scenario() -> None:
-    made = sensitivity_page(CONSOLIDATION, "drain=n-0", "remove=p")
+    made = study_page(CONSOLIDATION, "drain=n-0", "remove=p")
     assert (
         "all proven No scenario with the same jobs is better" in made.text or "drain=n-0: value" in made.text
     )
@@ -228,14 +228,14 @@ def test_it_begins_with_the_answer_and_has_a_bar_for_each_scenario() -> None:
 
 
 def test_a_scenario_without_a_plan_has_a_row_but_no_bar() -> None:
-    made = sensitivity_page(STAGING, "floor=9999", "floor=6")
+    made = study_page(STAGING, "floor=9999", "floor=6")
     assert made.data["figures"]["bars"]["data"][0]["y"] == ["as it is", "floor=6"]
     assert "infeasible" in made.text
 
 
 @pytest.mark.parametrize("scenarios", [(), ("floor=9999",)])
 def test_without_two_values_nothing_is_drawn(scenarios: tuple[str, ...]) -> None:
-    made = sensitivity_page({**STAGING, "throughput_floor_samples_per_s": 9999}, *scenarios)
+    made = study_page({**STAGING, "throughput_floor_samples_per_s": 9999}, *scenarios)
     assert made.data["figures"] == {}
     assert "there is no plan" in made.text.lower()
 
@@ -251,7 +251,7 @@ def robust_page_page(**changes: Any) -> Page:
 def test_it_begins_with_the_answer_and_holds_every_plan_at_every_end() -> None:
     made = robust_page_page()
     assert "all proven One plan is best" in made.text or "all proven The plan of the" in made.text
-    bars = made.data["figures"]["ends"]["data"]
+    bars = made.data["figures"]["bars"]["data"]
     assert [bar["name"] for bar in bars] == [f"plan of the {end} end" for end in ("low", "middle", "high")]
     assert all(bar["x"] == ["low end", "middle end", "high end"] for bar in bars)
     assert "outside" in made.text
@@ -260,7 +260,7 @@ def test_it_begins_with_the_answer_and_holds_every_plan_at_every_end() -> None:
 
 def test_a_plan_that_is_not_allowed_has_no_bar() -> None:
     made = robust_page_page(throughput_floor_samples_per_s=20)
-    first = made.data["figures"]["ends"]["data"][0]
+    first = made.data["figures"]["bars"]["data"][0]
     assert first["y"][2] is None
     assert "The plan of the low end is not allowed at the high end: throughput floor" in made.text
 

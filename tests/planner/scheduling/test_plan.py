@@ -30,7 +30,7 @@ from clusterplan.planner.scheduling.plan import (
     summary_sentences,
     thinned,
 )
-from clusterplan.planner.sensitivity import what_if as compared
+from clusterplan.planner.study import what_if as compared
 from clusterplan.solvers.common.result import Result
 from clusterplan.solvers.scheduling.frontier import SchedulingFrontier, SizeBound
 

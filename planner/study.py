@@ -1,21 +1,21 @@
-"""Sensitivity analysis by scenarios, and regret analysis at the ends of uncertainty intervals.
+"""Studies of an instance: variants of it, each solved and verified like any other instance, side by side.
 
-Every scenario of a what-if question is solved and verified like any other instance.
-
-Robustness: the instance says which of its figures lie in which intervals. It is solved with all of them
-at their low ends, as they are, and at their high ends, and each plan is valued at each end: what it loses
-there against the best plan of that end is its regret (Savage 1951; Kouvelis & Yu 1997). The best possible
-value of an end lies between the value of its plan and its bound, so that regrets are proven too.
+A sensitivity analysis compares scenarios with the instance as it is. A regret analysis needs an instance
+that says which of its figures lie in which intervals: it is solved with all of them at their low ends, as
+they are, and at their high ends, and each plan is valued at each end. What it loses there against the best
+plan of that end is its regret (Savage 1951; Kouvelis & Yu 1997). The best possible value of an end lies
+between the value of its plan and its bound, so that regrets are proven too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.objective import agree
 from ..formulations.registry import formulate
@@ -33,29 +33,30 @@ if TYPE_CHECKING:
 
 
 AS_IT_IS = "as it is"
-
-ValueT = TypeVar("ValueT")
+During = Callable[[str], AbstractContextManager[Any]]
+"""Returns a context manager that is entered while the scenario of a name is solved."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A solved scenario; the unchanged instance is the scenario `as it is`."""
+    """A solved variant of an instance; the unchanged instance is the scenario `as it is`."""
 
     name: str
     instance: Instance
     result: Result
 
-    def answer(self) -> str:
-        """Return a one-sentence summary of the plan, or why there is no plan."""
-        if self.result.plan is None:
-            why = self.result.diagnosis.reasons[:1] if self.result.diagnosis else [self.result.message or ""]
-            return ": ".join(filter(None, ["no plan", status_words(self.result.status, "none"), *why])) + "."
-        return KINDS[self.instance.kind].answer_of(self.instance, self.result.plan)
+    def answer(self, reason: bool = True) -> str:
+        """Return a one-sentence summary of the plan, or the status if there is none, with its reason."""
+        if self.result.plan is not None:
+            return KINDS[self.instance.kind].answer_of(self.instance, self.result.plan)
+        why = self.result.diagnosis.reasons[:1] if self.result.diagnosis else [self.result.message or ""]
+        words = ["no plan", status_words(self.result.status, "none"), *(why if reason else ())]
+        return ": ".join(filter(None, words)) + "."
 
     @property
-    def first(self) -> ObjectiveRecord | None:
-        """The record of the first objective; None if the result has no objectives."""
-        return next(iter(self.result.objectives), None)
+    def first(self) -> ObjectiveRecord:
+        """The record of the first objective; without figures if the result has no objectives."""
+        return next(iter(self.result.objectives), NO_OBJECTIVE)
 
     def left_out(self) -> dict[str, str]:
         """Return the jobs that the plan does not place, each with the reason."""
@@ -64,6 +65,64 @@ class Scenario:
     def rows(self) -> set[str]:
         """Return the names of the jobs (in staging, layers) that plans have entries for."""
         return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
+
+
+NO_OBJECTIVE = ObjectiveRecord(name="–", sense="min", unit="–")
+"""Stands for the objectives of a result that has none."""
+
+
+class Study(ABC):
+    """Solved variants of one instance, and what is said of them beside each other.
+
+    Attributes
+    ----------
+    asked
+        Number of requested variants; an interruption leaves some out.
+    """
+
+    asked: int
+
+    @abstractmethod
+    def all(self) -> tuple[Scenario, ...]:
+        """Return the variants that were solved."""
+
+    @abstractmethod
+    def headline(self) -> str:
+        """Return the answer in a sentence."""
+
+    @abstractmethod
+    def sentences(self) -> Iterator[str]:
+        """Yield lines that stand below the table."""
+
+    @abstractmethod
+    def as_data(self) -> dict[str, Any]:
+        """Return everything as plain data for JSON."""
+
+    def to_json(self) -> str:
+        """Return the analysis as one line of JSON."""
+        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
+
+    def __str__(self) -> str:
+        """Return the headline and the lines below the table."""
+        return "\n".join([self.headline(), *self.sentences()])
+
+
+def _solved(
+    made: Mapping[str, Instance], solver: str, options: SolveOptions | None, during: During
+) -> tuple[Scenario, ...]:
+    """Solve variants of an instance by name, up to one that is interrupted."""
+    solved: list[Scenario] = []
+    for name, changed in made.items():
+        with during(name):
+            solved.append(Scenario(name, changed, solve(changed, solver, options)))
+        if solved[-1].result.limit == "interrupt":
+            break
+    return tuple(solved)
+
+
+def _less(value: float | None, other: float | None) -> float | None:
+    """Return the difference of two figures; None if either is unknown."""
+    return None if value is None or other is None else value - other
 
 
 @dataclass(frozen=True)
@@ -79,7 +138,7 @@ class Row:
     """
 
     scenario: Scenario
-    objective: ObjectiveRecord | None
+    objective: ObjectiveRecord
     difference: float | None = None
     least: float | None = None
     most: float | None = None
@@ -93,8 +152,18 @@ class Row:
         return low if agree(self.least, self.most) else f"{low} … {high}"
 
 
+def signed(value: float | None) -> str:
+    """Return a difference as text with its sign."""
+    return figure(value) if not value else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
+
+
+def titled(record: ObjectiveRecord) -> str:
+    """Return the name of an objective with its unit."""
+    return record.name if record.unit == record.name else f"{record.name} [{record.unit}]"
+
+
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Study):
     """The solved scenarios, and the unchanged instance as the baseline.
 
     Attributes
@@ -116,30 +185,23 @@ class WhatIf:
         return [row for scenario in self.all() for row in self._rows_of(scenario)]
 
     def _rows_of(self, scenario: Scenario) -> Iterator[Row]:
-        if not scenario.result.objectives:
-            yield Row(scenario, None)
         now = {record.name: record for record in self.baseline.result.objectives}
-        for index, record in enumerate(scenario.result.objectives):
+        for index, record in enumerate(scenario.result.objectives or (NO_OBJECTIVE,)):
             before = now.get(record.name)
             if scenario is self.baseline or before is None:
                 yield Row(scenario, record)
                 continue
-            known = (
-                None
-                if None in (record.value, before.value)
-                else _not_none(record.value) - _not_none(before.value)
-            )
             # What comes later is only the best given what comes before, which may differ.
-            least, most = _proven_difference(before, record) if index == 0 else (None, None)
-            yield Row(scenario, record, known, least, most)
+            proven = proven_difference(before, record) if index == 0 else (None, None)
+            yield Row(scenario, record, _less(record.value, before.value), *proven)
 
     def headline(self) -> str:
         """Return a sentence that compares the best scenario with the baseline.
 
         Scenarios with the baseline's jobs are preferred, since sums over other jobs are not comparable.
         """
-        now, plans = self.baseline.first, [each for each in self.scenarios if _has_value(each.first)]
-        if now is None or now.value is None:
+        now, plans = self.baseline.first, [each for each in self.scenarios if each.first.value is not None]
+        if now.value is None:
             helped = (
                 f"There is one with {listed([each.name for each in plans])}." if plans else "None has one."
             )
@@ -148,15 +210,16 @@ class WhatIf:
             return "None of the scenarios has a plan." if self.scenarios else "No scenario was solved."
         same = [each for each in plans if each.rows() == self.baseline.rows()]
         sign = 1 if now.sense == "max" else -1
-        best = max(same or plans, key=lambda each: sign * _value(each))
-        summary = f"{best.name}: {_comparison_text(now, _value(best))}"
+        best = max(same or plans, key=lambda each: sign * (each.first.value or 0.0))
+        value = best.first.value or 0.0
+        summary = f"{best.name}: {_comparison_text(now, now.value, value)}"
         rows = KINDS[self.baseline.instance.kind].rows_of_plan
         if not same:
             return f"{summary}; but its {rows} are others."
         if len(self.scenarios) == 1:
             return f"{summary}."
         with_same = "" if len(same) == len(plans) else f" with the same {rows}"
-        if not agree(_value(best), now.value) and sign * (_value(best) - now.value) > 0:
+        if not agree(value, now.value) and sign * (value - now.value) > 0:
             return f"The best scenario{with_same} is {summary}."
         return f"No scenario{with_same} is better than what there is; the best is {summary}."
 
@@ -167,46 +230,39 @@ class WhatIf:
             yield f"{scenario.name}: {scenario.answer()}"
             if scenario is self.baseline or None in (scenario.result.plan, self.baseline.result.plan):
                 continue
-            after = scenario.left_out()
+            after, here = scenario.left_out(), scenario.rows()
             waits = [f"{job} ({reason})" for job, reason in after.items() if job not in before]
-            placed = [job for job in before if job in scenario.rows() and job not in after]
-            gone = known - scenario.rows()
+            placed = [job for job in before if job in here and job not in after]
             if waits:
                 yield f"{scenario.name}: left out only here: {listed(waits, 4)}"
             if placed:
                 yield f"{scenario.name}: left out no more: {listed(placed)}"
-            if gone:
+            if gone := known - here:
                 yield f"{scenario.name}: not in it: {listed(sorted(gone))}"
         if len(self.scenarios) < self.asked:
             yield f"interrupted: {len(self.scenarios)} of {self.asked} scenarios were solved"
 
     def as_data(self) -> dict[str, Any]:
         """Return the results, differences and their proven bounds as plain data for JSON."""
-        scenarios = []
-        for scenario in self.all():
-            rows = [row for row in self._rows_of(scenario) if row.objective is not None]
-            scenarios.append(
-                {
-                    "scenario": scenario.name,
-                    "answer": scenario.answer(),
-                    "differences": {
-                        _not_none(row.objective).name: {
-                            "difference": row.difference,
-                            "proven_least": row.least,
-                            "proven_most": row.most,
-                        }
-                        for row in rows
-                        if scenario is not self.baseline
-                    },
-                    "result": scenario.result.model_dump(mode="json"),
-                }
-            )
+        scenarios = [
+            {
+                "scenario": scenario.name,
+                "answer": scenario.answer(),
+                "differences": {
+                    row.objective.name: {
+                        "difference": row.difference,
+                        "proven_least": row.least,
+                        "proven_most": row.most,
+                    }
+                    for row in self._rows_of(scenario)
+                    if scenario is not self.baseline and row.objective is not NO_OBJECTIVE
+                },
+                "result": scenario.result.model_dump(mode="json"),
+            }
+            for scenario in self.all()
+        ]
         head = {"instance": self.baseline.instance.name, "kind": self.baseline.instance.kind}
         return {**head, "headline": self.headline(), "asked": self.asked, "scenarios": scenarios}
-
-    def to_json(self) -> str:
-        """Return the analysis as one line of JSON."""
-        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row for each objective of each scenario."""
@@ -217,9 +273,9 @@ class WhatIf:
                 {
                     "scenario": row.scenario.name,
                     "status": row.scenario.result.status,
-                    "objective": row.objective.name if row.objective else None,
-                    "value": row.objective.value if row.objective else None,
-                    "bound": row.objective.bound if row.objective else None,
+                    "objective": None if row.objective is NO_OBJECTIVE else row.objective.name,
+                    "value": row.objective.value,
+                    "bound": row.objective.bound,
                     "difference": row.difference,
                     "proven_least": row.least,
                     "proven_most": row.most,
@@ -228,21 +284,17 @@ class WhatIf:
             ]
         )
 
-    def __str__(self) -> str:
-        """Return the headline and the lines on each scenario."""
-        return "\n".join([self.headline(), *self.sentences()])
-
 
 SCENARIO_COLUMNS: tuple[TextColumn[Row], ...] = (
     ("scenario", False, lambda row: row.scenario.name),
     ("status", False, lambda row: row.scenario.result.status),
-    ("objective", False, lambda row: row.objective.name + _unit(row.objective) if row.objective else "–"),
-    ("value", True, lambda row: figure(row.objective.value if row.objective else None)),
+    ("objective", False, lambda row: titled(row.objective)),
+    ("value", True, lambda row: figure(row.objective.value)),
     ("difference", True, lambda row: signed(row.difference)),
     ("proven difference", True, lambda row: row.proven),
-    ("bound", True, lambda row: figure(row.objective.bound if row.objective else None)),
-    ("gap", True, lambda row: percent(row.objective.gap if row.objective else None)),
-    ("certified bound", True, lambda row: figure(row.objective.certified_bound if row.objective else None)),
+    ("bound", True, lambda row: figure(row.objective.bound)),
+    ("gap", True, lambda row: percent(row.objective.gap)),
+    ("certified bound", True, lambda row: figure(row.objective.certified_bound)),
 )
 """Columns of the table that compares scenarios."""
 
@@ -252,7 +304,7 @@ def what_if(
     scenarios: Sequence[str],
     solver: str = "auto",
     options: SolveOptions | None = None,
-    during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
+    during: During = lambda _: nullcontext(),
 ) -> WhatIf:
     """Solve an instance unchanged and with the changes of each scenario.
 
@@ -280,76 +332,29 @@ def what_if(
     known = KINDS[instance.kind].what_if(instance)
     made = {AS_IT_IS: instance}
     made |= {scenario: changed_instance(instance, scenario, known) for scenario in scenarios}
-    solved: list[Scenario] = []
-    for name, changed in made.items():
-        with during(name):
-            solved.append(Scenario(name, changed, solve(changed, solver, options)))
-        if solved[-1].result.limit == "interrupt":
-            break
-    return WhatIf(solved[0], tuple(solved[1:]), len(made) - 1)
+    baseline, *solved = _solved(made, solver, options, during)
+    return WhatIf(baseline, tuple(solved), len(made) - 1)
 
 
-def _proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple[float | None, float | None]:
+def proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple[float | None, float | None]:
     """Return proven bounds on the difference of two optima, each between its value and bound."""
-    figures = (before.value, before.bound, after.value, after.bound)
-    if None in figures:
-        return None, None
-    old, new = sorted(map(_not_none, figures[:2])), sorted(map(_not_none, figures[2:]))
-    return new[0] - old[1], new[1] - old[0]
+    known = [
+        new - old
+        for new in (after.value, after.bound)
+        for old in (before.value, before.bound)
+        if new is not None and old is not None
+    ]
+    return (min(known), max(known)) if len(known) == 4 else (None, None)
 
 
-def signed(value: float | None) -> str:
-    """Return a difference as text with its sign."""
-    return figure(value) if not value else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
-
-
-def _comparison_text(now: ObjectiveRecord, value: float) -> str:
+def _comparison_text(now: ObjectiveRecord, before: float, value: float) -> str:
     """Return text that compares an objective value with that of the baseline."""
-    before, unit = _not_none(now.value), "" if now.unit == now.name else f" {now.unit}"
+    unit = "" if now.unit == now.name else f" {now.unit}"
     if agree(value, before):
         return f"{now.name} {figure(value)}{unit}, as it is"
     share = 100 * abs(value - before) / abs(before) if before else None
     more = "" if share is None else f" ({'+' if value > before else '−'}{share:.3g} %)"
     return f"{now.name} {figure(value)}{unit} instead of {figure(before)}{unit}{more}"
-
-
-def _value(scenario: Scenario) -> float:
-    """Return the value of the first objective of a scenario that has one."""
-    return _not_none(_not_none(scenario.first).value)
-
-
-def _unit(record: ObjectiveRecord) -> str:
-    return "" if record.unit == record.name else f" [{record.unit}]"
-
-
-def _has_value(record: ObjectiveRecord | None) -> bool:
-    return record is not None and record.value is not None
-
-
-def _not_none(value: ValueT | None) -> ValueT:
-    """Return a value that is known not to be None."""
-    assert value is not None
-    return value
-
-
-@dataclass(frozen=True)
-class ExtremeScenario:
-    """An extreme scenario: all uncertain data at one end of their intervals, and the best plan found."""
-
-    name: str
-    instance: Instance
-    result: Result
-
-    @property
-    def first(self) -> ObjectiveRecord | None:
-        """The record of the first objective; None if the result has no objectives."""
-        return next(iter(self.result.objectives), None)
-
-    def answer(self) -> str:
-        """Return a one-sentence summary of the plan, or the status if there is none."""
-        if self.result.plan is None:
-            return f"no plan: {status_words(self.result.status, 'none')}."
-        return KINDS[self.instance.kind].answer_of(self.instance, self.result.plan)
 
 
 @dataclass(frozen=True)
@@ -388,19 +393,25 @@ class Regret:
 
 
 @dataclass(frozen=True)
-class Robust:
+class Robust(Study):
     """The plans of all extreme scenarios, and the regret of each plan in each scenario.
 
     Attributes
     ----------
+    ends
+        The instance with all uncertain data at one end of their intervals, and the best plan found.
     asked
         Number of extreme scenarios; an interruption leaves some out.
     """
 
     instance: Instance
-    ends: tuple[ExtremeScenario, ...]
+    ends: tuple[Scenario, ...]
     regrets: tuple[Regret, ...]
     asked: int = 3
+
+    def all(self) -> tuple[Scenario, ...]:
+        """Return the ends."""
+        return self.ends
 
     def worst(self, plan: str) -> float | None:
         """Return the maximum relative regret of a plan over all ends; None if it is infeasible at one."""
@@ -430,17 +441,21 @@ class Robust:
         safest = f"The plan of the {best} end is the safest: at no end it loses more than {percent(worst)}."
         return f"{safest} It says: {answer}" if answer else safest
 
-    def sentences(self) -> list[str]:
-        """Return lines on each end's plan, infeasible plans, and intervals outside the measured range."""
-        lines = [f"{end.name}: {end.answer()}" for end in self.ends]
-        lines += [
-            f"the plan of the {one.plan} end is not allowed at the {one.end} end: {one.broken}"
+    def sentences(self) -> Iterator[str]:
+        """Yield lines on each end's plan, infeasible plans, and intervals outside the measured range."""
+        yield from (f"{end.name}: {end.answer(reason=False)}" for end in self.ends)
+        yield from (f"the {line}" for line in self.not_allowed())
+        given = self.instance.uncertainty or ()
+        outside = sum(not one.inside for one in given)
+        yield f"{len(given)} intervals, {outside} of them outside what was measured"
+
+    def not_allowed(self) -> list[str]:
+        """Return a line for each plan and each end at which it breaks a constraint."""
+        return [
+            f"plan of the {one.plan} end is not allowed at the {one.end} end: {one.broken}"
             for one in self.regrets
             if one.broken
         ]
-        given = self.instance.uncertainty or ()
-        outside = sum(not one.inside for one in given)
-        return [*lines, f"{len(given)} intervals, {outside} of them outside what was measured"]
 
     def as_data(self) -> dict[str, Any]:
         """Return the results and regrets at the ends of the intervals as plain data for JSON."""
@@ -452,10 +467,6 @@ class Robust:
         ends = [{"end": end.name, "result": end.result.model_dump(mode="json")} for end in self.ends]
         head = {"instance": self.instance.name, "kind": self.instance.kind, "headline": self.headline()}
         return {**head, "safest": self.best(), "regrets": regrets, "ends": ends}
-
-    def to_json(self) -> str:
-        """Return the analysis as one line of JSON."""
-        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
 
 
 REGRET_COLUMNS: tuple[TextColumn[Regret], ...] = (
@@ -472,16 +483,14 @@ def robust(
     instance: Instance,
     solver: str = "auto",
     options: SolveOptions | None = None,
-    during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
+    during: During = lambda _: nullcontext(),
 ) -> Robust:
     """Solve an instance at the ends of its uncertainty intervals, and compute each plan's regret at each end.
 
     Parameters
     ----------
-    solver, options
-        As for `solve`; limits hold for each solve.
-    during
-        Returns a context manager that is entered while the named end is solved.
+    solver, options, during
+        As for `what_if`.
 
     Raises
     ------
@@ -490,32 +499,24 @@ def robust(
     InstanceError
         If the intervals are invalid.
     """
-    ends: list[ExtremeScenario] = []
     made = instance.at_ends()
-    for name, changed in made.items():
-        with during(name):
-            ends.append(ExtremeScenario(name, changed, solve(changed, solver, options)))
-        if ends[-1].result.limit == "interrupt":
-            break
-    plans = [end for end in ends if end.result.plan is not None]
-    regrets = [_regret(end.name, end.result.plan or (), other) for end in plans for other in ends]
-    return Robust(instance, tuple(ends), tuple(regrets), len(made))
+    ends = _solved(made, solver, options, during)
+    regrets = [_regret(end, other) for end in ends if end.result.plan is not None for other in ends]
+    return Robust(instance, ends, tuple(regrets), len(made))
 
 
-def _regret(plan: str, entries: Sequence[Any], end: ExtremeScenario) -> Regret:
+def _regret(planned: Scenario, end: Scenario) -> Regret:
     """Return the regret of a plan at an end of the intervals, with its objective recomputed there."""
     formulation = formulate(end.instance)
-    entries = formulation.choices(entries)
+    entries = formulation.choices(planned.result.plan or ())
     broken = formulation.violations(entries)
     if broken:
-        return Regret(plan, end.name, None, str(broken[0]))
-    value = formulation.evaluate(entries)[0]
-    best = end.first
-    if best is None or best.value is None or best.bound is None:
-        return Regret(plan, end.name, value)
+        return Regret(planned.name, end.name, None, str(broken[0]))
+    value, best = formulation.evaluate(entries)[0], end.first
+    if best.value is None or best.bound is None:
+        return Regret(planned.name, end.name, value)
     sign = 1.0 if best.sense == "min" else -1.0
     least = max(0.0, sign * (value - best.value))
     most = max(least, sign * (value - best.bound))
-    if not best.value:
-        return Regret(plan, end.name, value, None, least, most, None if most else 0.0)
-    return Regret(plan, end.name, value, None, least, most, most / abs(best.value))
+    share = most / abs(best.value) if best.value else None if most else 0.0
+    return Regret(planned.name, end.name, value, None, least, most, share)

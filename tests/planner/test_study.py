@@ -14,8 +14,17 @@ from allocation_instances import allocation, ring
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.planner import sensitivity as module
-from clusterplan.planner.sensitivity import SCENARIO_COLUMNS, Robust, Row, WhatIf, robust, what_if
+from clusterplan.planner import study as module
+from clusterplan.planner.study import (
+    NO_OBJECTIVE,
+    SCENARIO_COLUMNS,
+    Robust,
+    Row,
+    WhatIf,
+    proven_difference,
+    robust,
+    what_if,
+)
 from clusterplan.solvers.common.result import Result
 
 THREE_JOBS = {
@@ -98,16 +107,11 @@ def test_open_gaps_widen_the_proven_difference() -> None:
     def record(value: float, bound: float) -> Any:
         return module.ObjectiveRecord(name="v", sense="max", unit="v", value=value, bound=bound)
 
-    least, most = module._proven_difference(record(10, 12), record(13, 14))
+    least, most = proven_difference(record(10, 12), record(13, 14))
     assert (least, most) == (1, 4)
     row = Row(compared(CONSOLIDATION).baseline, record(13, 14), 3, least, most)
     assert row.proven == "+1 … +4"
-    assert module._proven_difference(
-        record(10, 12), module.ObjectiveRecord(name="v", sense="max", unit="v")
-    ) == (
-        None,
-        None,
-    )
+    assert proven_difference(record(10, 12), NO_OBJECTIVE) == (None, None)
 
 
 def test_all_of_it_is_plain_data() -> None:

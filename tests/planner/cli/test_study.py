@@ -15,12 +15,10 @@ import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.cli.options import SCENARIO_CHANGES
 from clusterplan.planner.cli.pareto import _baseline_names, pareto, read_prices
-from clusterplan.planner.cli.sensitivity import plan_at_ends
 from clusterplan.planner.cli.solve import solve, what_if
 from clusterplan.planner.cli.solving import RunOptions
 from clusterplan.planner.cli.stored_results import diff, verify
 from clusterplan.planner.registry import KINDS
-from clusterplan.solvers.common.result import SolveOptions
 
 SCENARIOS = ("--what-if", "drain=n-0,drain=n-1", "--what-if", "add=2xn")
 
@@ -152,7 +150,7 @@ def test_a_scenario_that_was_not_solved_has_no_plan(
 ) -> None:
     """As where Ctrl-C ends the comparison before."""
     alone = replace(clusterplan.what_if(file, []), asked=1)
-    monkeypatch.setattr("clusterplan.planner.cli.sensitivity.what_if", lambda *_: alone)
+    monkeypatch.setattr("clusterplan.planner.cli.study.what_if", lambda *_: alone)
     answer = invoke(what_if, file, "add=n", "--apply", 1, "--output", tmp_path / "p.json")
     assert answer.stderr == "add=n: was not solved, so that no plan is written\n"
     assert "interrupted: 0 of 1" in answer.stdout
@@ -213,11 +211,10 @@ def test_what_does_not_go_together(instance: str, more: list[str], what: str) ->
 
 
 def test_the_worst_exit_code_is_returned(instance: str, tmp_path: Path) -> None:
-    run = RunOptions(files=[instance], output=tmp_path / "all.json", quiet=True)
-    assert plan_at_ends(run, False, "auto", SolveOptions()) == 0
-    path = put(tmp_path / "dear.yaml", {**ENDS_DOCUMENT, "cost_limit_usd": 0.6})
-    dear = RunOptions(files=[str(path)], output=tmp_path / "dear.json", quiet=True)
-    assert plan_at_ends(dear, False, "auto", SolveOptions()) == 4
+    dear = put(tmp_path / "dear.yaml", {**ENDS_DOCUMENT, "cost_limit_usd": 0.6})
+    for file, code in ((instance, 0), (dear, 4)):
+        words = ("--robust", "--quiet", "--output", tmp_path / "all.json")
+        assert invoke(solve, file, *words).exit_code == code
 
 
 def test_prices_are_pairs_of_a_name_and_a_number() -> None:

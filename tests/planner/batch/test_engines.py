@@ -1,4 +1,7 @@
-"""Batches on Dask: a real cluster of this machine's processes, in which a worker is killed."""
+"""Tasks of a batch on this machine and on Dask: every one is answered, whatever becomes of its process.
+
+The cluster of Dask is a real one of this machine's processes, in which a worker is killed.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,27 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_documents import put
+from command_line import all_end, descendants, is_running
+from sample_documents import STAGING, put
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.planner.batch import engines
 from clusterplan.planner.batch.comparison import compare
+from clusterplan.planner.batch.engines import LocalEngine, start_early
 from clusterplan.planner.batch.solve_many import BatchOptions, solve_many
-
-distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+from clusterplan.planner.batch.task import Task
+from clusterplan.planner.exit_codes import FAILED
+from clusterplan.solvers.common.result import SolveOptions
 
 pytestmark = [
     # Of Dask's own threads and sockets, which it leaves to the garbage collector.
@@ -30,9 +39,54 @@ pytestmark = [
 ]
 
 
+INSTANCE = clusterplan.parse_instance(STAGING)
+
+
+def tasks(*labels: str) -> deque[Task]:
+    """Return tasks that only read the instance."""
+    return deque(Task(label, INSTANCE, None, SolveOptions()) for label in labels)
+
+
+def test_every_task_is_answered_and_nothing_is_left_running() -> None:
+    with closing(LocalEngine(2)) as engine:
+        done = list(engine.run(tasks("a", "b", "c")))
+        supervisor = engine._running_supervisor().process.pid
+        started = descendants(supervisor)
+        assert started
+    assert sorted(task.label for task, _, _ in done) == ["a", "b", "c"]
+    assert {answer.head and answer.head.sha256 for _, answer, _ in done} == {INSTANCE.sha256()}
+    assert all(seconds > 0 for _, _, seconds in done)
+    assert all_end({supervisor, *started})
+
+
+def test_tasks_of_a_watcher_that_is_killed_are_failures_and_the_next_has_another() -> None:
+    with closing(LocalEngine(1)) as engine:
+        first = engine._running_supervisor()
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.process.wait()
+        ((_, answer, _),) = engine.run(tasks("a"))
+        assert answer.code == FAILED
+        assert answer.ended == "the process that watched it was ended from outside, with exit code -9"
+        ((_, answer, _),) = engine.run(tasks("a"))
+        assert answer.head is not None
+
+
+def test_a_watcher_that_was_started_early_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready: list[engines.Supervisor] = []
+    monkeypatch.setattr(engines, "_ready", ready)
+    start_early()
+    start_early()
+    (supervisor,) = ready
+    with closing(LocalEngine(1)) as engine:
+        assert engine._running_supervisor() is supervisor
+    assert not ready
+    assert not is_running(supervisor.process.pid)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Return a cluster of two workers, each a process with a nanny."""
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with distributed.LocalCluster(
@@ -131,6 +185,7 @@ def test_the_command_runs_on_the_cluster(cluster: Any) -> None:
 @pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its address."""
-    monkeypatch.setattr("clusterplan.planner.batch.dask.CONNECT_S", 1)
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    monkeypatch.setattr("clusterplan.planner.batch.engines.CONNECT_S", 1)
     with pytest.raises(OptionError, match=r"tcp://127\.0\.0\.1:9"):
         list(solve_many(["example:heterps-ctr"], batch=BatchOptions(scheduler="tcp://127.0.0.1:9")))
