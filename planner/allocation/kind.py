@@ -2,11 +2,10 @@
 
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind
-from .changes import changes, what_if
 from .frontier import AllocationFrontierCheck, find, frontier_notes
 from .frontier import columns as frontier_columns
 from .frontier_page import AllocationFrontierPage
-from .plan import allocation_parts, as_data, columns, left_out
+from .plan import allocation_parts, as_data, changes, columns, left_out, what_if
 
 ALLOCATION = PlannerKind(
     title="Allocation: parameter servers and workers of each job",

@@ -2,11 +2,10 @@
 
 from ...solvers.scheduling.frontier import SchedulingFrontier, find_frontier
 from ..kind import ComparisonKind, FrontierKind, PlannerKind
-from .changes import answer, changes, what_if
 from .comparison import advice, measures
 from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
-from .plan import as_data, columns, scheduling_parts, summary_sentences
+from .plan import answer, as_data, changes, columns, scheduling_parts, summary_sentences, what_if
 
 MAX_SEGMENTS = 10_000
 """Most segments per job on average; a plan with more is refused before it is parsed."""

@@ -3,10 +3,9 @@
 from ...solvers.staging.frontier import find_frontier
 from ...solvers.staging.frontier_result import Frontier
 from ..kind import FrontierKind, PlannerKind
-from .changes import answer, changes, what_if
 from .frontier import StagingFrontierCheck, StagingFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
-from .plan import as_data, columns, staging_parts
+from .plan import answer, as_data, changes, columns, staging_parts, what_if
 
 STAGING = PlannerKind(
     title="Staging: which layers run on which hardware",

@@ -16,19 +16,21 @@ from clusterplan.planner.api import solve
 from clusterplan.planner.changes import Amount, Change, changed_instance
 from clusterplan.planner.pareto import pareto
 from clusterplan.planner.reports.result_page import frontier_page
-from clusterplan.planner.scheduling.changes import answer, changes, what_if
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierPage
 from clusterplan.planner.scheduling.kind import MAX_SEGMENTS, SCHEDULING
 from clusterplan.planner.scheduling.plan import (
     MAX_POINTS,
     WaitAnalysis,
     WaitStatistics,
+    answer,
     as_data,
+    changes,
     columns,
     rounded_down,
     scheduling_parts,
     summary_sentences,
     thinned,
+    what_if,
 )
 from clusterplan.planner.study import what_if as compared
 from clusterplan.solvers.common.result import Result
