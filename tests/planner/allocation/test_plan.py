@@ -19,6 +19,7 @@ import clusterplan
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.planner.allocation.kind import ALLOCATION as KIND
 from clusterplan.planner.allocation.plan import (
     MAX_JOBS,
     MAX_NAMED,
@@ -32,7 +33,6 @@ from clusterplan.planner.allocation.plan import (
     shown_rows,
     times_figure,
     usage_bars,
-    what_if,
 )
 from clusterplan.planner.changes import Amount, Change
 from clusterplan.planner.reports.text import cells_of
@@ -168,7 +168,7 @@ def test_the_resource_that_is_named_is_one_that_is_used() -> None:
 def changed(key: str, text: str, **document: Any) -> Any:
     """Return the document after one change."""
     instance = clusterplan.parse_instance({**ALLOCATION, **document})
-    return instance.replace(**what_if(instance)[key].fields(instance, text)).document()
+    return instance.replace(**KIND.what_if(instance)[key].fields(instance, text)).document()
 
 
 def test_each_resource_is_a_change() -> None:

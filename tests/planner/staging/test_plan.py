@@ -18,8 +18,8 @@ from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.registry import KINDS
 from clusterplan.planner.reports.text import cells_of
+from clusterplan.planner.staging.kind import STAGING as KIND
 from clusterplan.planner.staging.plan import (
     PlanDrawing,
     as_data,
@@ -31,7 +31,6 @@ from clusterplan.planner.staging.plan import (
     stages_text,
     staging_parts,
     types_table,
-    what_if,
 )
 
 PLAN = (
@@ -98,7 +97,7 @@ def test_the_page_of_a_plan_has_its_figures() -> None:
 @pytest.mark.parametrize("method", ["single-type", "greedy", "genetic"])
 def test_the_frontier_page_has_quick_baselines(method: str) -> None:
     """Each solves a small instance."""
-    assert method in KINDS["staging"].frontier.baselines
+    assert method in KIND.frontier.baselines
     options = clusterplan.SolveOptions(seed=1, time_limit_s=2)
     assert clusterplan.solve(half_serial(), method, options).objective == pytest.approx(1.0)
 
@@ -177,7 +176,7 @@ def test_nothing_says_what_runs_now() -> None:
 def changed(key: str, text: str) -> Any:
     """Return the document after one change."""
     instance = clusterplan.parse_instance(STAGING)
-    return instance.replace(**what_if(instance)[key].fields(instance, text)).document()
+    return instance.replace(**KIND.what_if(instance)[key].fields(instance, text)).document()
 
 
 def test_limits_and_prices_are_of_types() -> None:
