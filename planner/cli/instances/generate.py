@@ -1,166 +1,164 @@
 """The commands `generate KIND` for synthetic instances, `validate` for instance files, and `schema`.
 
-The JSON Schema of a document says what a file may contain, which `validate` checks.
+The commands that make instances write them with `emit`. The JSON Schema of a document says what a file may
+contain, which `validate` checks.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from pydantic import BaseModel, TypeAdapter
 
 from ....instances.allocation.generate import generate_allocation
+from ....instances.common.base import Instance
 from ....instances.common.errors import ClusterplanError, OptionError
 from ....instances.common.hardware import HardwareCatalogue
 from ....instances.consolidation.generate import generate_consolidation
-from ....instances.documents import load
+from ....instances.documents import load, save, to_text, wants_tables
 from ....instances.registry import KINDS
 from ....instances.scheduling.generate import generate_scheduling
-from ....instances.staging.generate import Limits, generate_staging
+from ....instances.staging.generate import generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
 from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
 from ...registry import frontier_kinds
 from ..options import AllowOutside, Files, MoveOptions
-from .output import Output, emit
 
 generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-JobsTable = Annotated[
-    Literal["parquet", "csv"] | None,
-    typer.Option(
-        "--table", help="Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]"
-    ),
-]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
+Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
 
 
-@generators.command()
-def allocation(
-    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
-    resources: Annotated[int, typer.Option(help="How many resources.", min=1, max=4)] = 3,
-    tightness: Annotated[
-        float | None, typer.Option(help="0: plenty; 1: only the smallest fit. [default: 0.5]", min=0, max=1)
-    ] = None,
-    optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
-    spare: Annotated[
-        int | None,
-        typer.Option(help="Every resource binds, with at most so many units to spare.", min=0),
-    ] = None,
-    seed: Seed = 0,
-    output: Output = None,
-    table: JobsTable = None,
-) -> None:
-    """Jobs with published speed coefficients and heavy-tailed remaining work."""
-    emit(generate_allocation(jobs, resources, tightness, optional_share, seed, spare), output, table)
+def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv"] | None = None) -> None:
+    """Write an instance to a file, or to stdout if there is none.
+
+    Raises
+    ------
+    OptionError
+        If it has too many jobs for stdout.
+    """
+    if output is None:
+        if table is not None:
+            raise OptionError("--table needs --output FILE; the table is written beside that file")
+        if wants_tables(instance):
+            raise OptionError(
+                "so many jobs go into a table beside the document, not to stdout; give --output FILE"
+            )
+        typer.echo(to_text(instance), nl=False)
+        return
+    save(instance, output, table)
+    typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
+    for assumption in instance.assumptions:
+        typer.echo(f"  assumed: {assumption}", err=True)
 
 
-@generators.command()
-def staging(
-    layers: Annotated[int, typer.Option(help="How many layers.", min=1)],
-    types: Annotated[int, typer.Option(help="How many types of hardware.", min=1)],
-    limits: Annotated[
-        Limits, typer.Option(help="How scarce units are; tight: a good plan needs all of every type.")
-    ] = "loose",
-    memory: Annotated[bool, typer.Option(help="Units have a memory limit.")] = False,
-    transfers: Annotated[bool, typer.Option(help="Stages wait for their input.")] = False,
-    seed: Seed = 0,
-    output: Output = None,
-) -> None:
-    """Chains of embedding and dense layers on random hardware."""
-    emit(generate_staging(layers, types, limits, memory, transfers, seed), output)
+def option(text: str, *names: str, least: float | None = None, most: float | None = None) -> Any:
+    """Return the option of a generator's parameter, whose type and default are those of the parameter."""
+    return typer.Option(*names, help=text, min=least, max=most)
 
 
-@generators.command()
-def ctr(
-    layers: Annotated[int, typer.Option(help="How many layers.", min=3)] = 16,
-    floor: Annotated[
-        float | None,
-        typer.Option(help="Floor in samples/s. [default: 150000 for 16 layers]"),
-    ] = None,
-    seed: Seed = 0,
-    output: Output = None,
-) -> None:
-    """Synthetic click-through-rate models on HeterPS's CPU cores and V100: a staging instance."""
-    emit(generate_ctr(layers, seed, floor), output)
+def _add(name: str, make: Callable[..., Instance], about: str, table: Any = None, **options: Any) -> None:
+    """Add the command of a generator.
+
+    Parameters
+    ----------
+    table
+        Option of the table of jobs; None if there is no table.
+    options
+        Options of the generator's parameters, in the order of `--help`.
+    """
+
+    def run(output: Path | None, table: Literal["parquet", "csv"] | None = None, **given: Any) -> None:
+        emit(make(**given), output, table)
+
+    parameters, hints = inspect.signature(make).parameters, get_type_hints(make)
+    options["seed"] = option("The same seed gives the same instance.", least=0)
+    offered = [
+        inspect.Parameter(
+            each, BY_NAME, default=parameters[each].default, annotation=Annotated[hints[each], shown]
+        )
+        for each, shown in options.items()
+    ]
+    offered.append(inspect.Parameter("output", BY_NAME, default=None, annotation=Output))
+    if table is not None:
+        kind = Annotated[Literal["parquet", "csv"] | None, table]
+        offered.append(inspect.Parameter("table", BY_NAME, default=None, annotation=kind))
+    run.__signature__ = inspect.Signature(offered)  # type: ignore[attr-defined]
+    generators.command(name, help=about)(run)
 
 
-@generators.command()
-def consolidation(
-    servers: Annotated[int, typer.Option(help="How many servers, up to 100,000.", min=1)],
-    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
-    gpus_per_server: Annotated[
-        int | None,
-        typer.Option(help="GPUs of each server, where all have one shape. [default: 8]", min=1),
-    ] = None,
-    load: Annotated[
-        float | None, typer.Option(help="GPUs asked over GPUs free; if not given, two fifths are free.")
-    ] = None,
-    resources: Annotated[int, typer.Option(help="1: GPUs; 3: CPUs and memory too.", min=1, max=3)] = 1,
-    shapes: Annotated[int, typer.Option(help="How many shapes of servers.", min=1)] = 1,
-    required_share: Annotated[float, typer.Option(help="Share of jobs that must be consolidated.")] = 0.3,
-    preferred_share: Annotated[float, typer.Option(help="Share of jobs that had better be.")] = 0.3,
-    must_place_share: Annotated[
-        float, typer.Option(help="Share of jobs that must be placed.", min=0, max=1)
-    ] = 0.0,
-    rack_size: Annotated[int, typer.Option(help="Servers of a rack; 0: no racks.", min=0)] = 32,
-    devices: Annotated[bool, typer.Option("--devices", help="GPUs are single devices.")] = False,
-    shared: Annotated[
-        float, typer.Option(help="With --devices: share of one-GPU jobs that share GPUs.", min=0, max=1)
-    ] = 0.3,
-    partitioned: Annotated[
-        float, typer.Option(help="With --devices: share of one-GPU jobs on partitions.", min=0, max=1)
-    ] = 0.0,
-    unlike: Annotated[
-        bool, typer.Option("--unlike", help="Amounts in milli-CPUs and MiB, values with nine decimals.")
-    ] = False,
-    seed: Seed = 0,
-    output: Output = None,
-    table: Annotated[
-        Literal["parquet", "csv"] | None,
-        typer.Option(
-            help="Write servers and jobs to tables beside the document. [default: parquet from 5000 on]"
-        ),
-    ] = None,
-) -> None:
-    """Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks."""
-    made = generate_consolidation(
-        servers,
-        jobs,
-        gpus_per_server,
-        load,
-        required_share,
-        preferred_share,
-        seed,
-        resources=resources,
-        shapes=shapes,
-        rack_size=rack_size,
-        must_place_share=must_place_share,
-        devices=devices,
-        shared=shared,
-        partitioned=partitioned,
-        unlike=unlike,
-    )
-    emit(made, output, table)
+BY_NAME = inspect.Parameter.KEYWORD_ONLY
+JOBS_TABLE = option(
+    "Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]", "--table"
+)
 
-
-@generators.command()
-def scheduling(
-    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
-    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)],
-    load: Annotated[float, typer.Option(help="GPU-seconds asked over those until the last arrival.")] = 0.9,
-    malleable: Annotated[bool, typer.Option("--malleable", help="Jobs run on any of a few sizes.")] = False,
-    seed: Seed = 0,
-    output: Output = None,
-    table: JobsTable = None,
-) -> None:
-    """Jobs of 1 to 32 GPUs that arrive at random, with heavy-tailed durations."""
-    emit(generate_scheduling(jobs, gpus, load, seed, malleable), output, table)
+_add(
+    "allocation",
+    generate_allocation,
+    "Jobs with published speed coefficients and heavy-tailed remaining work.",
+    JOBS_TABLE,
+    jobs=option("How many jobs.", least=1),
+    resources=option("How many resources.", least=1, most=4),
+    tightness=option("0: plenty; 1: only the smallest fit. [default: 0.5]", least=0, most=1),
+    optional_share=option("Share of jobs that may wait.", least=0, most=1),
+    spare=option("Every resource binds, with at most so many units to spare.", least=0),
+)
+_add(
+    "staging",
+    generate_staging,
+    "Chains of embedding and dense layers on random hardware.",
+    layers=option("How many layers.", least=1),
+    types=option("How many types of hardware.", least=1),
+    limits=option("How scarce units are; tight: a good plan needs all of every type."),
+    memory=option("Units have a memory limit."),
+    transfers=option("Stages wait for their input."),
+)
+_add(
+    "ctr",
+    generate_ctr,
+    "Synthetic click-through-rate models on HeterPS's CPU cores and V100: a staging instance.",
+    layers=option("How many layers.", least=3),
+    floor=option("Floor in samples/s. [default: 150000 for 16 layers]"),
+)
+_add(
+    "consolidation",
+    generate_consolidation,
+    "Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks.",
+    option("Write servers and jobs to tables beside the document. [default: parquet from 5000 on]"),
+    servers=option("How many servers, up to 100,000.", least=1),
+    jobs=option("How many jobs.", least=1),
+    gpus_per_server=option("GPUs of each server, where all have one shape. [default: 8]", least=1),
+    load=option("GPUs asked over GPUs free; if not given, two fifths are free."),
+    resources=option("1: GPUs; 3: CPUs and memory too.", least=1, most=3),
+    shapes=option("How many shapes of servers.", least=1),
+    required_share=option("Share of jobs that must be consolidated."),
+    preferred_share=option("Share of jobs that had better be."),
+    must_place_share=option("Share of jobs that must be placed.", least=0, most=1),
+    rack_size=option("Servers of a rack; 0: no racks.", least=0),
+    devices=option("GPUs are single devices.", "--devices"),
+    shared=option("With --devices: share of one-GPU jobs that share GPUs.", least=0, most=1),
+    partitioned=option("With --devices: share of one-GPU jobs on partitions.", least=0, most=1),
+    unlike=option("Amounts in milli-CPUs and MiB, values with nine decimals.", "--unlike"),
+)
+_add(
+    "scheduling",
+    generate_scheduling,
+    "Jobs of 1 to 32 GPUs that arrive at random, with heavy-tailed durations.",
+    JOBS_TABLE,
+    jobs=option("How many jobs.", least=1),
+    gpus=option("GPUs of the cluster.", least=1),
+    load=option("GPU-seconds asked over those until the last arrival."),
+    malleable=option("Jobs run on any of a few sizes.", "--malleable"),
+)
 
 
 def validate(

@@ -16,7 +16,8 @@ from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from ..options import Quiet, pairs, start_logging
-from .output import Output, Steps, emit
+from ..progress import Steps
+from .generate import BY_NAME, Output, emit
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -38,10 +39,7 @@ def _parameter(field_name: str, field: FieldInfo) -> tuple[str, inspect.Paramete
     if default in ((), {}):
         default = None
     annotation: Any = Annotated[kind | None if default is None else kind, option]
-    return field_name, inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation), read
-
-
-_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+    return field_name, inspect.Parameter(name, BY_NAME, default=default, annotation=annotation), read
 
 
 def _typed(flag: str, annotation: Any, shown: Option, marks: list[Any]) -> tuple[Any, Callable[[Any], Any]]:
@@ -90,7 +88,7 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
         raise typer.Exit(solve_imported(instance, solve, limit, report, steps))
 
     last = [
-        inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation)
+        inspect.Parameter(name, BY_NAME, default=default, annotation=annotation)
         for name, (default, annotation) in COMMON_OPTIONS.items()
     ]
     signature = inspect.Signature([*(parameter for _, parameter, _ in made), *last])
