@@ -1,7 +1,4 @@
-"""Progress on stderr of many solves, of one solve, and of the steps of a command.
-
-On a terminal a bar or a line shows what runs; elsewhere there are plain lines.
-"""
+"""Progress of many solves on stderr: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -160,38 +157,3 @@ def _line(record: Record) -> str:
         return f"{head}: {result.status_text}{why}"
     objective = ", ".join(f"{known.name} {figure(known.value)}" for known in result.objectives)
     return f"{head}: {result.status_text}, {objective}, gap {percent(result.gap)}, {record.seconds:.2f} s"
-
-
-class Steps:
-    """Reports on stderr which step of a command runs, and the seconds that each step took.
-
-    Parameters
-    ----------
-    quiet
-        Show nothing.
-    """
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        """Report that a step runs while the block does; afterwards, the seconds that it took."""
-        if self.quiet:
-            yield
-            return
-        begun = time.perf_counter()
-        if sys.stderr.isatty():
-            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-            with Bar(*columns, console=console(stderr=True), transient=True) as shown:
-                shown.add_task(what, total=None)
-                yield
-        else:
-            say(f"{what} …")
-            yield
-        self.done(what, time.perf_counter() - begun)
-
-    def done(self, what: str, seconds: float) -> None:
-        """Report that a step is done, and the seconds that it took."""
-        if not self.quiet:
-            say(f"{what}: done in {seconds:.1f} s")

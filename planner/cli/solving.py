@@ -34,8 +34,9 @@ from ..output import say, write_all, write_file
 from ..registry import KINDS
 from ..reports.result_page import plan_page
 from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table
+from .instances.output import Steps
 from .options import Format, RunOptions, refuse_overwriting, write_text
-from .progress import Progress, Steps, working
+from .progress import Progress, working
 
 DEFAULT_TIME_LIMIT_S = 60.0
 

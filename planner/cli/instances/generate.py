@@ -1,7 +1,6 @@
 """The commands `generate KIND` for synthetic instances, `validate` for instance files, and `schema`.
 
-The commands that make instances write them with `emit`. The JSON Schema of a document says what a file may
-contain, which `validate` checks.
+The JSON Schema of a document says what a file may contain, which `validate` checks.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ....instances.common.base import Instance
 from ....instances.common.errors import ClusterplanError, OptionError
 from ....instances.common.hardware import HardwareCatalogue
 from ....instances.consolidation.generate import generate_consolidation
-from ....instances.documents import load, save, to_text, wants_tables
+from ....instances.documents import load
 from ....instances.registry import KINDS
 from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import generate_staging
@@ -32,33 +31,9 @@ from ...exit_codes import code_of_error, worst
 from ...output import say
 from ...registry import frontier_kinds
 from ..options import AllowOutside, Files, MoveOptions
+from .output import BY_NAME, Output, emit
 
 generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
-
-
-def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv"] | None = None) -> None:
-    """Write an instance to a file, or to stdout if there is none.
-
-    Raises
-    ------
-    OptionError
-        If it has too many jobs for stdout.
-    """
-    if output is None:
-        if table is not None:
-            raise OptionError("--table needs --output FILE; the table is written beside that file")
-        if wants_tables(instance):
-            raise OptionError(
-                "so many jobs go into a table beside the document, not to stdout; give --output FILE"
-            )
-        typer.echo(to_text(instance), nl=False)
-        return
-    save(instance, output, table)
-    typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
-    for assumption in instance.assumptions:
-        typer.echo(f"  assumed: {assumption}", err=True)
 
 
 def option(text: str, *names: str, least: float | None = None, most: float | None = None) -> Any:
@@ -96,7 +71,6 @@ def _add(name: str, make: Callable[..., Instance], about: str, table: Any = None
     generators.command(name, help=about)(run)
 
 
-BY_NAME = inspect.Parameter.KEYWORD_ONLY
 JOBS_TABLE = option(
     "Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]", "--table"
 )

@@ -16,8 +16,7 @@ from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from ..options import Quiet, pairs, start_logging
-from ..progress import Steps
-from .generate import BY_NAME, Output, emit
+from .output import BY_NAME, Output, Steps, emit
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

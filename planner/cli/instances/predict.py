@@ -24,7 +24,7 @@ from ...reports.prediction_page import prediction_page
 from ...reports.text import TextColumn, console, csv_text, table_of
 from ..options import HowToPrint, pairs, start_logging, taking, write_text
 from ..solving import show_results
-from .generate import emit
+from .output import emit
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 NEAR = ("today", "tomorrow")
