@@ -118,11 +118,8 @@ def test_new_names_are_nobodys() -> None:
 @pytest.mark.parametrize(
     ("scenario", "wanted"),
     [
-        ("drain", "'drain' is no change; there are: drain=SERVER, add="),
         ("drain=", "is no change"),
-        ("melt=n-0", "'melt=n-0' is no change"),
         ("drain=n-0,", "'' is no change"),
-        ("drain=m", "scenario 'drain=m': there is no server or rack 'm'"),
         ("remove=*", "makes no valid instance"),
     ],
 )

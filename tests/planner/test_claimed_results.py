@@ -67,34 +67,6 @@ def test_verify_exits_8_and_accept_claimed_makes_it_0(run: Command) -> None:
     assert "8 verified but for what is only claimed" in " ".join(run("--help")[1].split())
 
 
-def test_a_page_says_what_is_only_claimed(run: Command) -> None:
-    """`report` goes on, says it on stderr, and the page does not call the plan proven."""
-    claimed()
-    code, _, err = run("report", "d.yaml", "r.json", "--output", "page.html")
-    assert code == 0
-    assert "ONLY CLAIMED: that the plan is optimal" in err
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert "Only claimed by the solver, not proven here" in page
-    assert "<li>that the plan is optimal</li>" in page
-    assert "optimal: not all of it is proven here" in page
-    assert "proven optimal" not in page
-    Path("r.json").write_text(clusterplan.solve(clusterplan.load("d.yaml")).to_json())
-    assert run("report", "d.yaml", "r.json", "--output", "page.html")[2] == "written: page.html\n"
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert "Only claimed" not in page
-    assert "proven optimal" in page
-
-
-def test_a_page_says_by_which_gap_a_plan_is_optimal(run: Command) -> None:
-    """A wide gap that was asked for stands where else `proven optimal` would."""
-    put("d.yaml", DOCUMENT["staging"])
-    result = clusterplan.solve(clusterplan.load("d.yaml"), "exact", SolveOptions(gap=0.5))
-    Path("r.json").write_text(result.to_json())
-    assert run("report", "d.yaml", "r.json", "--output", "page.html")[0] == 0
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert '<span class="chip fair">optimal means a gap of at most 0.5 here' in page
-
-
 def test_a_page_of_a_frontier_says_it_too(run: Command) -> None:
     """Both kinds of frontier."""
     for kind, name in (("staging", "d.yaml"), ("allocation", "example:gavel-three-gpu-types")):

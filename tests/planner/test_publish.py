@@ -121,76 +121,7 @@ def exported(format: Any, *placements: JobPlacement) -> str:
 # JSON
 
 
-def test_consolidation_as_json(run: Command) -> None:
-    """Job, servers and tasks; groups apart; jobs left out with the reason."""
-    document = jobs(
-        {"name": "a", "tasks": 3, "task_demand": {"gpu": 1}},
-        {"name": "p", "groups": [{"name": "w", "tasks": 2, "demand": {"gpu": 2}}]},
-        {"name": "big", "tasks": 1, "task_demand": {"gpu": 9}},
-    )
-    code, out, err = run("export-plan", *export_plan_solved(document))
-    assert code == 0
-    data = json.loads(out)
-    assert sum(data["jobs"]["a"].values()) == 3
-    assert sum(data["jobs"]["p"].values()) == 2
-    assert data["groups"]["p"] == {"w": data["jobs"]["p"]}
-    assert list(data["unplaced"]) == ["big"]
-    assert data["plan_sha256"] == json.loads(Path("r.json").read_text())["plan_sha256"]
-    assert err == f"not placed: big: {data['unplaced']['big']}\n"
-
-
 # Slurm
-
-
-def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
-    """A colon stands between the groups of tasks."""
-    text = exported(
-        "slurm-options", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-0": 2, "n-1": 2}})
-    )
-    parts = shlex.split(text)
-    assert parts[0] == "p"
-    assert parts[parts.index(":") + 1] == "--nodelist=n-[0-1]"
-
-
-def slurm_job(name: str, tasks: int, **more: Any) -> dict[str, Any]:
-    return {"name": name, "tasks": tasks, "task_demand": {"gpu": 4}, **more}
-
-
-def from_slurm(*listed: dict[str, Any], gpus: int = 8, count: int = 2) -> dict[str, Any]:
-    return {**jobs(*listed, gpus=gpus, count=count), "assumptions": ["A job is placed in equal shares: x."]}
-
-
-def test_shares_of_slurm_jobs_are_not_its_tasks(run: Command) -> None:
-    """Two shares of four GPUs on one node are eight GPUs there, of the job's type; its tasks are its own."""
-    document = from_slurm(slurm_job("1 a", 2, spread="required", gpu_model="h100"))
-    document["servers"][0]["gpu_model"] = "h100"
-    code, out, err = run("export-plan", *export_plan_solved(document), "--format", "slurm-options")
-    assert (code, out) == (0, "'1 a' --nodelist=n-0 --nodes=1 --gres=gpu:h100:8\n")
-    assert err.startswith("Jobs keep their own --ntasks; where the number of nodes is not the one")
-    apart = from_slurm(slurm_job("1 a", 2), gpus=4)
-    _, out, _ = run("export-plan", *export_plan_solved(apart), "--format", "slurm-options")
-    assert out == "'1 a' '--nodelist=n-[0-1]' --nodes=2 --gres=gpu:4\n"
-
-
-def test_slurm_jobs_without_gpus_have_their_own_tasks(run: Command) -> None:
-    """Their tasks are Slurm's, so that the plan says how many are where."""
-    document = from_slurm({"name": "c", "tasks": 2, "task_demand": {"cpu": 1}, "value": 1})
-    document["servers"][0]["capacity"]["cpu"] = 1
-    code, out, err = run("export-plan", *export_plan_solved(document), "--format", "slurm-options")
-    assert (code, err) == (0, "")
-    assert out == "c '--nodelist=n-[0-1]' --nodes=2 --ntasks=2 --ntasks-per-node=1\n"
-
-
-@pytest.mark.parametrize("document", [jobs, from_slurm])
-def test_gpus_that_one_option_cannot_say(run: Command, document: Any) -> None:
-    """Where nodes have other numbers of GPUs of a job, no --gres is written and stderr has the numbers."""
-    files = export_plan_solved(document({"name": "a", "tasks": 3, "task_demand": {"gpu": 1}}, gpus=2))
-    code, out, err = run("export-plan", *files, "--format", "slurm-options")
-    assert code == 0
-    assert "--gres" not in out
-    assert re.search(
-        r"a: one --gres cannot ask for the GPUs that the plan means: n-\d [12], n-\d [12]\n", err
-    )
 
 
 # Clusters that run
@@ -281,20 +212,6 @@ def terms(document: dict[str, Any]) -> list[dict[str, Any]]:
 def nodes(document: dict[str, Any]) -> list[str]:
     """Return the nodes of a document, each of which has a term of its own."""
     return [name for term in terms(document) for field in term["matchFields"] for name in field["values"]]
-
-
-def test_kubernetes_documents(run: Command) -> None:
-    """A document for each job with the nodes of its pods, and their numbers in a comment."""
-    document = jobs({"name": "Team/A", "tasks": 8, "task_demand": {"gpu": 1}})
-    code, out, _ = run("export-plan", *export_plan_solved(document), "--format", "kubernetes")
-    assert code == 0
-    assert "# Pods per node: n-0 4, n-1 4. Affinity alone does not hold them to these numbers.\n" in out
-    (only,) = documents(out)
-    assert only["metadata"] == {"name": "team-a", "annotations": {"clusterplan/job": "Team/A"}}
-    assert terms(only) == [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [server]}]}
-        for server in ("n-0", "n-1")
-    ]
 
 
 @settings(max_examples=60, deadline=None)

@@ -57,16 +57,6 @@ def test_a_file_is_named_once_in_a_fault(run: Command) -> None:
         assert answer.stderr.count("bad.yaml") == 1
 
 
-def test_an_allocation_job_larger_than_the_cluster_exits_4(run: Command) -> None:
-    """The diagnosis names the job, the resource and how much is missing."""
-    document = allocation(resources={"gpu": 4, "tpu": 1}, jobs=[measured("k", (1, {"gpu": 9}))])
-    answer = run("solve", put("d.yaml", document))
-    assert answer.returncode == 4
-    why = next(line for line in answer.stdout.splitlines() if line.startswith("why: "))
-    assert all(word in why for word in ("'k'", "9 gpu", "5 more", "4 there are")), why
-    assert "what would help: " in answer.stdout
-
-
 @pytest.mark.parametrize(
     ("job", "words"),
     [
@@ -115,15 +105,6 @@ def test_an_internal_error_is_one_line_and_exits_1(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CLUSTERPLAN_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run_here(*words)
-
-
-def test_of_several_files_one_without_a_plan_is_named_with_its_reason(run: Command) -> None:
-    """Its code counts more than that of one that is solved."""
-    good = put("good.yaml", ALLOCATION)
-    infeasible = put("infeasible.yaml", allocation(name="tight", resources={"cpu": 10, "gpu": 1}))
-    answer = run("solve", good, infeasible, "-q")
-    assert answer.returncode == 4
-    assert "tight: why: gpu" in answer.stdout
 
 
 # Output
@@ -220,18 +201,6 @@ def test_a_configuration_gives_options_and_the_command_line_wins(run: Command) -
     (result,) = run("solve", put("d.yaml", ALLOCATION), *words).objects
     assert (result["solver"], result["options"]["gap"]) == ("marginal-gain", 0.25)
     assert result["options"]["time_limit_s"] is None
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [("gap: -1\n", "gap"), ("gap: .nan\n", "gap"), ("method_options: 5\n", "method_options")],
-)
-@pytest.mark.parametrize("setting", [[], ["--set", "a=1"]])
-def test_a_wrong_configuration_exits_2(run: Command, text: str, word: str, setting: list[str]) -> None:
-    """Whatever the configuration holds, what is wrong is said in words."""
-    answer = run("solve", put("d.yaml", ALLOCATION), "--config", put("c.yaml", text), *setting)
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert word in answer.stderr or "'a'" in answer.stderr
 
 
 # Other commands

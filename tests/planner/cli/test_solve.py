@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 from command_line import invoke
+from device_instances import gpus, job, sharing
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 from sample_pages import sample_comparison
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.job_table import JobTable
-from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.documents import save
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files.tables import MANY_ROWS
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.planner.batch.comparison import Comparison
@@ -41,6 +42,7 @@ from clusterplan.planner.cli.solving import (
     solve_batch,
     write_summary,
 )
+from clusterplan.planner.cli.stored_results import export_plan, report, verify
 from clusterplan.planner.cli.study import failures, rows_table, summary_table
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -102,10 +104,6 @@ def test_a_dry_run_knows_the_options(tmp_path: Path) -> None:
     assert "matches no server" in invoke(solve, file, "--drain", "x", "--dry-run").stderr
     assert invoke(solve, file, "--drain", "x", "--dry-run").exit_code == 2
     assert invoke(solve, file, "--drain", "n-0", "--dry-run").exit_code == 0
-
-
-def test_a_folder_is_for_a_batch(files: list[Path], tmp_path: Path) -> None:
-    assert "give a file, or --jobs N" in invoke(solve, files[0], "--output", tmp_path, fails=OptionError)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +229,6 @@ def test_settings_are_numbers_where_they_look_like_it(text: str, value: object) 
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize("setting", ["key", "=3", ""])
-def test_settings_are_pairs(setting: str) -> None:
-    with pytest.raises(OptionError, match="KEY=VALUE"):
-        merged_options(None, {}, [setting])
-
-
 def test_dask_and_its_scheduler_belong_together() -> None:
     run = RunOptions(files=["x"], engine="dask", scheduler="tcp://here:1", jobs=2, kill_after=9.0)
     batch = batch_options(run)
@@ -302,11 +294,6 @@ def test_an_interrupt_keeps_what_is_finished(
     assert (tmp_path / SUMMARY).exists()
 
 
-def test_an_unknown_solver_is_refused() -> None:
-    with pytest.raises(OptionError, match="did you mean 'exact'"):
-        solve_batch(RunOptions(files=["s.yaml"]), "exakt", OPTIONS, BatchOptions())
-
-
 def test_the_summary_has_a_line_for_each_record(tmp_path: Path) -> None:
     path = write_summary([SOLVED, UNREAD], tmp_path)
     solved, unread = csv.DictReader(io.StringIO(path.read_text()))
@@ -341,3 +328,72 @@ def test_quiet_progress_names_only_what_went_wrong(capsys: pytest.CaptureFixture
         progress.advance(SOLVED)
         progress.advance(UNREAD)
     assert capsys.readouterr().err == "[2/2] bad.yaml: exact: is not YAML\n"
+
+
+RUNNING = [
+    sharing(name, 400, current={"n": 1}, current_devices={"n": [{"gpu": [device]}]})
+    for device, name in enumerate("ab")
+]
+DOCUMENT: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "consolidation",
+    "name": "moves",
+    "objectives": ["value", "migrations"],
+    "servers": [gpus("n", 2)],
+    "jobs": [*RUNNING, job("c", 1, {"cpu": 0}, devices={"gpu": 1})],
+}
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    """Return the file of an instance where one of two shares has to go to the other device."""
+    return put(tmp_path / "moves.yaml", DOCUMENT)
+
+
+def test_moves_count_with_the_option_alone(instance: Path, tmp_path: Path) -> None:
+    """The result says so, and every verb that reads it takes it from there."""
+    moved = {}
+    for words in ((), ("--device-moves",)):
+        answer = invoke(solve, instance, "--format", "json", "--quiet", *words)
+        assert answer.exit_code == 0
+        moved[words] = json.loads(answer.stdout)["objectives"][1]["value"]
+    assert list(moved.values()) == [0, 1]
+    result = tmp_path / "result.json"
+    result.write_text(answer.stdout)
+    assert invoke(verify, instance, result, "--device-moves", "--accept-claimed").exit_code == 0
+    assert invoke(verify, instance, result, "--accept-claimed").exit_code == 0
+    plan = invoke(export_plan, instance, result, "--format", "slurm-options")
+    assert plan.exit_code == 0
+    assert "to other devices of n" in plan.stderr
+    page = tmp_path / "page.html"
+    assert invoke(report, instance, result, "--output", page).exit_code in (0, 8)
+    assert page.exists()
+
+
+def test_the_document_may_say_it() -> None:
+    """False is as if nothing were said, so that results of before are still of the instance."""
+    plain = parse_instance(DOCUMENT).sha256()
+    no, yes = (parse_instance({**DOCUMENT, "device_moves": flag}).sha256() for flag in (False, True))
+    assert plain == no
+    assert plain != yes
+
+
+def test_processes_of_a_batch_are_told(instance: Path) -> None:
+    """As the workers of a comparison."""
+    run = RunOptions(files=[str(instance)], device_moves=True)
+    batch = batch_options(run)
+    assert batch.changes == {"device_moves": True}
+    assert BatchOptions().changes == {}
+    found = clusterplan.compare([str(instance)], ["best-fit"], SolveOptions(time_limit_s=20), batch)
+    assert found.rows[0].status in ("optimal", "feasible")
+    answer = invoke(solve, instance, "--jobs", 1, "--device-moves", "--quiet", "--format", "json")
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout.splitlines()[0])["objectives"][1]["value"] == 1
+
+
+def test_other_kinds_have_no_such_field(tmp_path: Path) -> None:
+    """A fault names the field."""
+    path = tmp_path / "a.yaml"
+    path.write_text("schema_version: 1\nkind: allocation\nname: a\n")
+    with pytest.raises(InstanceError, match="device_moves"):
+        load(path, changes={"device_moves": True})

@@ -97,30 +97,6 @@ def test_options_that_say_nothing_change_nothing() -> None:
     }
 
 
-FILE = "example:tiresias-testbed"
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> tuple[Path, Path]:
-    """Return the files of two results of one instance."""
-    files = tmp_path / "one.json", tmp_path / "two.json"
-    for file, solver in zip(files, ("first-fit-decreasing", "exact"), strict=True):
-        file.write_text(clusterplan.solve(FILE, solver).to_json())
-    return files
-
-
-def test_a_plan_is_compared_with_what_runs_now_or_with_another_plan(results: tuple[Path, Path]) -> None:
-    against_now = invoke(diff, FILE, results[1])
-    assert against_now.exit_code == 0
-    assert " start, " in against_now.stdout.splitlines()[0]
-    assert "servers in use: 0 → 14 of " in against_now.stdout
-    data = json.loads(invoke(diff, FILE, *results, "--format", "json").stdout)
-    assert data["headline"].endswith("wait")
-    lines = invoke(diff, FILE, *results, "--format", "csv").stdout.splitlines()
-    assert lines[0] == "job,action,from,to"
-    assert len(lines) == 1 + len(data["changes"])
-
-
 INSTANCE = clusterplan.parse_instance(STAGING)
 RESULT = clusterplan.solve(INSTANCE, "exact")
 FALSE = RESULT.model_copy(update={"objective": 1.0})

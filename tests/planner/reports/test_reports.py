@@ -18,14 +18,10 @@ import pytest
 from sample_pages import HOSTILE, Page, all_pages, hostile_consolidation, infeasible, sample_comparison
 
 import clusterplan
-from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.allocation.frontier_page import lower_bound_steps
-from clusterplan.planner.batch.comparison import Comparison
-from clusterplan.planner.batch.comparison_rows import ComparisonRow
-from clusterplan.planner.output import write_file
 from clusterplan.planner.reports.comparison_page import comparison_markdown, comparison_page
 from clusterplan.planner.reports.page import to_json
 from clusterplan.planner.reports.result_page import frontier_page, plan_page
@@ -141,14 +137,6 @@ def test_frontier_holds_every_point_and_its_plan() -> None:
     assert "throughput floor 60 samples/s" in page.text
 
 
-def test_frontier_without_points_says_why() -> None:
-    instance = infeasible("staging")
-    page = Page(frontier_page(instance, clusterplan.pareto(instance)))
-    assert "It is proven that no plan exists" in page.text
-    assert "Why there is no plan" in page.text
-    assert page.data["figures"] == {}
-
-
 def test_limits_of_the_document_are_drawn() -> None:
     instance, frontier = opt()
     dear, cheap = frontier.points[0], frontier.points[-1]
@@ -161,21 +149,6 @@ def test_limits_of_the_document_are_drawn() -> None:
     budget = figure["data"][-1]
     assert budget["y"][0] == pytest.approx(dear.rate_usd_per_hour * cheap.time_s / 3600)
     assert "cost limit and hourly budget" in page.text
-
-
-def test_clusters_without_a_plan_or_without_todays() -> None:
-    instance = clusterplan.load("example:gavel-three-gpu-types")
-    none = clusterplan.pareto(instance, most_usd=0.5)
-    assert none.status == "infeasible"
-    page = Page(frontier_page(instance, none))
-    assert "It is proven that no cluster of at most 0.5 USD/h has a plan" in page.text
-    assert page.data["figures"] == {}
-    small = infeasible("allocation").model_copy(update={"prices_usd_per_hour": {"gpu": 1.0}})
-    frontier = clusterplan.pareto(small, error=0.1)
-    assert frontier.current is None
-    page = Page(frontier_page(small, frontier))
-    assert "today’s cluster" not in page.text
-    assert len(page.data["choice"]["points"]) == len(frontier.points)
 
 
 def test_other_instances_are_refused() -> None:
@@ -225,14 +198,6 @@ def test_comparison_shows_zero_gaps_failures_and_faults() -> None:
         assert drawn["y"][:-1] == [100 * share for share in curve.share]
 
 
-def test_comparison_without_any_plan_has_no_plots() -> None:
-    row = ComparisonRow(instance="i", kind="staging", solver="s", status="error", message="out of memory")
-    page = Page(comparison_page(Comparison(rows=(row,))))
-    assert page.data["figures"] == {}
-    assert "out of memory" in page.text
-    assert Page(comparison_page(Comparison(left_out=("a.yaml: is missing",)))).data["figures"] == {}
-
-
 def test_markdown_keeps_its_columns() -> None:
     text = comparison_markdown(sample_comparison(3, "a|b<script>`*_[x](y)", "s|t"))
     tables = [line for line in text.splitlines() if line.startswith("|")]
@@ -269,17 +234,6 @@ def test_states_of_servers_add_up() -> None:
     assert sum(counts) == 700 - 320
 
 
-def test_many_jobs_are_thinned_honestly() -> None:
-    instance = generate_allocation(8000, seed=1)
-    result = clusterplan.solve(instance)
-    page = Page(plan_page(instance, result))
-    match = re.search(r"([\d,]+) of 8,000 jobs are on this page", page.text)
-    assert match
-    rows = re.findall(r'<table id="configurations".*?</table>', page.html, re.S)[0].count("<tr>") - 1
-    assert rows == int(match[1].replace(",", ""))
-    assert "8,000 of 8,000" in page.text
-
-
 def test_slots_of_a_server_add_up_to_it() -> None:
     instance = hostile_consolidation()
     page = Page(plan_page(instance, clusterplan.solve(instance)))
@@ -291,50 +245,12 @@ def test_slots_of_a_server_add_up_to_it() -> None:
     assert "jobs to move" in page.text
 
 
-def test_allocation_shows_use_and_prices() -> None:
-    instance = clusterplan.load("example:optimus-testbed")
-    result = clusterplan.solve(instance)
-    page = Page(plan_page(instance, result))
-    assert "weighted job-hours per unit" in page.text
-    assert "2.934" in page.text
-    assert sum(attrs.get("class") == "track" for attrs in page.all("span")) == len(instance.resources)
-
-
-def test_plan_page_names_what_made_it() -> None:
-    instance = clusterplan.load("example:opt-350-three-gpus")
-    options = clusterplan.SolveOptions(time_limit_s=20, seed=3)
-    result = clusterplan.solve(instance, options=options)
-    text = Page(plan_page(instance, result)).text
-    assert instance.sha256() in text
-    assert "time_limit_s 20" in text
-    assert f"clusterplan {clusterplan.__version__}" in text
-    assert "proven optimal" in text
-
-
-@pytest.mark.parametrize("kind", ["staging", "allocation", "consolidation"])
-def test_pages_without_a_plan_say_why(kind: str) -> None:
-    instance = infeasible(kind)
-    result = clusterplan.solve(instance)
-    assert result.status == "infeasible"
-    assert result.diagnosis
-    page = Page(plan_page(instance, result))
-    assert "proven to have no plan" in page.text
-    assert " ".join(result.diagnosis.reasons[0].split()) in page.text
-
-
 def test_scripts_cannot_be_ended_by_data() -> None:
     text = to_json({"a": "</script><!--\u2028&"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"a": "</script><!--\u2028&"}
     with pytest.raises(ValueError, match="JSON"):
         to_json(float("nan"))
-
-
-def test_pages_that_cannot_be_written_are_an_option_error(tmp_path: Path) -> None:
-    write_file(tmp_path / "new" / "page.html", "<p>ä")
-    assert (tmp_path / "new" / "page.html").read_bytes() == "<p>ä".encode()
-    with pytest.raises(OptionError, match="cannot be written"):
-        write_file(tmp_path / "new", "")
 
 
 def test_long_chain_is_small() -> None:
