@@ -91,22 +91,6 @@ class FrontierKind:
 
 
 @dataclass(frozen=True)
-class ComparisonKind:
-    """Measures of plans, and advice on solvers, of one problem kind in a comparison of solvers.
-
-    Attributes
-    ----------
-    measures
-        Returns the measures of a feasible plan of an instance.
-    advice
-        Returns which solver to use, and why, given the rows of one instance; may be empty.
-    """
-
-    measures: Callable[[Any, Sequence[Any]], Measures]
-    advice: Callable[[Sequence[ComparisonRow]], str]
-
-
-@dataclass(frozen=True)
 class PlannerKind:
     """Output, export and comparison of the plans of one problem kind.
 
@@ -141,8 +125,10 @@ class PlannerKind:
         Returns the possible scenario changes of an instance, by name.
     frontier
         The kind's frontier, if it has one.
-    comparison
-        The kind's measures and advice in comparisons, if any.
+    measures
+        Returns the measures of a feasible plan of an instance, for comparisons; None if there are none.
+    advice
+        Returns which solver to use, and why, given the rows of one instance in a comparison; may be empty.
     """
 
     title: str
@@ -163,7 +149,8 @@ class PlannerKind:
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
     what_if: Callable[[Any], Mapping[str, ScenarioChange]] = lambda _: {}
     frontier: FrontierKind | None = None
-    comparison: ComparisonKind | None = None
+    measures: Callable[[Any, Sequence[Any]], Measures] | None = None
+    advice: Callable[[Sequence[ComparisonRow]], str] = lambda _: ""
 
     def answer_of(self, instance: Any, plan: Sequence[Any]) -> str:
         """Return a one-sentence summary of a plan; empty if the kind has none."""

@@ -85,7 +85,9 @@ def plan_text(
         raise OptionError(f"{result.instance}: the result has no plan to export; it is {result.status}")
     if format == "json":
         head = {name: getattr(result, name) for name in HEAD}
-        data = {**head, **KINDS[instance.kind].as_data(instance, result.plan), **_claims(checked)}
+        data = {**head, **KINDS[instance.kind].as_data(instance, result.plan)}
+        if checked is not None:
+            data |= {"complete": checked.complete, "claimed": list(checked.claimed)}
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     kind = KINDS[instance.kind]
     if format not in kind.formats:
@@ -106,10 +108,6 @@ def plan_text(
 def _plain(text: str) -> str:
     """Return text without line breaks and control characters, which are written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _claims(checked: Verification | None) -> dict[str, Any]:
-    return {} if checked is None else {"complete": checked.complete, "claimed": list(checked.claimed)}
 
 
 def notes(instance: Instance, result: Result, format: str, every: bool = False) -> Iterator[str]:

@@ -176,13 +176,9 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     if not stored:
         raise fail(source, "holds no result; give what 'clusterplan solve --format json' printed")
     for data in stored:
-        if not _is_result(data):
+        if not (isinstance(data, dict) and data.get("kind") in [*KINDS] and "instance_sha256" in data):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
     return stored
-
-
-def _is_result(data: Any) -> bool:
-    return isinstance(data, dict) and data.get("kind") in [*KINDS] and "instance_sha256" in data
 
 
 def _results(text: str, source: str) -> list[Any]:

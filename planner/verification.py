@@ -139,7 +139,9 @@ def verify(instance: Instance, result: Result) -> Verification:
     if not findings.faults:
         _note_bounds(findings, result)
         _check_prices(findings, formulation, result)
-        findings.stated += _stated(result)
+        findings.stated += stated_facts(result, FACTS, "solve")
+        if result.status == "unknown":
+            findings.stated.append("that no plan was found; a plan may exist or not")
     return findings.verification(instance.name)
 
 
@@ -219,13 +221,10 @@ def _check_without_plan(findings: Findings, formulation: Formulation[Any, Any], 
         return
     if result.objectives:
         findings.faults.append("objectives are given, although no plan exists")
-    proven = _proves_infeasible(formulation, result.certificate)
+    bounds = formulation.certified_bounds(result.certificate)
+    proven = any(bound is not None and math.isinf(bound) for bound in bounds)
     words = "the prices of the certificate prove that there is no plan" if proven else None
     check_infeasible(findings, formulation, words, result.diagnosis, result.versions)
-
-
-def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> bool:
-    return any(bound is not None and math.isinf(bound) for bound in formulation.certified_bounds(certificate))
 
 
 def _check_records(
@@ -324,7 +323,12 @@ def _check_prices(findings: Findings, formulation: Formulation[Any, Any], result
     """
     if result.prices is None:
         return
-    if not _same_prices(result.prices, formulation.prices(result.certificate, result.plan or ())):
+    stored, derived = result.prices, formulation.prices(result.certificate, result.plan or ())
+    if (
+        derived is None
+        or stored.keys() != derived.keys()
+        or not all(agree(stored[name], derived[name]) for name in stored)
+    ):
         findings.claimed.append("the prices")
         return
     findings.confirmed.append("the prices")
@@ -332,16 +336,3 @@ def _check_prices(findings: Findings, formulation: Formulation[Any, Any], result
     advice = None if value is None else formulation.advice(result.prices, value)
     if advice is not None and advice not in (result.message or ""):
         findings.other_words(f"message does not say what follows from the prices: {advice}", result.versions)
-
-
-def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | None) -> bool:
-    return derived is not None and (
-        stored.keys() == derived.keys() and all(agree(stored[name], derived[name]) for name in stored)
-    )
-
-
-def _stated(result: Result) -> Iterator[str]:
-    """Yield text on the parts of a result that are not claims about the instance."""
-    yield from stated_facts(result, FACTS, "solve")
-    if result.status == "unknown":
-        yield "that no plan was found; a plan may exist or not"

@@ -191,9 +191,7 @@ def _advice(grouped: Sequence[Sequence[ComparisonRow]]) -> tuple[str, ...]:
     """Return the advice on which solver to use for each instance whose problem kind gives some."""
     texts = []
     for rows in grouped:
-        declared = KINDS[rows[0].kind].comparison
-        text = "" if declared is None else declared.advice(rows)
-        if text:
+        if text := KINDS[rows[0].kind].advice(rows):
             texts.append(f"{rows[0].instance}: {text}" if len(grouped) > 1 else text)
     return tuple(texts)
 
@@ -368,8 +366,8 @@ class Measurer:
         result = record.result
         if result is None or not result.plan:
             return
-        declared = KINDS[result.kind].comparison
-        if declared is None:
+        measures = KINDS[result.kind].measures
+        if measures is None:
             return
         try:
             instance = self._instance(record.source)
@@ -381,7 +379,7 @@ class Measurer:
         elif formulate(instance).violations(result.plan):  # a journal may hold anything
             self._fault(record, f"the plan of {record.solver} breaks its constraints")
         else:
-            self.taken[record.source, record.solver] = declared.measures(instance, result.plan)
+            self.taken[record.source, record.solver] = measures(instance, result.plan)
 
     def _instance(self, source: str) -> Instance:
         """Return the instance of a source's label; the last one is cached, as its solves follow."""

@@ -411,9 +411,9 @@ def run(
     with ExitStack() as stack:
         journal = None
         if batch.output is not None:
-            journal = stack.enter_context(
-                closing(Journal(batch.output, _journal_options(options), batch.resume))
-            )
+            # A batch may be resumed with other threads and another limit of memory.
+            asked = options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
+            journal = stack.enter_context(closing(Journal(batch.output, asked, batch.resume)))
         known = {pair: at.instance_sha256 for pair, at in journal.finished.items()} if journal else {}
         if on_start is not None:
             on_start(sum(pair in known for pair in pairs), len(pairs))
@@ -456,11 +456,6 @@ def make_engine(batch: BatchOptions) -> Engine:
     if batch.scheduler is not None:
         return DaskEngine(batch.scheduler, batch.jobs)
     return LocalEngine(batch.jobs or 1)
-
-
-def _journal_options(options: SolveOptions) -> dict[str, Any]:
-    """Return the solver options that must agree to resume a journal; threads and memory may differ."""
-    return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 
 
 def task_of(

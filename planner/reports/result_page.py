@@ -15,7 +15,7 @@ from ..kind import PlannerKind
 from ..output import write_all
 from ..pareto import frontier_table
 from ..registry import KINDS, frontier_kinds
-from .page import Facts, check_same, headline, instance_facts, objectives_table, provenance, render
+from .page import check_same, headline, instance_facts, objectives_table, provenance, render
 from .text import csv_text, duration, escaped, figure, table_lines
 
 
@@ -52,7 +52,11 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         diagnosis=result.diagnosis,
         about=[*instance_facts(instance), *parts.pop("about")],
         assumptions=instance.assumptions,
-        footer=[*provenance(result, result.solver, result.backend), *_seed(result)],
+        footer=[
+            *provenance(result, result.solver, result.backend),
+            *([] if result.seed is None else [("seed", str(result.seed))]),
+            *([] if result.plan_sha256 is None else [("sha256 of the plan", result.plan_sha256)]),
+        ],
         **parts,
     )
 
@@ -79,11 +83,6 @@ def _notes(result: Result) -> list[str]:
             "The plan was checked against the instance, apart from the solver, before it was returned."
         )
     return notes
-
-
-def _seed(result: Result) -> Facts:
-    facts = [] if result.seed is None else [("seed", str(result.seed))]
-    return facts + ([] if result.plan_sha256 is None else [("sha256 of the plan", result.plan_sha256)])
 
 
 def frontier_markdown(frontier: AnyFrontier) -> str:

@@ -1,7 +1,7 @@
 """Registration of scheduling: tables, pages, scenarios, comparison and the frontier."""
 
 from ...solvers.scheduling.frontier import SchedulingFrontier, find_frontier
-from ..kind import ComparisonKind, FrontierKind, PlannerKind
+from ..kind import FrontierKind, PlannerKind
 from .comparison import advice, measures
 from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
@@ -22,7 +22,8 @@ SCHEDULING = PlannerKind(
     lead=summary_sentences,
     changes=changes,
     what_if=what_if,
-    comparison=ComparisonKind(measures=measures, advice=advice),
+    measures=measures,
+    advice=advice,
     frontier=FrontierKind(
         model=SchedulingFrontier,
         find=find_frontier,

@@ -164,6 +164,8 @@ def limits_facts(instance: StagingInstance) -> Facts:
     floor = instance.throughput_floor_samples_per_s
     rule = "neighbouring stages differ in type" if instance.stage_rule == "maximal_runs" else "free cuts"
     link = instance.link_gbit_per_s
+    given = any(layer.transfer_s for layer in instance.layers)
+    without = "seconds of transfers are given" if given else "transfers take no time"
     return [
         (
             "objective",
@@ -180,7 +182,7 @@ def limits_facts(instance: StagingInstance) -> Facts:
         ("stages", rule),
         ("training", f"{_samples(instance.training.samples)} × {short(instance.training.epochs)}"),
         ("layer times are of", _samples(instance.probe_batch)),
-        ("link", f"{short(link)} Gbit/s" if link is not None else _without_link(instance)),
+        ("link", f"{short(link)} Gbit/s" if link is not None else without),
     ]
 
 
@@ -188,15 +190,12 @@ def _samples(count: float) -> str:
     return f"{short(count)} {'sample' if count == 1 else 'samples'}"
 
 
-def _without_link(instance: StagingInstance) -> str:
-    given = any(layer.transfer_s for layer in instance.layers)
-    return "seconds of transfers are given" if given else "transfers take no time"
-
-
 def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
     """Return the variables of `plan_staging.html.j2`, the template of a result's page."""
     plan = None if result.plan is None else cast("tuple[Stage, ...]", result.plan)
     data: dict[str, Any] = {"figures": {}}
+    price = (result.prices or {}).get(BUDGET, 0.0)
+    worth = f"One more USD/h of budget is worth {short(price, 4)} at first."
     if plan is not None:
         drawing = PlanDrawing(instance)
         data["chain"] = {**drawing.data(), "plan": drawing.plan(plan)}
@@ -207,15 +206,10 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
         "axis": axis_of(instance),
         "figures": figures_of(frontier_point(formulation_of(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),
-        "budget_price": _budget_price(result),
+        "budget_price": worth if price > 0 else None,
         "limits": limits_facts(instance),
         "about": [],
     }
-
-
-def _budget_price(result: Result) -> str | None:
-    price = (result.prices or {}).get(BUDGET, 0.0)
-    return f"One more USD/h of budget is worth {short(price, 4)} at first." if price > 0 else None
 
 
 def what_if(instance: StagingInstance) -> dict[str, ScenarioChange]:
