@@ -26,7 +26,7 @@ from ..solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from .api import instance_of, solve
 from .changes import changed_instance
 from .registry import KINDS
-from .reports.text import TextColumn, figure, listed, percent, status_words
+from .reports.text import TextColumn, figure, listed, percent, status_words, titled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,11 +155,6 @@ class Row:
 def signed(value: float | None) -> str:
     """Return a difference as text with its sign."""
     return figure(value) if not value else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
-
-
-def titled(record: ObjectiveRecord) -> str:
-    """Return the name of an objective with its unit."""
-    return record.name if record.unit == record.name else f"{record.name} [{record.unit}]"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from ..exit_codes import INTERRUPTED, code_of_error, code_of_result, worst
 from ..output import say, write_all, write_file
 from ..registry import KINDS
 from ..reports.result_page import plan_page
-from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table
+from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table, titled
 from .instances.output import Steps
 from .options import Format, RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
@@ -133,9 +133,8 @@ def _figures(record: ObjectiveRecord | None) -> list[str]:
     """Return the text cells of one objective: name, value, bound, gap and certified bound."""
     if record is None:
         return ["–"] * len(FIGURES)
-    name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
     return [
-        name,
+        titled(record),
         figure(record.value),
         figure(record.bound),
         percent(record.gap),

@@ -23,7 +23,7 @@ from ...instances.common.errors import OptionError
 from ...solvers.common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions, is_certified
 from ..batch.comparison_rows import ComparisonRow
 from ..findings import Verification
-from .text import MARK, duration, percent, short, status_words
+from .text import MARK, duration, percent, short, status_words, titled
 
 if TYPE_CHECKING:
     import jinja2
@@ -282,7 +282,7 @@ def versions_text(versions: Mapping[str, str]) -> str:
 def objectives_table(result: Result) -> Table:
     """Return the table of value, bound and gap of each objective."""
     columns: list[CellColumn[ObjectiveRecord]] = [
-        text_column("objective", lambda o: o.name if o.unit == o.name else f"{o.name} [{o.unit}]"),
+        text_column("objective", titled),
         text_column("better is", lambda o: "less" if o.sense == "min" else "more"),
         figure_column("value", lambda o: o.value, exact),
         figure_column("bound", lambda o: o.bound, exact, note="what the method proved"),

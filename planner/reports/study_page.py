@@ -6,11 +6,12 @@ The page of intervals has the answer, the regret of each plan at each end, and t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...instances.common.base import Instance, Uncertain
 from ..registry import KINDS
-from ..study import NO_OBJECTIVE, Regret, Robust, Row, Scenario, Study, WhatIf, signed, titled
+from ..study import NO_OBJECTIVE, Regret, Robust, Row, Scenario, Study, WhatIf, signed
 from .page import (
     Cell,
     CellColumn,
@@ -30,22 +31,25 @@ from .page import (
     text_column,
 )
 from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
-from .text import listed, percent, short
+from .text import listed, percent, short, titled
 
 
 def _page(
     template: str,
     study: Study,
     instance: Instance,
+    made: Sequence[Scenario],
     question: str,
     figure: Figure | None,
     complete: bool = True,
     **parts: Any,
 ) -> str:
-    """Return the HTML page of a study, whose footer is that of the solve in the middle of its variants.
+    """Return the HTML page of a study.
 
     Parameters
     ----------
+    made
+        The variant whose solve the footer tells of; empty if nothing was solved.
     figure
         The plot, if there is one.
     complete
@@ -53,9 +57,8 @@ def _page(
     parts
         Other variables of the template, of which `sections` come before that of the instance.
     """
-    variants = study.all()
-    proven = complete and all(each.result.status in ("optimal", "infeasible") for each in variants)
-    made = [variants[0 if isinstance(study, WhatIf) else len(variants) // 2].result] if variants else []
+    proven = complete and all(each.result.status in ("optimal", "infeasible") for each in study.all())
+    results = [each.result for each in made]
     parts["sections"].append(("about", "The instance"))
     return render(
         template,
@@ -68,20 +71,34 @@ def _page(
         height=figure["layout"]["height"] if figure else 0,
         about=instance_facts(instance),
         assumptions=instance.assumptions,
-        footer=[fact for each in made for fact in provenance(each, each.solver, each.backend)],
+        footer=[fact for each in results for fact in provenance(each, each.solver, each.backend)],
         **parts,
     )
 
 
-def _plans(id: str, caption: str, study: Study, *more: CellColumn[Scenario], reason: bool = True) -> Table:
-    """Return the table of the plan of each variant, with further columns before the time to solve."""
-    robust = isinstance(study, Robust)
+def _plans(
+    id: str,
+    caption: str,
+    study: Study,
+    titles: tuple[str, str],
+    *more: CellColumn[Scenario],
+    reason: bool = True,
+) -> Table:
+    """Return the table of the plan of each variant.
+
+    Parameters
+    ----------
+    titles
+        Titles of the columns of names, and of what the plans do.
+    more
+        Further columns before the time to solve.
+    reason
+        Whether the reason is told why there is no plan.
+    """
     columns: list[CellColumn[Scenario]] = [
-        text_column("end" if robust else "scenario", lambda each: each.name),
+        text_column(titles[0], lambda each: each.name),
         (Column("status"), lambda each: result_cell(each.result)),
-        text_column(
-            f"what {'its' if robust else 'the'} plan does", lambda each: each.answer(reason), wide=True
-        ),
+        text_column(titles[1], lambda each: each.answer(reason), wide=True),
         *more,
         figure_column("time to solve", lambda each: each.result.runtime_s, seconds),
     ]
@@ -96,16 +113,18 @@ def what_if_page(analysis: WhatIf) -> str:
         names = [name if name in before else f"{name} (only here)" for name in scenario.left_out()]
         return text(listed(names, 6))
 
-    left_out = (Column("left out", wide=True), waits)
     some = any(scenario.left_out() for scenario in analysis.all())
+    left_out: list[CellColumn[Scenario]] = [(Column("left out", wide=True), waits)] if some else []
+    titles = ("scenario", "what the plan does")
     return _page(
         "what_if.html.j2",
         analysis,
         analysis.baseline.instance,
+        [analysis.baseline],
         "what if?",
         _scenario_figure(analysis),
         sections=[("scenarios", "Scenarios"), ("objectives", "All objectives")],
-        answers=_plans("answers", "What is done in each scenario", analysis, *([left_out] if some else [])),
+        answers=_plans("answers", "What is done in each scenario", analysis, titles, *left_out),
         objectives=_objectives(analysis),
     )
 
@@ -152,7 +171,7 @@ FACTOR_DIGITS = 3
 
 def robust_page(analysis: Robust) -> str:
     """Return the HTML page of plans and their regrets at the ends of uncertainty intervals."""
-    objective = _objective(analysis)
+    objective, titles = _objective(analysis), ("end", "what its plan does")
     figures: list[CellColumn[Scenario]] = [
         figure_column(objective, lambda end: end.first.value, exact, note="there"),
         figure_column("bound", lambda end: end.first.bound, exact),
@@ -161,13 +180,14 @@ def robust_page(analysis: Robust) -> str:
         "robust.html.j2",
         analysis,
         analysis.instance,
+        analysis.ends[len(analysis.ends) // 2 :][:1],
         "how sure is the plan?",
         _regret_figure(analysis, objective),
         len(analysis.ends) == analysis.asked,
         sections=[("regrets", "Regrets"), ("plans", "Plans"), ("intervals", "Intervals")],
         regrets=_regrets(analysis),
         broken=[f"The {line}" for line in analysis.not_allowed()],
-        plans=_plans("ends-table", "The best plan of each end", analysis, *figures, reason=False),
+        plans=_plans("ends-table", "The best plan of each end", analysis, titles, *figures, reason=False),
         intervals=_intervals(analysis),
     )
 

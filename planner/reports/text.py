@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...instances.common.errors import visible
-from ...solvers.common.result import status_with_limit
+from ...solvers.common.result import ObjectiveRecord, status_with_limit
 from ..output import unwrapped_stream
 
 MAX_ROWS = 60
@@ -160,6 +160,11 @@ def unit_of_time(seconds: float) -> tuple[float, str]:
 def status_words(status: str, limit: str) -> str:
     """Return a status as text, with the limit that was hit."""
     return status_with_limit(STATUS[status], status, limit)
+
+
+def titled(record: ObjectiveRecord) -> str:
+    """Return the name of an objective with its unit."""
+    return record.name if record.unit == record.name else f"{record.name} [{record.unit}]"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

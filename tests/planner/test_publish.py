@@ -27,7 +27,6 @@ from clusterplan.instances.consolidation.job import Group, PlacementJob
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
 from clusterplan.planner.publish import export_plan, notes, plan_text, plot, report
-from clusterplan.planner.registry import KINDS
 from clusterplan.solvers.common.result import Result
 
 
@@ -279,10 +278,3 @@ def test_frontiers_are_not_exported(run: Command) -> None:
     code, _, err = run("export-plan", "s.yaml", "f/frontier.json")
     assert code == 3
     assert "is a frontier, which has many plans" in err
-
-
-def test_unplaced_jobs_have_a_reason() -> None:
-    """A placement without a reason says that there is none."""
-    assert list(KINDS["consolidation"].left_out([JobPlacement(job="j", placed=False)])) == [
-        ("j", "no reason is given")
-    ]

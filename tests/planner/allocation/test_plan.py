@@ -24,7 +24,6 @@ from clusterplan.planner.allocation.plan import (
     MAX_JOBS,
     MAX_NAMED,
     Usage,
-    allocation_parts,
     as_data,
     changes,
     columns,
@@ -74,19 +73,6 @@ def test_usage_adds_up_tasks_and_prices() -> None:
     assert used["cpu"] == taken[0]
     assert used["gpu"] == taken[1]
     assert used["budget_usd_per_hour"] == pytest.approx(0.5 * taken[0] + 2 * taken[1])
-
-
-def test_the_parts_of_a_plan() -> None:
-    """Every resource has a bar, every job a row, and dual prices a column."""
-    instance = generate_allocation(5, 2, 0.6, seed=5)
-    result = clusterplan.solve(instance, "exact")
-    parts = allocation_parts(instance, result)
-    assert [name for name, _, _ in parts["bars"]] == ["gpu", "cpu"]
-    assert all(0 < share <= 1 for _, share, _ in parts["bars"])
-    assert len(parts["jobs"].rows) == 5
-    assert "price" in [column.title for column in parts["resources"].columns]
-    assert parts["cut"] is None
-    assert not parts["waits"]
 
 
 def test_a_long_plan_is_cut_to_the_slowest_and_some_others() -> None:

@@ -56,15 +56,6 @@ def files(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_results_are_written_as_they_are_printed(files: list[Path], tmp_path: Path) -> None:
-    answer = invoke(solve, *files, "--format", "json", "--output", tmp_path / "r.jsonl")
-    assert answer.exit_code == 0
-    assert answer.stdout == ""
-    printed = invoke(solve, *files, "--format", "json").stdout
-    for text in ((tmp_path / "r.jsonl").read_text(), printed):
-        assert [json.loads(line)["instance"] for line in text.splitlines()] == ["a", "s"]
-
-
 def test_a_table_names_the_plan_of_one_file_alone(files: list[Path]) -> None:
     assert "layers" in invoke(solve, files[1]).stdout
     both = invoke(solve, *files).stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,10 +12,8 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import DeviceDemand, DeviceSlot
 from clusterplan.instances.consolidation.instance import Server
 from clusterplan.instances.consolidation.job import Group
-from clusterplan.instances.importers.clusters.slurm_jobs import EQUAL_SHARES
 from clusterplan.planner.changes import leading_resource
 from clusterplan.planner.consolidation.kind import CONSOLIDATION
-from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
 from clusterplan.planner.consolidation.page import ClusterUsage, consolidation_parts
 from clusterplan.planner.consolidation.plan import (
     actions,
@@ -27,14 +24,9 @@ from clusterplan.planner.consolidation.plan import (
     columns,
     demand_of,
     devices_text,
-    left_out,
     notes,
     partitions,
-    running_tasks,
-    to_carry_out,
-    total,
 )
-from clusterplan.planner.consolidation.slurm import slurm_lines, slurm_notes
 from clusterplan.planner.registry import KINDS
 from clusterplan.planner.reports.result_page import plan_page
 from clusterplan.planner.reports.text import cells_of
@@ -60,17 +52,6 @@ def test_the_table_says_where_or_why_not() -> None:
     assert cells_of(columns([groups]), [groups]) == [["a", "yes", "ps: 1×n; worker: 1×n"]]
 
 
-def test_the_plan_as_data() -> None:
-    """Tasks by server, what becomes of running jobs, and who is left out."""
-    assert as_data(INSTANCE, PLAN) == {
-        "jobs": {"a": {"n": 2}},
-        "actions": {"a": "keep", "b": "wait", "c": "wait"},
-        "runs_now_on": {},
-        "unplaced": {"b": "waits: full", "c": "waits: full"},
-    }
-    assert list(left_out([JobPlacement(job="x", placed=False)])) == [("x", "no reason is given")]
-
-
 def test_notes_count_actions_and_reasons() -> None:
     """The reasons only where the table does not show every job."""
     result = clusterplan.solve(INSTANCE)
@@ -90,27 +71,6 @@ ACTIONS_PLAN = [
     JobPlacement(job="moves", servers={"n": 1, "m": 1}, action="move"),
     JobPlacement(job="ends", placed=False, action="stop"),
 ]
-
-
-def test_each_job_is_told_what_to_do() -> None:
-    """Those that stay are counted, the others named with their servers."""
-    assert list(actions(ACTIONS_INSTANCE, ACTIONS_PLAN)) == [
-        "1 job keeps running where it is",
-        "to stop: ends: runs on m 1",
-        "to move: moves: from n 1 to m 1",
-    ]
-
-
-def test_only_changes_are_carried_out() -> None:
-    """Unless every placed job is asked for."""
-    assert [entry.job for entry in to_carry_out(ACTIONS_PLAN, every=False)] == ["moves"]
-    assert [entry.job for entry in to_carry_out(ACTIONS_PLAN, every=True)] == ["stays", "moves"]
-
-
-def test_tasks_are_summed_over_groups() -> None:
-    """By server."""
-    assert total({"a": Counter(n=1), "b": Counter(n=2, m=1)}) == Counter(n=3, m=1)
-    assert running_tasks(ACTIONS_INSTANCE)["moves"] == {"tasks": Counter(n=2)}
 
 
 def test_moves_between_devices_name_the_server() -> None:
@@ -170,52 +130,6 @@ def test_the_table_and_the_data_name_devices() -> None:
     assert "devices" not in as_data(DEVICES, [JobPlacement(job="w", placed=False)])
 
 
-def test_the_page_shows_devices_as_amounts() -> None:
-    """A bar for the GPUs, of which 3.41 are in use, and the devices in the table of jobs."""
-    result = clusterplan.solve(DEVICES, solver="exact")
-    parts = consolidation_parts(DEVICES, result)
-    bars = {name: words for name, _, words in parts["bars"]}
-    assert bars["gpu"] == "3.41 of the 4 that were free"
-    assert "gpu" in str(parts["jobs"].rows)
-    # Ruled slots would be taken for devices.
-    assert parts["on_devices"]
-    assert parts["slots"](4.0) == 1
-
-
-def test_kubernetes_has_devices_as_comments() -> None:
-    """With the share or the profile of a task; affinity cannot choose them."""
-    lines = list(kubernetes_lines(DEVICES, [*DEVICES_PLAN, SHARED]))
-    assert "# Devices on n: gpu 0+1. Affinity does not choose devices." in lines
-    assert "# Devices on n: gpu 2 slot 0 (4g.20gb). Affinity does not choose devices." in lines
-    assert "# Devices on n: gpu 3 (45.5 %); gpu 3 (45.5 %). Affinity does not choose devices." in lines
-
-
-def test_slurm_asks_for_devices_and_partitions() -> None:
-    """How many shards a share is, is not known; notes say so, and which partitions there have to be."""
-    whole, part, shared = slurm_lines(DEVICES, [*DEVICES_PLAN, SHARED])
-    assert whole.endswith("--gres=gpu:2")
-    assert part.endswith("--ntasks-per-node=1 --gres=gpu:4g.20gb:1")
-    assert shared.endswith("--ntasks-per-node=2")
-    devices, shards, parts = slurm_notes(DEVICES, [*DEVICES_PLAN, SHARED])
-    assert devices.startswith("Slurm chooses devices itself")
-    assert shards.startswith("1 job has a share of a GPU: in Slurm these are shards")
-    assert parts == "to have partitions: n 1 of 4g.20gb"
-
-
-def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
-    """What is placed of them are equal shares, whatever they ask for of GPUs."""
-    document = DEVICES.document()
-    own = {key: [{**row, "gpu_model": "a100"} for row in document[key]] for key in ("jobs", "servers")}
-    typed = DEVICES.replace(assumptions=[f"{EQUAL_SHARES}: such."], **own)
-    lines = list(slurm_lines(typed, [*DEVICES_PLAN, SHARED]))
-    assert lines == [
-        "w --nodelist=n --nodes=1 --gres=gpu:a100:2",
-        "p --nodelist=n --nodes=1 --gres=gpu:a100_4g.20gb:1",
-        "s --nodelist=n --nodes=1",
-    ]
-    assert any("keep their own --ntasks" in note for note in slurm_notes(typed, [SHARED]))
-
-
 def test_devices_as_amounts() -> None:
     """Of four devices others hold one, a quarter of another, and a partition of two slots of a third."""
     taken = [{"device": 0}, {"device": 1, "share": 250}, {"device": 2, "profile": "2g.10gb", "slot": 0}]
@@ -258,30 +172,6 @@ def test_its_formats() -> None:
     forms = {"slurm", "slurm-options", "kubernetes", "kubernetes-affinity"}
     assert set(CONSOLIDATION.formats) == forms
     assert CONSOLIDATION.rows_of_plan == "jobs"
-
-
-PAGE_INSTANCE = placement(["value"], [{**server(gpu=2), "count": 2}], [job("a", 2), job("b", 2), job("c", 3)])
-
-
-def test_the_parts_of_a_page() -> None:
-    """Servers in use, who waits and why, every job."""
-    parts = consolidation_parts(PAGE_INSTANCE, clusterplan.solve(PAGE_INSTANCE))
-    assert dict(parts["summary"]) == {"jobs placed": "2 of 3", "servers used by the plan": "2 of 2"}
-    assert parts["bars"] == [("gpu", 1.0, "4 of the 4 that were free")]
-    assert parts["detailed"] == 2
-    assert parts["states"] is None
-    assert len(parts["jobs"].rows) == 3
-    assert parts["waiting"] is not None
-    assert ("waiting", "Who waits, and why") in parts["sections"]
-
-
-def test_without_a_plan_there_is_little_to_show() -> None:
-    """Only what was asked."""
-    jobs = [{**job("a", 9), "must_place": True}]
-    instance = placement(["value"], [server(gpu=2)], jobs)
-    parts = consolidation_parts(instance, clusterplan.solve(instance))
-    assert parts["sections"] == []
-    assert ("servers", "1") in parts["about"]
 
 
 SERVERS_INSTANCE = placement(

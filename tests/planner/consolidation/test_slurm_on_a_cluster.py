@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_cluster import SlurmCluster, slurm_cluster
+from slurm_cluster import Planned, SlurmCluster, slurm_cluster
 
-import clusterplan
-from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.importers.clusters.slurm import import_slurm
-from clusterplan.planner.publish import plan_text
 
 pytestmark = pytest.mark.slow
 
@@ -29,52 +25,6 @@ def _empty(cluster: SlurmCluster) -> Iterator[None]:
     """Leave an idle cluster to the next test."""
     yield
     cluster.empty()
-
-
-class Planned:
-    """The plan for what a cluster lists now, and its script."""
-
-    def __init__(self, cluster: SlurmCluster, folder: Path, **fields: object) -> None:
-        self.cluster, self.folder = cluster, folder
-        made = import_slurm(*cluster.export(folder)).replace(**fields)
-        self.instance = made
-        result = clusterplan.solve(made)
-        self.entries = {e.job.split()[0]: e for e in result.plan if isinstance(e, JobPlacement)}
-        (folder / "plan.sh").write_text(plan_text(made, result, "slurm"))
-
-    def script(self, *words: str) -> tuple[int, str]:
-        """Run the script, and return its code and what it says."""
-        environment = {**self.cluster.environment, "PAUSE": "0.5", "TIMEOUT": "40"}
-        done = subprocess.run(
-            ["bash", "plan.sh", *words],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    def run(self) -> str:
-        """Carry the plan out, and return what the script says."""
-        code, said = self.script("run")
-        assert code == 0, said
-        return said
-
-    def actions(self) -> dict[str, str | None]:
-        """Return job number → what becomes of it."""
-        return {job: entry.action for job, entry in self.entries.items()}
-
-    def differences(self) -> list[str]:
-        """Return the jobs that are not where the plan has them."""
-        found = []
-        for job, entry in self.entries.items():
-            state, _, there = self.cluster.state(job).partition(" ")
-            nodes = self.cluster.expanded(there)
-            if (state == "RUNNING", nodes) != (entry.placed, entry.used_servers):
-                found.append(f"{job} is {state} on {sorted(nodes)}, planned {sorted(entry.used_servers)}")
-        return found
 
 
 def one_gpu_on_each(cluster: SlurmCluster) -> list[int]:

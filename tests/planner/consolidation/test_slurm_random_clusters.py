@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from slurm_cluster import SlurmCluster, slurm_cluster
+from slurm_cluster import Planned, SlurmCluster, slurm_cluster
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
@@ -31,18 +30,6 @@ QUIET_S = 1.5
 """So long nothing starts by itself in a cluster that is at rest."""
 RAISED = 4294967000
 """The priority that the script of a plan gives to a job while this has to start."""
-
-
-def _planned_class() -> Any:
-    """Return the class `Planned` of the tests beside this one, which are no package."""
-    file = Path(__file__).with_name("test_slurm_on_a_cluster.py")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Planned
-
-
-Planned = _planned_class()
 
 
 class JobNow(NamedTuple):
@@ -315,7 +302,7 @@ def _reservations(cluster: SlurmCluster) -> list[str]:
     return [line.split()[0].partition("=")[2] for line in lines if line.startswith("ReservationName=")]
 
 
-class RandomPlan(Planned):  # type: ignore[misc]
+class RandomPlan(Planned):
     """The plan for a random cluster, and what the cluster was like before."""
 
     def __init__(

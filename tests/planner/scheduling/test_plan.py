@@ -23,7 +23,6 @@ from clusterplan.planner.scheduling.plan import (
     WaitAnalysis,
     WaitStatistics,
     answer,
-    as_data,
     changes,
     columns,
     rounded_down,
@@ -53,13 +52,6 @@ def test_columns_name_servers_only_where_there_are_any() -> None:
     assert [cell(placed) for *_, cell in columns([placed])] == ["wide", "0", "4", "2×s"]
 
 
-def test_plain_data_hold_segments_and_figures() -> None:
-    """As export-plan writes them."""
-    data = as_data(INSTANCE, IN_TURN)
-    assert data["metrics"]["mean_s"] == 5
-    assert data["segments"] == [segment.model_dump() for segment in IN_TURN]
-
-
 def test_the_answer_says_how_long_jobs_take_and_wait() -> None:
     """In one sentence."""
     sentence = answer(INSTANCE, IN_TURN)
@@ -76,12 +68,6 @@ def test_two_schedules_are_compared() -> None:
     ]
     assert found.amounts[0] == Amount("mean completion time [s]", 5, 5)
     assert found.amounts[-1] == Amount("preemptions", 0, 1)
-
-
-def test_nothing_says_what_runs_now() -> None:
-    """So a plan alone changes nothing that is known."""
-    with pytest.raises(OptionError, match="give two results"):
-        changes(INSTANCE, None, IN_TURN)
 
 
 @pytest.mark.parametrize(
@@ -219,13 +205,6 @@ def test_the_page_shows_the_queue_and_who_waited_most(made: Made) -> None:
     assert waits[0] > 0
 
 
-def test_without_a_plan_the_page_says_what_the_instance_is(made: Made) -> None:
-    """And shows no curves."""
-    parts = scheduling_parts(made[0], made[1].model_copy(update={"plan": None}))
-    assert parts["data"] == {"figures": {}}
-    assert ("jobs", "40") in parts["about"]
-
-
 def test_prices_of_a_certificate_are_shown(made: Made) -> None:
     """Over the time of the schedule; a Gantt chart has a line for each job and a bar for each segment."""
     prices = {"edges_s": [0.0, 100.0, 200.0], "prices": {"gpu": [3.0, 1.5, 0.0]}}
@@ -263,13 +242,6 @@ def test_a_cluster_grows_and_shrinks(made: SchedulingInstance, scenario: str, gp
     if scenario == "drain=v100-3":
         names = [server.name for server in changed.servers]
         assert names == ["a100", *(f"v100-{k}" for k in range(8) if k != 3)]
-
-
-def test_jobs_are_removed() -> None:
-    """By name."""
-    fewer = changed_instance(POOL, f"remove={POOL.jobs[0].name}", what_if(POOL))
-    assert isinstance(fewer, SchedulingInstance)
-    assert fewer.jobs == tuple(POOL.jobs)[1:]
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,6 @@ from clusterplan.planner.staging.plan import (
     layers_of,
     limits_facts,
     stages_text,
-    staging_parts,
-    types_table,
 )
 
 PLAN = (
@@ -65,33 +63,6 @@ def test_long_plans_are_cut_short() -> None:
     """With the number of all stages."""
     assert stages_text(PLAN) == "2 slow → 1 fast"
     assert stages_text(PLAN, 1) == "2 slow → … (2 stages)"
-
-
-def test_types_are_told_with_their_use() -> None:
-    """Units in the plan and prices only where there are any."""
-    table = types_table(two_layers(), PLAN, {"fast": 1.5})
-    assert [column.title for column in table.columns][-2:] == ["units in the plan", "price"]
-    assert [row[4].text for row in table.rows] == ["2", "1"]
-    assert len(types_table(two_layers(), None).columns) == 4
-
-
-def test_limits_that_there_are_not_are_said() -> None:
-    """And the rule for stages in words."""
-    facts = dict(limits_facts(half_serial()))
-    assert facts["throughput floor"] == facts["cost limit"] == facts["hourly budget"] == "none"
-    assert facts["stages"] == "neighbouring stages differ in type"
-    assert dict(limits_facts(two_layers(stage_rule="free_cuts")))["stages"] == "free cuts"
-
-
-def test_the_page_of_a_plan_has_its_figures() -> None:
-    """Without a plan it has the types alone."""
-    instance = half_serial()
-    result = clusterplan.solve(instance, "exact")
-    parts = staging_parts(instance, result)
-    assert dict(parts["figures"])["cost of the training"] == "1 USD"
-    assert parts["data"]["chain"]["plan"]["stages"] == [[0, 0, 0, 1, 1.0]]
-    empty = staging_parts(instance, result.model_copy(update={"plan": None}))
-    assert (empty["figures"], [key for key, _ in empty["sections"]]) == ([], ["hardware"])
 
 
 @pytest.mark.parametrize("method", ["single-type", "greedy", "genetic"])
@@ -166,11 +137,6 @@ def test_stages_and_units_of_two_plans_are_compared() -> None:
         Amount(f"units of {one}", 2, 2, limits[0]),
         Amount(f"units of {other}", 0, 1, limits[1]),
     ]
-
-
-def test_nothing_says_what_runs_now() -> None:
-    with pytest.raises(OptionError, match="give two results"):
-        changes(generate_staging(4, 2, seed=1), None, [])
 
 
 def changed(key: str, text: str) -> Any:
