@@ -85,7 +85,7 @@ COMMANDS = {
     "fit": Command(
         MAKE,
         "Fit a job's speed or loss to measurements.",
-        "instances.fit:fits",
+        "instances.imports:fits",
         ("clusterplan fit speed example:synthetic-speed.csv",),
     ),
     "validate": Command(

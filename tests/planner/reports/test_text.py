@@ -9,12 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sample_documents import STAGING
 
-import clusterplan
 from clusterplan.planner.reports import plot_style as style
 from clusterplan.planner.reports.page import Cell, number, seconds, share, text
-from clusterplan.planner.reports.result_page import frontier_markdown
 from clusterplan.planner.reports.text import (
     STATUS,
     counted,
@@ -89,15 +86,6 @@ def test_tables_align_numbers_and_escape_the_rest() -> None:
     assert lines == [r"| na\|me | USD |", "| --- | ---: |", r"| x\|y | -1 |", "| z | 2 |"]
 
 
-def test_a_frontier_lists_its_points_and_what_is_proven() -> None:
-    frontier = clusterplan.pareto(clusterplan.parse_instance({**STAGING, "name": "a_b"}))
-    lines = frontier_markdown(frontier).splitlines()
-    assert lines[0] == r"# Frontier of a\_b"
-    assert lines[2].startswith("| samples/s | USD |")
-    assert len([line for line in lines if line.startswith("| ")]) == 2 + len(frontier.points)
-    assert any(line.startswith("- certified: ") for line in lines)
-    nothing = clusterplan.parse_instance({**STAGING, "throughput_floor_samples_per_s": 1e9})
-    assert "| " not in frontier_markdown(clusterplan.pareto(nothing))
 
 
 def test_the_unit_of_time_is_a_power_that_people_know() -> None:

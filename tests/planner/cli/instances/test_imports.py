@@ -24,9 +24,8 @@ from clusterplan.instances.files.tables import MANY_ROWS
 from clusterplan.instances.importers import IMPORTERS
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
-from clusterplan.planner.cli.instances.fit import fits
 from clusterplan.planner.cli.instances.generate import generators
-from clusterplan.planner.cli.instances.imports import COMMON_OPTIONS, importers
+from clusterplan.planner.cli.instances.imports import COMMON_OPTIONS, fits, importers
 from clusterplan.planner.cli.instances.output import Steps, emit
 
 COMMANDS = get_command(importers).commands  # type: ignore[attr-defined]
