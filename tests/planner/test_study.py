@@ -1,6 +1,8 @@
 """Scenarios beside what there is: figures, differences, words, and an interruption.
 
 Plans at the ends of intervals, and what each loses at the others.
+
+The commands `what-if`, `solve --robust` and `pareto`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The command line: exit codes, what stands on stdout, and that no input ends in a traceback."""
+"""The command line: exit codes, what stands on stdout, and that no input ends in a traceback.
+
+Wrong inputs that are not in `recorded/given/refusals.json`: an exit code, and a message that helps.
+"""
 
 from __future__ import annotations
 

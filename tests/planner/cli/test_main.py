@@ -1,4 +1,4 @@
-"""The command: its verbs, options, schema and progress."""
+"""The command: its verbs, options, schema and progress; pipes, and output that cannot be written."""
 
 from __future__ import annotations
 
