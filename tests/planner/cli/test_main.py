@@ -1,4 +1,4 @@
-"""The command: its verbs, options, schema and progress; pipes, and output that cannot be written."""
+"""The command: its verbs, options, schema and progress; standard input, pipes and --output."""
 
 from __future__ import annotations
 

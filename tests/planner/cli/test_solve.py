@@ -1,4 +1,4 @@
-"""The verb `solve`, and its option `--device-moves`: what counts as a migration, whatever the instance says."""
+"""The verb `solve`, and its option `--device-moves`: what counts as a migration."""
 
 from __future__ import annotations
 

@@ -86,8 +86,6 @@ def test_tables_align_numbers_and_escape_the_rest() -> None:
     assert lines == [r"| na\|me | USD |", "| --- | ---: |", r"| x\|y | -1 |", "| z | 2 |"]
 
 
-
-
 def test_the_unit_of_time_is_a_power_that_people_know() -> None:
     assert [unit_of_time(value)[1] for value in (1.0, 300.0, 9000.0, 1e6)] == ["s", "min", "h", "days"]
 
