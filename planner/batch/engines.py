@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -265,7 +264,9 @@ def _answer(future: Any) -> tuple[Answer, float]:
     """Return the answer and wall-clock seconds of a Dask future, or a failure if Dask lost the task."""
     try:
         answer: tuple[Answer, float] = future.result()
-    except (Exception, CancelledError) as error:  # noqa: BLE001 - of Dask, whose errors are many
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - of Dask: many, and a cancelled task is no `Exception`
         ended = f"lost on the Dask cluster: {type(error).__name__}: {one_line(error)}"
         return Answer(ended=ended, code=FAILED), 0.0
     return answer
