@@ -119,17 +119,17 @@ if TYPE_CHECKING:
     from .planner.study import WhatIf as WhatIf
     from .planner.study import what_if as what_if
     from .planner.verification import verify as verify
-    from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
+    from .solvers.allocation.frontier import AllocationFrontier as AllocationFrontier
     from .solvers.common.result import Result as Result
     from .solvers.common.result import SolveError as SolveError
     from .solvers.common.result import SolveOptions as SolveOptions
     from .solvers.consolidation.frontier import MovesFrontier as MovesFrontier
     from .solvers.scheduling.frontier import SchedulingFrontier as SchedulingFrontier
-    from .solvers.staging.frontier_result import Frontier as Frontier
+    from .solvers.staging.frontier import Frontier as Frontier
 
 _HOMES = {
     "Allocation": "instances.allocation.kind",
-    "AllocationFrontier": "solvers.allocation.frontier_result",
+    "AllocationFrontier": "solvers.allocation.frontier",
     "AllocationInstance": "instances.allocation.instance",
     "BatchOptions": "planner.batch.solve_many",
     "ClusterplanError": "instances.common.errors",
@@ -137,7 +137,7 @@ _HOMES = {
     "Consolidation": "instances.consolidation.kind",
     "ConsolidationInstance": "instances.consolidation.instance",
     "Diagnosis": "formulations.common.objective",
-    "Frontier": "solvers.staging.frontier_result",
+    "Frontier": "solvers.staging.frontier",
     "HardwareCatalogue": "instances.common.hardware",
     "Instance": "instances.common.base",
     "InstanceError": "instances.common.errors",

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from ..formulations.common.formulation import Formulation
+from ..formulations.common.frontier import EQUALITY_TOLERANCE, proven_error
 from ..formulations.common.objective import agree
 from ..instances.common.base import Instance, card
 from ..instances.common.errors import MAX_FAULTS
@@ -144,78 +146,77 @@ FACTS = ("options", "versions", "runtime_s", "assumptions")
 """Fields of a frontier about the run, or with free text."""
 
 
-def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
-    """Yield faults if a frontier is of another instance, or its status contradicts its points."""
-    yield from identity_faults(instance, frontier, "frontier")
-    if frontier.status == "complete" and not frontier.points:
-        yield "status is stored as complete, without points"
-    if frontier.status == "infeasible" and frontier.points:
-        yield "status is stored as infeasible, with points"
-    if frontier.certified_error is not None and not frontier.points:
-        yield "certified_error is given, without points"
-    if frontier.diagnosis is not None and frontier.status != "infeasible":
-        yield f"diagnosis says why there is no plan; the status is {frontier.status}"
-
-
-def note_extent(findings: Findings, frontier: AnyFrontier, most: str, default: float) -> None:
-    """Record an uncertified error as a claim, and what `complete` or `infeasible` means for this frontier.
-
-    Parameters
-    ----------
-    most
-        Text for the cost limit of the search, where it is tighter than the instance's; else empty.
-    default
-        Largest error that is not mentioned.
-    """
-    error = frontier.error
-    if frontier.status == "infeasible" and most:
-        findings.within = f"infeasible means no plan{most} here"
-    if frontier.status != "complete":
-        return
-    if frontier.certified_error is None or frontier.certified_error > error:
-        findings.claimed.append(f"that no plan{most} beats the points by more than {error:g}")
-    conditions = [f"an error of at most {error:g}"] if error > default else []
-    conditions += [f"all plans{most}"] if most else []
-    if conditions:
-        findings.within = f"complete means {' for '.join(conditions)} here"
-
-
-def stated(frontier: AnyFrontier) -> Iterator[str]:
-    """Yield text on the parts of a frontier that are not claims about the instance."""
-    yield from stated_facts(frontier, FACTS, "search")
-    if frontier.status == "partial":
-        yield "that better points may be missing"
-
-
 class FrontierCheck(ABC):
-    """Verification of a frontier against its instance: plans, figures and certified error.
+    """Verification of a frontier against its instance: plans, figures, bounds and the certified error.
 
     Attributes
     ----------
     default_error
         Largest error that is not mentioned.
+    slack
+        A stored error may be smaller than the derived one by so much.
+    proves
+        Begin of the words that name the derived error.
     most
         Text for the range of the search, such as a cost limit; empty if it is unlimited.
     narrower
         The same text if the range is narrower than the instance allows; else empty.
     shared
         Sentence on the tables that the check shares with the solvers; None if there are none.
+    grid
+        The steps of the frontier; None where the frontier does not say which there are.
+    values, bounds
+        Value of the plan, and certified bound, by step.
     """
 
     default_error: float
+    slack = EQUALITY_TOLERANCE
+    proves = "what the certificates prove is"
     shared: str | None = None
+    grid: Any = None
 
     def __init__(self, instance: Any, frontier: Any) -> None:
         self.instance, self.frontier = instance, frontier
         self.most = self.narrower = ""
+        self.values: dict[Any, float] = {}
+        self.bounds: dict[Any, float] = {}
 
     @abstractmethod
-    def faults(self) -> Iterator[str]:
-        """Yield a message for each fault in the stored points, bounds and certified error."""
+    def head_faults(self) -> Iterator[str]:
+        """Set the grid, and yield a message for each fault in what the frontier says of its range."""
+
+    @abstractmethod
+    def record_faults(self, place: str, record: Any) -> Iterator[str]:
+        """Yield a message for each fault in a point or bound; keep its value and bound."""
 
     @abstractmethod
     def check_infeasible(self, findings: Findings) -> None:
         """Check the claim that no plan exists, and its diagnosis."""
+
+    def records(self) -> dict[str, Any]:
+        """Return the points and the other records by their places in the document."""
+        return {
+            f"{field}[{index}]": record
+            for field in ("points", "others")
+            for index, record in enumerate(getattr(self.frontier, field, ()))
+        }
+
+    def more_faults(self) -> Iterator[str]:
+        """Yield further faults in the points."""
+        return iter(())
+
+    def proven(self) -> float | None:
+        """Return the error that values and bounds prove, None if they prove none."""
+        return proven_error(self.grid, self.values, self.bounds) if self.values else None
+
+    def error_faults(self) -> Iterator[str]:
+        """Yield a message if the certified error is not what follows from values and bounds."""
+        stored = self.frontier.certified_error
+        if stored is None:
+            return
+        proven = self.proven()
+        if proven is None or proven > (stored + self.slack) * (1 + EQUALITY_TOLERANCE):
+            yield f"certified_error is stored as {stored}; {self.proves} {proven}"
 
     def claimed(self) -> Iterator[str]:
         """Yield the claims of the solver that this verification does not confirm."""
@@ -225,42 +226,88 @@ class FrontierCheck(ABC):
         """Yield inputs of the search that are not part of the instance, such as prices."""
         return iter(())
 
+    def faults(self) -> Iterator[str]:
+        """Yield a message for each fault: identity and status, records, their order, certified error."""
+        frontier, status = self.frontier, self.frontier.status
+        yield from identity_faults(self.instance, frontier, "frontier")
+        if status == "complete" and not frontier.points:
+            yield "status is stored as complete, without points"
+        if status == "infeasible" and frontier.points:
+            yield "status is stored as infeasible, with points"
+        if frontier.certified_error is not None and not frontier.points:
+            yield "certified_error is given, without points"
+        if frontier.diagnosis is not None and status != "infeasible":
+            yield f"diagnosis says why there is no plan; the status is {status}"
+        wrong = [*self.head_faults()]
+        if self.grid is not None:
+            wrong += [
+                fault for at, record in self.records().items() for fault in self.record_faults(at, record)
+            ]
+        yield from wrong
+        if self.grid is not None:
+            yield from self.more_faults()
+            yield from self._order_faults()
+            yield from () if wrong else self.error_faults()
+
+    def _order_faults(self) -> Iterator[str]:
+        """Yield a fault for each point that is not slower and cheaper than its predecessor."""
+        frontier = self.frontier
+        figures = [
+            (getattr(point, frontier.slow), getattr(point, frontier.dear)) for point in frontier.points
+        ]
+        for index, (a, b) in enumerate(itertools.pairwise(figures)):
+            if not (a[0] < b[0] and a[1] > b[1]):
+                yield f"points[{index + 1}] is not slower and cheaper than the one before"
+
     def verification(self) -> Verification:
         """Run all checks and return the verification."""
-        findings, frontier = Findings(), self.frontier
-        findings.faults += [*frontier_faults(self.instance, frontier), *self.faults()]
+        findings, frontier = Findings([*self.faults()]), self.frontier
         if frontier.status == "infeasible" and not findings.faults:
             self.check_infeasible(findings)
         if findings.faults:
             return findings.verification(self.instance.name)
         error = frontier.certified_error
-        findings.confirmed += (
-            [f"{PLAN_IS_FEASIBLE} for each of {len(frontier.points)} plans"] if frontier.points else []
-        )
-        findings.confirmed += [] if self.shared is None else [self.shared]
+        if frontier.points:
+            findings.confirmed.append(f"{PLAN_IS_FEASIBLE} for each of {len(frontier.points)} plans")
+        if self.shared is not None:
+            findings.confirmed.append(self.shared)
         if error is not None:
             findings.confirmed.append(f"no plan{self.most} beats the points by more than {error:g}")
-        note_extent(findings, frontier, self.narrower, self.default_error)
+        self._note_extent(findings)
         findings.claimed += self.claimed()
-        findings.stated += [*self.given(), *stated(frontier)]
+        findings.stated += [*self.given(), *stated_facts(frontier, FACTS, "search")]
+        if frontier.status == "partial":
+            findings.stated.append("that better points may be missing")
         return findings.verification(self.instance.name)
 
+    def _note_extent(self, findings: Findings) -> None:
+        """Record an uncertified error as a claim, and what `complete` or `infeasible` means here."""
+        frontier, most = self.frontier, self.narrower
+        if frontier.status == "infeasible" and most:
+            findings.within = f"infeasible means no plan{most} here"
+        if frontier.status != "complete":
+            return
+        error, certified = frontier.error, frontier.certified_error
+        if certified is None or certified > error:
+            findings.claimed.append(f"that no plan{most} beats the points by more than {error:g}")
+        conditions = [f"an error of at most {error:g}"] if error > self.default_error else []
+        conditions += [f"all plans{most}"] if most else []
+        if conditions:
+            findings.within = f"complete means {' for '.join(conditions)} here"
 
-def records_of(frontier: Any) -> dict[str, Any]:
-    """Return the points and the other records of a frontier by their places in its document."""
-    return {
-        f"{field}[{index}]": record
-        for field in ("points", "others")
-        for index, record in enumerate(getattr(frontier, field))
-    }
+
+def broken_constraints(place: str, formulation: Formulation[Any, Any], plan: Any) -> list[str]:
+    """Return a fault for each constraint that the plan of a point breaks."""
+    return [f"{place}: broken constraint: {violation}" for violation in formulation.violations(plan)]
 
 
-def order_faults(frontier: AnyFrontier) -> Iterator[str]:
-    """Yield a fault for each point of a frontier that is not slower and cheaper than its predecessor."""
-    figures = [(getattr(point, frontier.slow), getattr(point, frontier.dear)) for point in frontier.points]
-    for index, (a, b) in enumerate(itertools.pairwise(figures)):
-        if not (a[0] < b[0] and a[1] > b[1]):
-            yield f"points[{index + 1}] is not slower and cheaper than the one before"
+def certificate_faults(
+    place: str, formulation: Formulation[Any, Any], certificate: dict[str, Any] | None
+) -> Iterator[str]:
+    """Yield a fault if the certificate of a record has not the form that it must have."""
+    fault = None if certificate is None else formulation.certificate_fault(certificate)
+    if fault is not None:
+        yield f"{place}.certificate.{fault}"
 
 
 def figure_faults(

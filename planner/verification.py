@@ -145,7 +145,7 @@ def verify(instance: Instance, result: Result) -> Verification:
     return findings.verification(instance.name)
 
 
-def _differs(stored: float | None, derived: float | None, gap: bool = False) -> bool:
+def differs(stored: float | None, derived: float | None, gap: bool = False) -> bool:
     """Return whether two figures differ beyond the rounding tolerance; gaps are compared as 1 + gap."""
     if stored is None or derived is None:
         return stored is not derived
@@ -175,7 +175,7 @@ def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str
             yield f"{place}.{field} is stored as {recorded!r}; it is {right!r}"
     for field in FIGURES:
         old, new = getattr(stored, field), getattr(derived, field)
-        if _differs(old, new, "gap" in field):
+        if differs(old, new, "gap" in field):
             yield f"{place}.{field} is stored as {_shown(old)}; recomputed it is {_shown(new)}"
 
 
@@ -185,7 +185,7 @@ def _headline_faults(result: Result) -> Iterator[str]:
     for source in FIGURES:
         field = "objective" if source == "value" else source
         old, new = getattr(result, field), getattr(record, source) if record else None
-        if _differs(old, new):
+        if differs(old, new):
             yield f"{field} is stored as {_shown(old)}; the objectives say {_shown(new)}"
     proven = bool(result.objectives) and all(record.proven for record in result.objectives)
     if result.plan is not None and (result.status == "optimal") != proven:
@@ -267,7 +267,7 @@ def _weakened_bounds(
     for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
         if record.certified_bound is None and result.plan is None:
             bounds[index] = None
-        elif record.certified_bound is not None and not _differs(record.certified_bound, least):
+        elif record.certified_bound is not None and not differs(record.certified_bound, least):
             bounds[index] = least
         elif record.certified_bound == 0 and record.sense == "min" and (least or 0.0) >= 0:
             bounds[index] = 0.0
@@ -302,7 +302,7 @@ def _note_bounds(findings: Findings, result: Result) -> None:
         plan = f"{record.name} = {_shown(record.value)}{unit}"
         certified = f"certified bound {_shown(record.certified_bound)}"
         findings.confirmed.append(f"{plan}, {certified}" if result.plan else f"{record.name}: {certified}")
-        if _differs(record.bound, record.certified_bound):
+        if differs(record.bound, record.certified_bound):
             findings.claimed.append(f"the bound {_shown(record.bound)} on {record.name}")
     gap = result.options.gap
     if result.status != "optimal":

@@ -1,6 +1,7 @@
-"""Search for a frontier of sizes: for each size that is solved, a plan and a bound of one objective.
+"""Search for a frontier: solve a step of a grid, bound it, and refine, until the error is proven.
 
-What is possible on a size is possible on every larger one, so that the objective falls as the size rises.
+What is possible on a step is possible on every higher one, so that the objective falls as steps rise
+(`formulations/common/frontier.py`).
 """
 
 from __future__ import annotations
@@ -8,11 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..formulations.common.frontier import Sizes, proven_error, undominated
 from ..instances.common.base import Instance
+from ..instances.common.errors import OutOfTimeError
 from .common.base import Clock
+from .common.conclude import library_versions
 from .common.result import Limit, ObjectiveRecord, Result, SolveOptions
 from .registry import find_solver
 from .run import solve_with
@@ -24,46 +29,102 @@ LEAST_GAIN_SHARE = 0.25
 """An interval of sizes is not divided if that can improve the error by less than this share of it."""
 
 
-def error_of(points: list[tuple[float, float]], bounds: list[tuple[float, float]]) -> float:
-    """Return the proven relative error ε of a frontier over all sizes from the smallest to the largest.
-
-    Sizes are whole numbers. A bound holds for all smaller sizes too, and a plan for all larger ones. So
-    between two sizes the value is at least the bound of the larger one, and the best point up to the smaller
-    one counts.
-
-    Parameters
-    ----------
-    points, bounds
-        Sizes with the values of their plans, and sizes with bounds; in any order.
-    """
-    steps = sorted({size for size, _ in (*points, *bounds)})
-    worst = 0.0
-    for index, size in enumerate(steps):
-        value = min((value for other, value in points if other <= size), default=float("inf"))
-        larger = steps[min(index + 1, len(steps) - 1)]
-        ahead = size if larger <= size + 1 else larger
-        bound = max((bound for other, bound in bounds if other >= ahead), default=0.0)
-        worst = max(worst, 1.0 if value == float("inf") else 1.0 - bound / value)
-    return worst
+def run_facts(instance: Instance, options: SolveOptions, error: float, clock: Clock) -> dict[str, Any]:
+    """Return the fields of a frontier that say of which instance it is, and how it was searched."""
+    return {
+        "instance": instance.name,
+        "instance_sha256": instance.sha256(),
+        "error": error,
+        "options": options,
+        "runtime_s": clock.elapsed_s,
+        "versions": library_versions(),
+    }
 
 
 @dataclass
-class SizeSearch(ABC):
-    """Solves an instance for one size after another, and keeps the results.
+class FrontierSearch(ABC):
+    """Solves one step of a grid after another.
 
     Attributes
     ----------
-    instance
-        The instance, of any size.
-    clock
-        Of the whole search.
+    instance, grid
+        The instance, and the steps that are looked at.
+    options
+        Time limit of the whole search; threads, seed and gap of each solve.
+    error
+        The requested ε.
+    limit
+        What stopped the search.
+    """
+
+    instance: Any
+    grid: Any
+    options: SolveOptions
+    error: float
+    clock: Clock
+    limit: Limit = field(default="none", kw_only=True)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Solve the steps from which the search starts, such as the first and the last one."""
+
+    @abstractmethod
+    def next_step(self) -> Any | None:
+        """Return the step to solve next, None if none can lower the error."""
+
+    @abstractmethod
+    def solve(self, step: Any) -> None:
+        """Solve a step, or solve it again in all the time that is left."""
+
+    @abstractmethod
+    def values(self) -> Mapping[Any, float]:
+        """Return the value of the best plan of each step that has one."""
+
+    @abstractmethod
+    def bounds(self) -> Mapping[Any, float]:
+        """Return the certified bound of each step that was solved."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a limit has stopped the search."""
+        if self.clock.expired and self.limit == "none":
+            self.limit = "time"
+        return self.limit != "none"
+
+    def run(self) -> None:
+        """Solve steps until the error is proven, or a limit stops the search."""
+        try:
+            self.begin()
+            while self.limit == "none" and (step := self.next_step()) is not None and not self.stopped:
+                self.solve(step)
+        except KeyboardInterrupt:
+            self.limit = "interrupt"
+        except OutOfTimeError:
+            self.limit = "time"
+
+    def proven(self) -> float | None:
+        """Return the error that values and bounds prove, None if they prove none."""
+        return proven_error(self.grid, self.values(), self.bounds())
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields that the frontiers of all kinds have, but for the points."""
+        proven = self.proven()
+        status = "complete" if proven is not None and proven <= self.error else "partial"
+        said = {"status": status, "limit": self.limit, "certified_error": proven}
+        return run_facts(self.instance, self.options, self.error, self.clock) | said
+
+
+@dataclass
+class SizeSearch(FrontierSearch):
+    """Search over whole numbers, of which each is an instance of its own.
+
+    Attributes
+    ----------
     solved, repeated
         Result of each size; sizes that were solved again since a part of the time was too short for them.
     """
 
-    instance: Any
-    options: SolveOptions
-    clock: Clock
+    grid: Sizes
     solved: dict[float, Result] = field(default_factory=dict, kw_only=True)
     repeated: set[float] = field(default_factory=set, kw_only=True)
 
@@ -89,59 +150,57 @@ class SizeSearch(ABC):
         """Return a size between two others that are not neighbours."""
         return min(max(math.floor(math.sqrt(a * b)), a + 1), b - 1)
 
-    def run(self, low: float, high: float, error: float) -> Limit:
-        """Solve sizes until the error is reached; return the limit that stopped the search."""
-        for size in dict.fromkeys((low, high)):
-            if not self._solve(size):
-                return "time"
-        while error_of(self.values(), self.bounds()) > error:
-            middle = self._widest(error)
-            if middle is None and not self._cut_off():
-                return "none"
-            if len(self.solved) >= MAX_SIZES:
-                return "node"
-            if self.clock.expired or not (self._repeat() if middle is None else self._solve(middle)):
-                return "time"
-        return "none"
+    def begin(self) -> None:
+        """Solve the smallest and the largest size."""
+        for size in (self.grid.first, self.grid.last):
+            if size not in self.solved and self.limit == "none":
+                self.solve(size)
 
-    def _cut_off(self) -> list[float]:
-        """Return the sizes that ended by their part of the time, the one of the largest gap first."""
-        open_ = [size for size, result in self.solved.items() if result.limit == "time"]
-        values, bounds = dict(self.values()), dict(self.bounds())
-        return sorted(set(open_) - self.repeated, key=lambda size: bounds[size] / (values[size] or 1.0))
+    def values(self) -> dict[float, float]:
+        """Return each solved size with the value of its plan."""
+        return {size: self.record(result).value or 0.0 for size, result in self.solved.items()}
 
-    def _repeat(self) -> bool:
-        """Solve the size of the largest gap again, in all the time that is left; return whether it ended."""
-        size = self._cut_off()[0]
-        self.repeated.add(size)
-        before, after = self.solved[size], self.result_of(size)
-        if (self.record(after).certified_bound or 0.0) >= (self.record(before).certified_bound or 0.0):
-            return self._keep(size, after)
-        return True
+    def bounds(self) -> dict[float, float]:
+        """Return each solved size with its certified bound."""
+        return {size: self.record(result).certified_bound or 0.0 for size, result in self.solved.items()}
 
-    def _widest(self, error: float) -> float | None:
-        """Return the size to solve next, which can lower the error most; None if only by little.
+    def proven(self) -> float | None:
+        """Return the error that is proven, None unless the smallest and the largest size are solved."""
+        return super().proven() if {self.grid.first, self.grid.last} <= self.solved.keys() else None
 
-        The possible gain is the drop of the bound or of the value from the smaller to the larger size.
-        """
-        sizes, values, bounds = sorted(self.solved), dict(self.values()), dict(self.bounds())
+    def next_step(self) -> float | None:
+        """Return the size that can lower the error most, else one that ended by its part of the time."""
+        values, bounds, proven = self.values(), self.bounds(), self.proven()
+        if proven is not None and proven <= self.error:
+            return None
         gains = [
+            # The possible gain is the drop of the bound or of the value from the smaller to the larger size.
             (max(bounds[a] - bounds[b], values[a] - values[b]) / values[a], self.middle(a, b))
-            for a, b in itertools.pairwise(sizes)
+            for a, b in itertools.pairwise(sorted(self.solved))
             if b - a > 1
         ]
-        gain, middle = max(gains, default=(0.0, 0.0))
-        return middle if gain > error * LEAST_GAIN_SHARE else None
+        gain, step = max(gains, default=(0.0, None))
+        if gain <= self.error * LEAST_GAIN_SHARE:
+            cut_off = [size for size, result in self.solved.items() if result.limit == "time"]
+            open_ = set(cut_off) - self.repeated
+            step = min(open_, key=lambda size: bounds[size] / (values[size] or 1.0), default=None)
+        if step is not None and len(self.solved) >= MAX_SIZES:
+            self.limit = "node"
+        return step
 
-    def _solve(self, size: float) -> bool:
-        """Solve the instance for one size; return whether a plan was found within the time limit."""
-        return self._keep(size, self.solved.get(size) or self.result_of(size))
-
-    def _keep(self, size: float, result: Result) -> bool:
-        solved = self.is_solved(size, result)
-        if solved:
-            self.solved[size] = result
-        return solved
+    def solve(self, step: float) -> None:
+        """Solve a size; one solved before gets all the time that is left, and keeps the better bound."""
+        before = self.solved.get(step)
+        if before is not None:
+            self.repeated.add(step)
+        result = self.result_of(step)
+        worse = before is not None and (self.record(result).certified_bound or 0.0) < self.bounds()[step]
+        if worse:
+            return
+        if self.is_solved(step, result):
+            self.solved[step] = result
+        else:
+            self.limit = "time"
 
     def result_of(self, size: float) -> Result:
         """Return the result of a solve for one size, in a part of the time."""
@@ -160,23 +219,7 @@ class SizeSearch(ABC):
         # The plan to start from is that of another size, which is in the frontier itself.
         return result.model_copy(update={"options": result.options.starting_from(None)})
 
-    def values(self) -> list[tuple[float, float]]:
-        """Return each solved size with the value of its plan."""
-        return [(size, self.record(result).value or 0.0) for size, result in self.solved.items()]
-
-    def bounds(self) -> list[tuple[float, float]]:
-        """Return each solved size with its certified bound."""
-        return [(size, self.record(result).certified_bound or 0.0) for size, result in self.solved.items()]
-
-    def best(self) -> list[tuple[float, Result]]:
-        """Return the sizes with a better plan than all smaller ones, the largest first, and their results."""
-        best: list[tuple[float, Result]] = []
-        for size, result in sorted(self.solved.items(), key=lambda pair: pair[0]):
-            if not best or (self.record(result).value or 0.0) < (self.record(best[-1][1]).value or 0.0):
-                best.append((size, result))
-        return best[::-1]
-
-    def others(self) -> list[tuple[float, Result]]:
-        """Return the other sizes that are solved, the largest first, and their results."""
-        best = dict(self.best())
-        return [(size, self.solved[size]) for size in sorted(self.solved, reverse=True) if size not in best]
+    def ranked(self) -> tuple[list[float], list[float]]:
+        """Return the sizes with a better plan than all smaller ones, and the others, the largest first."""
+        best = undominated(self.values())
+        return best[::-1], [size for size in sorted(self.solved, reverse=True) if size not in best]

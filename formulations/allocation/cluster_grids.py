@@ -1,9 +1,8 @@
-"""Grids of clusters for the frontier of cost and completion time, and the proven error of points on them.
+"""Grids of clusters for the frontier of cost and completion time.
 
-A grid makes a capacity or budget parametric. It is a finite sequence of rising steps. Step x stands for a
+A grid makes a capacity or budget parametric (`formulations/common/frontier.py`). Step x stands for a
 cluster, or for an hourly cost, and a plan of a step keeps the limits of every higher one: F(x) ⊆ F(y) for
-x ≤ y, also with the tolerance of limits, because a larger limit has a larger tolerance. So the least mean
-completion time V(x) does not rise along the grid, and a bound proven for a step holds for all steps below.
+x ≤ y, also with the tolerance of limits, because a larger limit has a larger tolerance.
 
 The two grids of clusters: the instance's cluster scaled, or free amounts of the resources with a price.
 `fixed`, `ScaledCluster`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not an
@@ -15,27 +14,13 @@ scales are fractions, so no rounding makes a cluster larger or smaller than it i
 multiple of g, the greatest common divisor of what single tasks cost per hour, so that every plan costs a
 multiple of g; the plans of step x are those that cost at most x. Where there would be more than 10⁸ steps,
 g is a multiple of the divisor that is so coarse.
-
-The proven error of a set of points: an ε-approximation of the Pareto front over a whole grid of clusters. A
-plan of step y is one of every step above, so the best known value at step x is v(x) = min {v_i : y_i ≤ x}. A
-bound of step z holds for every plan of the steps below, so the best known bound is B(x) = max {B_k : z_k ≥
-x}. For every step x up to the last one, a plan of x therefore has a mean completion time of at least B(x),
-and there is a point that costs no more than x with v(x). The relative improvement that a plan can still have
-is
-
-    ε = max_x 1 − B(x)/v(x) = max_k 1 − B(z_k)/v(the step after z_{k−1}),
-
-because between two steps with bounds B does not change and v is largest at the lowest. Where x has no point
-below, B(x) must be infinite: it is proven that there is no plan.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -59,7 +44,7 @@ ZERO = Fraction(0)
 class ClusterGrid(ABC):
     """Family of clusters of rising hourly cost, each identified by a number (its step).
 
-    A step is a scale of the cluster or an hourly cost. Steps go from `ZERO` to `last`; higher ones exceed
+    A step is a scale of the cluster or an hourly cost. Steps go from `first` to `last`; higher ones exceed
     `most_usd` or have no better plan.
 
     Parameters
@@ -73,6 +58,7 @@ class ClusterGrid(ABC):
     """
 
     mix: Mix
+    first = ZERO
 
     def __init__(
         self, instance: AllocationInstance, prices: Mapping[str, float], most_usd: float | None
@@ -197,14 +183,6 @@ class ClusterGrid(ABC):
         formulation.checked = self._wide_checked.within(capacity)
         return formulation
 
-    def own(self) -> AllocationFormulation:
-        """Return the formulation of the instance's original cluster, without an hourly budget."""
-        return AllocationFormulation(self.instance)
-
-    def own_rate(self) -> float:
-        """Return the hourly cost of the instance's original cluster, in USD per hour."""
-        return self.cost_of(self.instance.resources)
-
     def cost_of(self, capacities: Mapping[str, float]) -> float:
         """Return the hourly cost of a cluster with the given capacities, in USD per hour."""
         return math.fsum(price * capacities.get(name, 0.0) for name, price in self.prices.items())
@@ -241,15 +219,15 @@ def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
     return fastest
 
 
-def largest_job_demand(table: JobTable) -> Floats:
-    """Return, for each resource, the maximum demand of a single job, shape (R,)."""
+def largest_job_demand(table: JobTable) -> dict[str, float]:
+    """Return the maximum demand of a single job for each resource."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
     if len(table.row_ps):
         of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
         np.maximum.at(ps, of_row, table.row_ps)
         np.maximum.at(workers, of_row, table.row_workers)
-    most: Floats = (ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand).max(axis=0)
-    return most
+    most = (ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand).max(axis=0)
+    return dict(zip(table.resources, most.tolist(), strict=True))
 
 
 class ScaledCluster(ClusterGrid):
@@ -337,8 +315,8 @@ class ScaledCluster(ClusterGrid):
         """The dearest allowed cluster; without a maximum cost, one in which any configuration fits alone."""
         if self.most_usd is not None:
             return self.cluster(self._dearest)
-        most = zip(self.instance.resources.items(), largest_job_demand(self.table).tolist(), strict=True)
-        resources = {name: wide if amount else 0.0 for (name, amount), wide in most}
+        most = largest_job_demand(self.table)
+        resources = {name: most[name] if amount else 0.0 for name, amount in self.instance.resources.items()}
         return self.instance.model_copy(update={"resources": resources})
 
     @cached_property
@@ -428,9 +406,9 @@ class FreeCluster(ClusterGrid):
         return self._with_budget(float(step))
 
     def _with_budget(self, budget: float) -> AllocationInstance:
-        most = zip(self.instance.resources.items(), largest_job_demand(self.table).tolist(), strict=True)
-        jobs = len(self.table)
-        resources = {name: jobs * wide if name in self.prices else c for (name, c), wide in most}
+        most, jobs = largest_job_demand(self.table), len(self.table)
+        ample = {name: jobs * most[name] for name in self.prices}
+        resources = {**self.instance.resources, **ample}
         return self.instance.model_copy(update={"resources": resources, "budget_usd_per_hour": budget})
 
     def rate(self, step: Fraction) -> float:
@@ -463,20 +441,14 @@ class FreeCluster(ClusterGrid):
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
         """Return the grid's hourly cost for a rate; None if an unpriced capacity is not the instance's."""
-        fixed = [name for name in self.instance.resources if name not in self.prices]
-        if any(capacities.get(name) != self.instance.resources[name] for name in fixed) or not rate >= 0:
-            return None
-        return self._step_for_cost(rate)
+        same = all(capacities.get(name) == amount for name, amount in self.unpriced().items())
+        return self._step_for_cost(rate) if same and rate >= 0 else None
 
     @property
     def widest_cluster(self) -> AllocationInstance:
         """The cluster of the maximum budget; without a maximum, one in which any configuration fits alone."""
         most = self.most_usd
-        if most is None:
-            most = self.cost_of(
-                dict(zip(self.instance.resources, largest_job_demand(self.table).tolist(), strict=True))
-            )
-        return self._with_budget(most)
+        return self._with_budget(self.cost_of(largest_job_demand(self.table)) if most is None else most)
 
     def _clusters_text(self) -> str:
         names = ", ".join(self.prices)
@@ -504,81 +476,8 @@ def cluster_grid_of(
     return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)
 
 
-EQUALITY_TOLERANCE = 1e-9
-"""Relative gap below which a bound counts as equal to the value."""
-CONTRADICTION_TOLERANCE = 1e-6
-"""Relative excess of a bound over the value of a plan from which the bound is wrong."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Interval of steps of the grid, `low` to `high`, with one best known bound, that of `high`.
-
-    Attributes
-    ----------
-    point
-        Step of the best known plan that is feasible for all of them; None if there is none.
-    value, bound
-        Value of that plan, infinite without one; lower bound on all plans, infinite if there is no plan.
-    """
-
-    low: Fraction
-    high: Fraction
-    point: Fraction | None
-    value: float
-    bound: float
-
-    @property
-    def error(self) -> float:
-        """The relative gap between the best plan's value and the bound; infinite if it is unknown."""
-        if math.isinf(self.value):
-            return 0.0 if math.isinf(self.bound) else math.inf
-        if self.bound >= self.value * (1 - EQUALITY_TOLERANCE):
-            return 0.0
-        return 1 - max(self.bound, 0.0) / self.value
-
-    @property
-    def contradicts(self) -> bool:
-        """Whether the bound exceeds the value of the plan, so that it must be wrong."""
-        return self.bound > self.value * (1 + CONTRADICTION_TOLERANCE)
-
-
-def intervals(
-    grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
-) -> list[Interval]:
-    """Return the intervals of constant best known bound that cover the whole grid, by rising cost.
-
-    Parameters
-    ----------
-    values
-        Value of a plan, by step.
-    bounds
-        Lower bound, by step; infinite where there is no plan.
-    """
-    known = dict(bounds)
-    # Without a bound for the last step, the trivial bound 0 holds there.
-    known.setdefault(grid.last, 0.0)
-    best: dict[Fraction, float] = {}
-    bound = -math.inf
-    for step in sorted(known, reverse=True):
-        best[step] = bound = max(bound, known[step])
-    at = sorted(values)
-    least: list[tuple[float, Fraction | None]] = [(math.inf, None)]
-    for step in at:
-        least.append((values[step], step) if values[step] < least[-1][0] else least[-1])
-    result, low = [], ZERO
-    for high in sorted(best):
-        value, point = least[bisect.bisect_right(at, low)]
-        result.append(Interval(low, high, point, value, best[high]))
-        if high >= grid.last:
-            break
-        low = grid.next(high)
-    return result
-
-
-def proven_error(
-    grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
-) -> float | None:
-    """Return the proven error ε of a set of Pareto points; None if a step may have a plan but no point."""
-    worst = max(interval.error for interval in intervals(grid, values, bounds))
-    return None if math.isinf(worst) else worst
+def certified_total(formulation: AllocationFormulation, certificate: object) -> float:
+    """Return the certified lower bound on Σ ω t of a cluster, in job-seconds; infinite if it has no plan."""
+    if formulation.elementary_infeasibility() is not None:
+        return math.inf
+    return formulation.certified_bounds(certificate)[0] or 0.0

@@ -1,75 +1,28 @@
-"""The frontier of an allocation (mean completion time against hourly cost): search, verification, table."""
+"""The frontier of an allocation (mean completion time against hourly cost): verification, table and page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from ...formulations.allocation.cluster_grids import (
-    CONTRADICTION_TOLERANCE,
-    EQUALITY_TOLERANCE,
-    ClusterGrid,
-    Mix,
-    cluster_grid_of,
-    intervals,
-    proven_error,
-)
+from ...formulations.allocation.cluster_grids import ClusterGrid, certified_total, cluster_grid_of
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.common.frontier import CONTRADICTION_TOLERANCE, EQUALITY_TOLERANCE, intervals
 from ...formulations.common.objective import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
-from ...instances.common.fields import LARGEST, unknown_names
-from ...solvers.allocation.frontier import find_allocation_frontier
-from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ...solvers.common.base import Clock
-from ...solvers.common.result import SolveOptions
-from ..findings import Findings, FrontierCheck, figure_faults, order_faults
+from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound
+from ...solvers.common.result import Result
+from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierNotes
-from ..reports.text import TextColumn, figure, percent
-from ..verification import check_infeasible
-
-
-def find(
-    instance: AllocationInstance,
-    options: SolveOptions,
-    error: float,
-    most_usd: float | None,
-    mix: Mix = "fixed",
-    prices: Mapping[str, float] | None = None,
-) -> AllocationFrontier:
-    """Return the Pareto frontier of mean completion time against hourly cluster cost; see `pareto`.
-
-    Raises
-    ------
-    OptionError
-        If a setting has no meaning here.
-    """
-    given = prices or {}
-    clock = Clock(options.time_limit_s)
-    if mix not in ("fixed", "any"):
-        raise OptionError(f"mix is {mix!r}; allowed: fixed, any")
-    for _, what in unknown_names(given, instance.resources, "prices", "resource", "resources"):
-        raise OptionError(f"price: {what}")
-    for name, price in given.items():
-        if not 0 <= price <= LARGEST:
-            raise OptionError(f"the price of {name} is {price:g}; it must be at least 0 and at most 1e15")
-    priced = {**instance.prices_usd_per_hour, **given}
-    if not any(priced.values()):
-        raise OptionError(
-            f"{instance.name}: no resource has a price, so clusters do not differ in cost; give "
-            "prices_usd_per_hour in the instance, or prices here, on the command line --price NAME=USD "
-            f"(resources: {', '.join(instance.resources)})"
-        )
-    if not any(instance.table().weight):
-        raise OptionError(f"{instance.name}: every job has weight 0, so there is no mean completion time")
-    assumed = [
-        f"{name} costs {price:g} USD/h, as given; not from the instance" for name, price in given.items()
-    ]
-    grid = cluster_grid_of(instance, mix, priced, most_usd)
-    return find_allocation_frontier(instance, grid, options, error, clock, tuple(assumed))
-
+from ..reports.frontier_page import MAX_POINTS, FrontierPage, lower_steps
+from ..reports.page import CellColumn, Column, figure_column, instance_facts, seconds, share, text_column
+from ..reports.plot_style import Figure, plot_text, spread_axis
+from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
+from ..verification import check_infeasible, differs
+from .plan import Usage
 
 HOUR = 3600.0
 
@@ -88,112 +41,127 @@ class AllocationFrontierCheck(FrontierCheck):
 
     Attributes
     ----------
-    values, bounds
-        Σ ω t of the plan, and certified bound, by step of the cluster grid.
     unproven
         Number of clusters that are claimed to have no plan without proof.
     """
 
     # Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %.
     default_error = 1e-2
+    slack = 2 * EQUALITY_TOLERANCE
     instance: AllocationInstance
     frontier: AllocationFrontier
 
     def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
         super().__init__(instance, frontier)
         self.most = self.narrower = cost_limit_text(frontier)
-        self.grid: ClusterGrid | None = None
-        self.values: dict[Fraction, float] = {}
-        self.bounds: dict[Fraction, float] = {}
         self.unproven = 0
 
-    def faults(self) -> Iterator[str]:
-        """Yield a message for each fault in the stored points, bounds and certified error."""
-        frontier = self.frontier
-        unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.resources))
-        if unknown or not any(frontier.prices_usd_per_hour.values()):
+    def head_faults(self) -> Iterator[str]:
+        """Set the grid of clusters; yield faults in the prices and the weight."""
+        prices, most = self.frontier.prices_usd_per_hour, self.frontier.most_usd_per_hour
+        unknown = sorted(set(prices) - set(self.instance.resources))
+        if unknown or not any(prices.values()):
             yield f"prices_usd_per_hour: {f'unknown resource {unknown[0]!r}' if unknown else 'none is given'}"
             return
         try:
-            prices, most = frontier.prices_usd_per_hour, frontier.most_usd_per_hour
-            grid = self.grid = cluster_grid_of(self.instance, frontier.mix, prices, most)
-            last = grid.last
+            grid = cluster_grid_of(self.instance, self.frontier.mix, prices, most)
+            self.shared = grid.formulation(grid.last).shared_tables()
         except (OptionError, TooLargeError) as error:
             yield str(error)
             return
-        self.shared = grid.formulation(last).shared_tables()
-        yield from figure_faults("weight", frontier.weight, grid.weight)
-        wrong = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
-        wrong += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
-        yield from wrong
-        yield from self._current(grid)
-        if any(step > last for step in self.values):
-            yield "points: there are clusters beyond the dearest one that matters"
-        yield from order_faults(frontier)
-        yield from () if wrong else self._error_faults(grid)
+        self.grid: ClusterGrid = grid
+        yield from figure_faults("weight", self.frontier.weight, grid.weight)
 
-    def _error_faults(self, grid: ClusterGrid) -> Iterator[str]:
-        if any(interval.contradicts for interval in intervals(grid, self.values, self.bounds)):
-            yield "the certificates exclude a plan that is there, so one of them is wrong"
-        proven = proven_error(grid, self.values, self.bounds) if self.values else None
-        stored = self.frontier.certified_error
-        if stored is not None and (proven is None or proven > stored + 2 * EQUALITY_TOLERANCE):
-            yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
-
-    def _point(self, grid: ClusterGrid, index: int, point: AllocationPoint) -> Iterator[str]:
-        place = f"points[{index}]"
-        step = grid.step_of(point.rate_usd_per_hour, point.capacities)
+    def record_faults(self, place: str, record: AllocationPoint | ClusterBound) -> Iterator[str]:
+        """Yield faults of a cluster: its place in the grid, its plan if it has one, and its bounds."""
+        grid, rate = self.grid, record.rate_usd_per_hour
+        step = grid.step_of(rate, record.capacities)
         if step is None:
             yield f"{place} is no cluster of the mix {grid.mix}: its capacities or hourly cost are wrong"
             return
         formulation = grid.formulation(step)
-        faults = list(_plan_faults(grid, formulation, place, point))
-        yield from faults
-        if not faults:
-            used = grid.place(step, grid.used(formulation, point.plan))[1]
-            for name, amount in used.items():
-                if not agree(amount, point.capacities.get(name, -1.0)):
-                    yield f"{place}.capacities.{name} is {point.capacities.get(name)}; it must be {amount}"
-            rate = point.rate_usd_per_hour
-            yield from figure_faults(
-                f"{place}.rate_usd_per_hour", rate, grid.cost_of(used), "its cluster costs"
-            )
-            self.values[step] = formulation.evaluate(point.plan)[0]
-            self.bounds[step] = min(_certified(formulation, point), self.values[step])
-
-    def _other(self, grid: ClusterGrid, index: int, other: ClusterBound) -> Iterator[str]:
-        place = f"others[{index}]"
-        step = grid.step_of(other.rate_usd_per_hour, other.capacities)
-        if step is None:
-            yield f"{place} is no cluster of the mix {grid.mix}: its capacities or hourly cost are wrong"
-            return
-        rate = other.rate_usd_per_hour
-        yield from figure_faults(f"{place}.rate_usd_per_hour", rate, grid.rate(step), "the step is")
-        formulation = grid.formulation(step)
-        yield from _certificate_faults(formulation, place, other)
-        bound = _certified(formulation, other)
-        if other.no_plan and other.bound_s is not None:
-            yield f"{place} has no plan and yet a bound_s"
-        if other.no_plan and any(reached <= step for reached in self.values):
-            yield f"{place} has no plan, although there is a point that costs no more"
-        self.unproven += other.no_plan and not math.isinf(bound)
-        yield from _bound_faults(place, other, bound, math.inf, grid.weight)
-        self.bounds[step] = max(bound, self.bounds.get(step, -math.inf))
-
-    def _current(self, grid: ClusterGrid) -> Iterator[str]:
-        point = self.frontier.current
-        if point is None:
-            return
-        if point.capacities != grid.instance.resources:
-            yield "current.capacities is not the instance's own cluster"
+        bound, value = certified_total(formulation, record.certificate), math.inf
+        if isinstance(record, ClusterBound):
+            yield from figure_faults(f"{place}.rate_usd_per_hour", rate, grid.rate(step), "the step is")
+            yield from self._bound_faults(place, formulation, record, bound, value)
+            if record.no_plan and record.bound_s is not None:
+                yield f"{place} has no plan and yet a bound_s"
+            if record.no_plan and any(reached <= step for reached in self.values):
+                yield f"{place} has no plan, although there is a point that costs no more"
+            self.unproven += record.no_plan and not math.isinf(bound)
         else:
-            rate = point.rate_usd_per_hour
-            yield from figure_faults("current.rate_usd_per_hour", rate, grid.own_rate(), "it costs")
-        yield from _plan_faults(grid, grid.own(), "current", point)
+            wrong = [*self._plan_faults(place, formulation, record, bound)]
+            yield from wrong
+            if wrong:
+                return
+            used = grid.place(step, grid.used(formulation, record.plan))[1]
+            for name, amount in used.items():
+                if not agree(amount, record.capacities.get(name, -1.0)):
+                    yield f"{place}.capacities.{name} is {record.capacities.get(name)}; it must be {amount}"
+            cost = grid.cost_of(used)
+            yield from figure_faults(f"{place}.rate_usd_per_hour", rate, cost, "its cluster costs")
+            self.values[step] = value = formulation.evaluate(record.plan)[0]
+        self.bounds[step] = max(min(bound, value), self.bounds.get(step, -math.inf))
+
+    def _plan_faults(
+        self, place: str, formulation: AllocationFormulation, point: AllocationPoint, bound: float
+    ) -> Iterator[str]:
+        """Yield faults of the plan of one cluster, then of the point's stored figures, prices and bounds."""
+        broken = broken_constraints(place, formulation, point.plan)
+        yield from broken
+        if broken:
+            return
+        if formulation.finish(point.plan) != point.plan:
+            yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
+        value = formulation.evaluate(point.plan)[0]
+        mean = value / self.grid.weight
+        yield from figure_faults(f"{place}.mean_completion_s", point.mean_completion_s, mean)
+        if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
+            yield f"{place}.prices are not those of its certificate"
+        if bound > value * (1 + CONTRADICTION_TOLERANCE):
+            yield f"{place}.certificate: it would exclude the plan of {place}"
+        yield from self._bound_faults(place, formulation, point, min(bound, value), value)
+
+    def _bound_faults(
+        self,
+        place: str,
+        formulation: AllocationFormulation,
+        record: AllocationPoint | ClusterBound,
+        bound: float,
+        value: float,
+    ) -> Iterator[str]:
+        """Yield faults of a certificate and of lower bounds (s), given the derived bound and the value."""
+        yield from certificate_faults(place, formulation, record.certificate)
+        stored, certified, weight = record.bound_s, record.certified_bound_s, self.grid.weight
+        if certified is not None:
+            yield from figure_faults(f"{place}.certified_bound_s", certified, bound / weight)
+        if stored is not None and certified is not None and stored < certified * (1 - 1e-9):
+            yield f"{place}.bound_s is stored as {stored:.10g}, below the certified bound"
+        if stored is not None and stored * weight > value * (1 + 1e-9):
+            yield f"{place}: the plan is better than the stored bound_s"
+
+    def more_faults(self) -> Iterator[str]:
+        """Yield faults of the instance's own cluster, and one for clusters that do not matter."""
+        grid, point = self.grid, self.frontier.current
+        if point is not None:
+            if point.capacities != grid.instance.resources:
+                yield "current.capacities is not the instance's own cluster"
+            else:
+                rate, cost = point.rate_usd_per_hour, grid.cost_of(point.capacities)
+                yield from figure_faults("current.rate_usd_per_hour", rate, cost, "it costs")
+            own = AllocationFormulation(grid.instance)
+            yield from self._plan_faults("current", own, point, certified_total(own, point.certificate))
+        if any(step > grid.last for step in self.values):
+            yield "points: there are clusters beyond the dearest one that matters"
+
+    def error_faults(self) -> Iterator[str]:
+        """Yield faults of the certified error, and of certificates that contradict plans."""
+        if any(interval.contradicts for interval in intervals(self.grid, self.values, self.bounds)):
+            yield "the certificates exclude a plan that is there, so one of them is wrong"
+        yield from super().error_faults()
 
     def check_infeasible(self, findings: Findings) -> None:
         """Check the claim that even the most expensive cluster has no plan, and its diagnosis."""
-        assert self.grid is not None
         last, frontier = self.grid.last, self.frontier
         proven = any(math.isinf(bound) for step, bound in self.bounds.items() if step >= last)
         words = f"not even the dearest cluster{self.most} has a plan" if proven else None
@@ -204,9 +172,8 @@ class AllocationFrontierCheck(FrontierCheck):
         if self.unproven:
             yield f"that {self.unproven} clusters have no plan"
         frontier = self.frontier
-        records: list[AllocationPoint | ClusterBound] = [*frontier.points, *frontier.others]
-        records += [] if frontier.current is None else [frontier.current]
-        beyond = sum(not _same(record.bound_s, record.certified_bound_s) for record in records)
+        records = [*self.records().values(), *([frontier.current] if frontier.current else [])]
+        beyond = sum(differs(record.bound_s, record.certified_bound_s) for record in records)
         if beyond:
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
 
@@ -216,59 +183,6 @@ class AllocationFrontierCheck(FrontierCheck):
         for name, price in self.frontier.prices_usd_per_hour.items():
             if price != priced.get(name, 0.0):
                 yield f"that {name} costs {price:g} USD/h, which is not what the instance says"
-
-
-def _same(a: float | None, b: float | None) -> bool:
-    return a is b if a is None or b is None else agree(a, b)
-
-
-def _plan_faults(
-    grid: ClusterGrid, formulation: AllocationFormulation, place: str, point: AllocationPoint
-) -> Iterator[str]:
-    """Yield faults of the plan of one cluster, then of the point's stored figures, prices and bounds."""
-    broken = formulation.violations(point.plan)
-    yield from (f"{place}: broken constraint: {violation}" for violation in broken)
-    if broken:
-        return
-    if formulation.finish(point.plan) != point.plan:
-        yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
-    value = formulation.evaluate(point.plan)[0]
-    yield from figure_faults(f"{place}.mean_completion_s", point.mean_completion_s, value / grid.weight)
-    yield from _certificate_faults(formulation, place, point)
-    if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
-        yield f"{place}.prices are not those of its certificate"
-    bound = _certified(formulation, point)
-    if bound > value * (1 + CONTRADICTION_TOLERANCE):
-        yield f"{place}.certificate: it would exclude the plan of {place}"
-    yield from _bound_faults(place, point, min(bound, value), value, grid.weight)
-
-
-def _certificate_faults(
-    formulation: AllocationFormulation, place: str, record: AllocationPoint | ClusterBound
-) -> Iterator[str]:
-    fault = None if record.certificate is None else formulation.certificate_fault(record.certificate)
-    if fault:
-        yield f"{place}.certificate.{fault}"
-
-
-def _certified(formulation: AllocationFormulation, record: AllocationPoint | ClusterBound) -> float:
-    """Return the certified lower bound on the weighted sum of completion times (s); inf if infeasible."""
-    if formulation.elementary_infeasibility() is not None:
-        return math.inf
-    return formulation.certified_bounds(record.certificate)[0] or 0.0
-
-
-def _bound_faults(
-    place: str, record: AllocationPoint | ClusterBound, bound: float, value: float, weight: float
-) -> Iterator[str]:
-    """Yield faults of the stored lower bounds (s), given the derived bound and the plan's value."""
-    stored, certified = record.bound_s, record.certified_bound_s
-    if certified is not None:
-        yield from figure_faults(f"{place}.certified_bound_s", certified, bound / weight)
-    if stored is not None and certified is not None and stored < certified * (1 - 1e-9):
-        yield f"{place}.bound_s is stored as {stored:.10g}, below the certified bound"
-    if stored is not None and stored * weight > value * (1 + 1e-9):
-        yield f"{place}: the plan is better than the stored bound_s"
 
 
 def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
@@ -348,3 +262,226 @@ def _current_cluster_note(frontier: AllocationFrontier) -> Iterator[str]:
     text = f"the instance's own cluster: {rate} USD/h, mean {mean} {unit}"
     cheaper = rate_of_cheaper_point(frontier, now)
     yield text + ("" if cheaper is None else f"; {figure(round(cheaper, 6), 6)} USD/h would be as fast")
+
+
+def lower_bound_steps(
+    instance: AllocationInstance, frontier: AllocationFrontier
+) -> list[tuple[float, float]]:
+    """Return the corners (USD/h, s) of the step function of lower bounds on the mean completion time.
+
+    The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
+    corner it is proven that there is no plan, or nothing is known.
+    """
+    prices, most = frontier.prices_usd_per_hour, frontier.most_usd_per_hour
+    listed: list[AllocationPoint | ClusterBound] = [*frontier.points, *frontier.others]
+    records = {record.rate_usd_per_hour: record for record in listed}
+    bounds = {rate: _bound(record) for rate, record in records.items()}
+    try:
+        grid = cluster_grid_of(instance, frontier.mix, prices, most)
+
+        def after(rate: float) -> float:
+            step = grid.step_of(rate, records[rate].capacities)
+            return rate if step is None else max(rate, grid.rate(grid.next(step)))
+
+        return lower_steps(bounds, after)
+    except (OptionError, TooLargeError):
+        return lower_steps(
+            bounds, lambda rate: rate
+        )  # where the cluster above begins is not known: too early
+
+
+def _bound(record: AllocationPoint | ClusterBound) -> float:
+    """Return the lower bound on the mean of a cluster, the certified one if there is one."""
+    if isinstance(record, ClusterBound) and record.no_plan:
+        return math.inf
+    return (record.bound_s if record.certified_bound_s is None else record.certified_bound_s) or 0.0
+
+
+def cluster_text(point: AllocationPoint) -> str:
+    """Return the amounts of a cluster's resources as text."""
+    return ", ".join(f"{short(amount, 5)} {name}" for name, amount in point.capacities.items())
+
+
+MAX_ENTRIES = 2_000_000
+"""Most entries of all plans shown together; summing them up takes some seconds."""
+VACUOUS_ERROR = 0.995
+"""Certified error from which on the certificate is shown as proving nothing."""
+MIX = {
+    "fixed": "the cluster as it is, scaled",
+    "any": "any amounts of the resources that have a price",
+}
+
+
+COLUMNS = (
+    Column("resource"),
+    Column("units", True),
+    Column("of today's cluster", True),
+    Column("USD/h", True),
+    Column("in use", True),
+    Column("one more unit saves at most", True, "of the mean completion time"),
+)
+
+
+class AllocationFrontierPage(FrontierPage):
+    """The page of a frontier of mean completion time against the hourly cost of the cluster."""
+
+    template = "allocation_frontier.html.j2"
+    script = "cluster.js"
+    kicker = "Allocation: mean completion time against the cost of the cluster"
+    noun = "cluster"
+    order = "from the dearest to the cheapest"
+    # From right to left: where a cluster can no longer be had, up to the mean of the next.
+    line_shape = "vh"
+    instance: AllocationInstance
+    frontier: AllocationFrontier
+    points: list[AllocationPoint]
+
+    def __init__(
+        self, instance: AllocationInstance, frontier: AllocationFrontier, results: Sequence[Result] = ()
+    ) -> None:
+        super().__init__(instance, frontier, results)
+        self.usage = Usage(instance)
+        self.prices = frontier.prices_usd_per_hour or instance.prices_usd_per_hour
+        self.unit, self.unit_name = unit_of_time(self.points[-1].mean_completion_s if self.points else 1.0)
+
+    def most_points(self) -> int:
+        """Return the maximum number of points of the frontier shown on the page."""
+        return max(50, min(MAX_POINTS, MAX_ENTRIES // len(self.instance.jobs)))
+
+    def today(self) -> float:
+        """Return the hourly cost of the current cluster."""
+        now = self.frontier.current
+        return -math.inf if now is None else now.rate_usd_per_hour
+
+    def place(self, point: AllocationPoint) -> tuple[float, float]:
+        """Return the hourly cost, and the mean completion time in the unit of the plot."""
+        return point.rate_usd_per_hour, point.mean_completion_s / self.unit
+
+    def hover(self, point: AllocationPoint) -> list[str]:
+        """Return cost, mean completion time and cluster."""
+        mean = f"mean completion {duration(point.mean_completion_s)}"
+        return [f"{short(point.rate_usd_per_hour)} USD/h", mean, plot_text(cluster_text(point))]
+
+    def text(self, point: AllocationPoint) -> str:
+        """Return the mean completion time and the cost of a point as text."""
+        mean = duration(point.mean_completion_s)
+        return f"mean completion {mean} for {short(point.rate_usd_per_hour, 5)} USD/h"
+
+    def proven(self) -> tuple[str, str, str, str]:
+        """Return sentences: no plan exists; error certified; error not certified; search complete."""
+        frontier = self.frontier
+        limit = frontier.most_usd_per_hour
+        most = "" if limit is None else f" of at most {short(limit)} USD/h"
+        error = frontier.certified_error or 0.0
+        below = f"has a mean completion time more than {percent(error)} below the point’s"
+        certified = (
+            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
+            f"that costs no more, and no plan for the cluster {below}."
+        )
+        return (
+            f"It is proven that no cluster{most} has a plan.",
+            certified
+            if error < VACUOUS_ERROR
+            else f"Not certified: how far plans could be below the points{most}.",
+            f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan.",
+            f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
+        )
+
+    def compared(self) -> Iterator[str]:
+        """Yield a sentence that compares the current cluster with the frontier."""
+        now = self.frontier.current
+        if now is not None:
+            cheaper = rate_of_cheaper_point(self.frontier, now)
+            more = "" if cheaper is None else f"; a cluster of {short(cheaper, 5)} USD/h would be as fast"
+            yield f"Today’s cluster: {self.text(now)}{more}."
+
+    def figure(self) -> tuple[Figure, dict[str, int]]:
+        """Return the plot of mean completion time against cost."""
+        now = self.frontier.current
+        corners = lower_bound_steps(self.instance, self.frontier)
+        lower = [(rate, bound / self.unit) for rate, bound in corners]
+        every = [self.place(point) for point in (*self.points, *([now] if now else []))]
+        rates, means = ([place[axis] for place in (*every, *lower)] for axis in (0, 1))
+        x = spread_axis("cost of the cluster [USD/h]", rates)
+        y = spread_axis(f"mean completion time [{self.unit_name}]", means)
+        end = max(rate for rate, _ in [*map(self.place, self.points), *lower[-1:]])
+        return self.plot(x, y, lower, end, now)
+
+    def data(self) -> dict[str, Any]:
+        """Return the index of the column with usage bars in the table of resources, for the script."""
+        return {"used": 3}
+
+    def choice(self, point: AllocationPoint) -> dict[str, Any]:
+        """Return a point's figures by HTML element id, and its rows of the table of resources."""
+        placed = sum(entry.placed for entry in point.plan)
+        figures = {
+            "is-rate": f"{short(point.rate_usd_per_hour)} USD/h",
+            "is-mean": duration(point.mean_completion_s),
+            "is-bound": duration(point.bound_s),
+            "is-gap": percent(_gap(point)),
+            "is-placed": f"{placed:,} of {len(point.plan):,}",
+        }
+        return {"figures": figures, "resources": self._resources(point)}
+
+    def _resources(self, point: AllocationPoint) -> list[dict[str, Any]]:
+        """Return the rows of the table of resources: cells in the order of `COLUMNS`, and utilisation."""
+        rows, used = [], self.usage.of(point.plan)
+        for name, amount in point.capacities.items():
+            today, taken = self.instance.resources.get(name, 0.0), used.get(name, 0.0)
+            busy = min(1.0, taken / amount) if amount else 0.0
+            cells = [
+                short(amount),
+                f"{100 * amount / today:.0f} %" if today else "–",
+                short(amount * self.prices[name]) if self.prices.get(name) else "–",
+                f"{short(taken)}, {100 * busy:.0f} %",
+                _saving_text(self.frontier, point, name),
+            ]
+            rows.append({"name": name, "cells": cells, "share": round(busy, 4)})
+        if (point.prices or {}).get(BUDGET):
+            spent = short(point.rate_usd_per_hour)
+            cells = [spent, "–", spent, "–", _saving_text(self.frontier, point, BUDGET)]
+            rows.append({"name": "budget [USD/h]", "cells": cells, "share": None})
+        return rows
+
+    def columns(self) -> list[CellColumn[AllocationPoint]]:
+        """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
+        return [
+            figure_column("USD/h", lambda p: p.rate_usd_per_hour),
+            figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
+            figure_column("bound", lambda p: p.bound_s, seconds),
+            figure_column("gap", _gap, share),
+            text_column("cluster", cluster_text, wide=True),
+        ]
+
+    def context(self) -> dict[str, Any]:
+        """Return the template's variables: sections, prices and facts of the instance."""
+        instance, frontier = self.instance, self.frontier
+        sections = [("certified", "What is certified")]
+        if self.points:
+            of_points = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
+            sections = [*of_points, *sections]
+        prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
+        jobs, clusters = ("jobs", f"{len(instance.jobs):,}"), ("clusters", MIX[frontier.mix])
+        return {
+            "sections": [*sections, ("about", "The instance")],
+            "has_current": frontier.current is not None,
+            "has_bounds": any(point.bound_s is not None for point in self.points),
+            "columns": COLUMNS,
+            "about": [*instance_facts(instance), jobs, clusters, *prices],
+            "assumptions": [*instance.assumptions, *frontier.assumptions],
+        }
+
+
+def _gap(point: AllocationPoint) -> float | None:
+    return None if point.bound_s is None else max(0.0, 1 - point.bound_s / point.mean_completion_s)
+
+
+def _saving_text(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:
+    """Return the saving by one more unit as text: its dual price, and the distance to the lower bound."""
+    if point.prices is None:
+        return "–"
+    price = point.prices.get(name, 0.0) / frontier.weight
+    rest = 0.0 if point.bound_s is None else max(0.0, point.mean_completion_s - point.bound_s)
+    if price <= 0 and rest <= 1e-9 * point.mean_completion_s:
+        return "nothing"
+    return duration(price) + (f" + {duration(rest)}" if rest > 1e-3 * price else "")

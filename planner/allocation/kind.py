@@ -1,10 +1,9 @@
 """Registration of allocation: tables, pages, scenarios and the frontier."""
 
-from ...solvers.allocation.frontier_result import AllocationFrontier
+from ...solvers.allocation.frontier import AllocationFrontier, find_frontier
 from ..kind import FrontierKind, PlannerKind
-from .frontier import AllocationFrontierCheck, find, frontier_notes
+from .frontier import AllocationFrontierCheck, AllocationFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
-from .frontier_page import AllocationFrontierPage
 from .plan import allocation_parts, as_data, changes, columns, left_out, what_if
 
 ALLOCATION = PlannerKind(
@@ -19,7 +18,7 @@ ALLOCATION = PlannerKind(
     what_if=what_if,
     frontier=FrontierKind(
         model=AllocationFrontier,
-        find=find,
+        find=find_frontier,
         settings={"mix": "a mix", "prices": "a price"},
         check=AllocationFrontierCheck,
         page=AllocationFrontierPage,

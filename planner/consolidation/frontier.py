@@ -6,16 +6,17 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from ...formulations.common.frontier import Sizes
 from ...formulations.consolidation.formulation import ConsolidationFormulation, freed_units
 from ...instances.common.errors import some
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, with_units
-from ..findings import Findings, FrontierCheck, order_faults, records_of
+from ..findings import Findings, FrontierCheck
 from ..kind import FrontierNotes
-from ..reports.frontier_page import SECTIONS, Drawing, FrontierPage, infeasible_area
+from ..reports.frontier_page import SECTIONS, FrontierPage
 from ..reports.page import CellColumn, figure_column, instance_facts, share
-from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
+from ..reports.plot_style import Figure, plot_text, spread_axis
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
 
@@ -32,6 +33,7 @@ class MovesFrontierCheck(FrontierCheck):
     """Verification of a frontier of moves: each result like any other, and the certified error."""
 
     default_error = 0.05
+    proves = "the certificates prove"
     instance: ConsolidationInstance
     frontier: MovesFrontier
 
@@ -39,34 +41,40 @@ class MovesFrontierCheck(FrontierCheck):
         super().__init__(instance, frontier)
         self.most = f" {units_text(frontier)}"
 
-    def faults(self) -> Iterator[str]:
-        """Yield a message for each fault in the stored results and the certified error."""
-        frontier = self.frontier
-        results = [(f"{place}.result", point.result) for place, point in records_of(frontier).items()]
-        results += [] if frontier.furthest is None else [("furthest", frontier.furthest)]
-        faults = [fault for place, result in results for fault in self._faults_of(place, result)]
-        yield from faults
-        if faults:
-            return
-        yield from order_faults(frontier)
-        if frontier.certified_error is None:
-            return
-        if not {frontier.least, frontier.most} <= {p.freed for p in (*frontier.points, *frontier.others)}:
-            yield "certified_error is given, and the fewest or the most units are missing"
-        proven = frontier.proven_error()
-        if proven > frontier.certified_error + 1e-9:
-            yield f"certified_error is stored as {frontier.certified_error}; the certificates prove {proven}"
+    def head_faults(self) -> Iterator[str]:
+        """Set the grid of numbers of units; it has no faults of its own."""
+        self.grid = Sizes(-self.frontier.most, -self.frontier.least)
+        return iter(())
 
-    def _faults_of(self, place: str, result: Result) -> Iterator[str]:
-        given = result.instance_options.get("free")
+    def records(self) -> dict[str, Any]:
+        """Return the results by their places in the document."""
+        found = {f"{place}.result": point.result for place, point in super().records().items()}
+        furthest = self.frontier.furthest
+        return found if furthest is None else {**found, "furthest": furthest}
+
+    def record_faults(self, place: str, record: Result) -> Iterator[str]:
+        """Yield the faults of a result, which is verified like any other for the number that it says."""
+        given = record.instance_options.get("free")
         count = given.get("count") if isinstance(given, dict) else None
         if not isinstance(count, int) or not self.frontier.least <= count:
             yield f"{place}: it does not say how many units are to be freed"
             return
-        faults = verify(with_units(self.instance, self.frontier.per, count), result).faults
+        faults = verify(with_units(self.instance, self.frontier.per, count), record).faults
         yield from (f"{place}: {fault}" for fault in faults)
-        if not faults and place != "furthest" and result.objectives[0].value != count:
+        if not faults and place != "furthest" and record.objectives[0].value != count:
             yield f"{place}: its plan does not free the {count} units that it is of"
+
+    def error_faults(self) -> Iterator[str]:
+        """Yield faults of the certified error, which needs the fewest and the most units."""
+        frontier = self.frontier
+        freed = {point.freed for point in (*frontier.points, *frontier.others)}
+        if frontier.certified_error is not None and not {frontier.least, frontier.most} <= freed:
+            yield "certified_error is given, and the fewest or the most units are missing"
+        yield from super().error_faults()
+
+    def proven(self) -> float:
+        """Return the error that the certified bounds of all results prove."""
+        return self.frontier.proven_error()
 
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault unless a certified bound says that so many units cannot be freed."""
@@ -120,25 +128,24 @@ class MovesFrontierPage(FrontierPage):
     points: list[FreedPoint]
 
     def __init__(self, instance: ConsolidationInstance, frontier: MovesFrontier, results: Any = ()) -> None:
-        def hover(point: FreedPoint) -> list[str]:
-            return [plot_text(self.figures(point)), f"no plan moves fewer than {point.bound:,}"]
-
-        self.drawing = Drawing(lambda p: (p.freed, p.migrations), hover, "hv")
         self.formulation = ConsolidationFormulation(with_units(instance, frontier.per, frontier.most))
         super().__init__(instance, frontier, results)
 
-    def first_chosen(self) -> int:
-        """Return the index of the point with the fewest units."""
-        return max(0, len(self.points) - 1)
+    def place(self, point: FreedPoint) -> tuple[float, float]:
+        """Return the units freed and the moves of a point."""
+        return point.freed, point.migrations
 
-    def figures(self, point: FreedPoint) -> str:
+    # The more units, the better.
+    trade = place
+
+    def hover(self, point: FreedPoint) -> list[str]:
+        """Return units and moves, and their bound."""
+        return [plot_text(self.text(point)), f"no plan moves fewer than {point.bound:,}"]
+
+    def text(self, point: FreedPoint) -> str:
         """Return units and moves of a point as text."""
         moved = counted(point.migrations, "task")
         return f"{counted(point.freed, self.frontier.per)} freed by moving {moved}"
-
-    def trade(self, point: FreedPoint) -> tuple[float, float]:
-        """Return the units freed and the moves of a point."""
-        return point.freed, point.migrations
 
     def _beside_cheapest(self, point: FreedPoint) -> str:
         """Return the moves of a point for each unit, beside those of the point with the fewest, as text."""
@@ -168,9 +175,7 @@ class MovesFrontierPage(FrontierPage):
         x = spread_axis(f"{self.frontier.per}s freed", [self.frontier.least, self.frontier.most])
         values = [value for point in records for value in (point.migrations, point.bound) if value]
         y = spread_axis("tasks moved", values or [1])
-        traces = [infeasible_area(bounds, self.frontier.most, 1.0)]
-        traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
-        return plot_of(traces, x, y, 460), {"line": 1, "star": -1, "ring": 2}
+        return self.plot(x, y, bounds, self.frontier.most)
 
     def choice(self, point: FreedPoint) -> dict[str, Any]:
         """Return a point's figures by HTML element id, for the script."""

@@ -7,87 +7,40 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar, Literal
 
 from ...solvers.common.result import Result
 from ..findings import Verification
 from .page import CellColumn, Column, Table, headline, number, provenance, render
-from .plot_style import Figure, marker, place_on
+from .plot_style import Figure, marker, place_on, plot_of
 from .text import counted
 
-PointT = TypeVar("PointT")
 
+def lower_steps(bounds: Mapping[float, float], after: Callable[[float], float]) -> list[tuple[float, float]]:
+    """Return the corners of the step function of lower bounds: from where on each one holds.
 
-@dataclass(frozen=True)
-class Drawing(Generic[PointT]):
-    """How points of a frontier are drawn.
-
-    Attributes
+    Parameters
     ----------
-    place
-        Returns the coordinates of a point.
-    hover
-        Returns the lines of a point's hover text below the title.
-    step
-        How the line goes from a point to the next: first along (`hv`) or first up or down (`vh`).
+    bounds
+        Bound by size or cost; it holds for what is smaller too. Infinite where there is no plan.
+    after
+        Returns the next larger size or cost.
     """
-
-    place: Callable[[PointT], tuple[float, float]]
-    hover: Callable[[PointT], list[str]]
-    step: Literal["hv", "vh"]
-
-    def marks(self, points: Sequence[PointT], titles: Sequence[str]) -> Figure:
-        """Return a trace of points with hover texts; titles are HTML."""
-        hover = [[title, *self.hover(point)] for point, title in zip(points, titles, strict=True)]
-        lines = [f"<br>%{{customdata[{line}]}}" for line in range(1, len(hover[0]))]
-        return {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [self.place(point)[0] for point in points],
-            "y": [self.place(point)[1] for point in points],
-            "customdata": hover,
-            "hovertemplate": f"<b>%{{customdata[0]}}</b>{''.join(lines)}<extra></extra>",
-        }
-
-    def line(self, points: Sequence[PointT]) -> Figure:
-        """Return the trace of the frontier as a step function."""
-        return {
-            **self.marks(points, [f"point {index + 1}" for index in range(len(points))]),
-            "mode": "lines+markers",
-            "line": {"shape": self.step, "color": "@s0", "width": 2},
-            "marker": {
-                "color": "@s0",
-                "size": 8 if len(points) <= 80 else 5,
-                "line": {"color": "@panel", "width": 1},
-            },
-        }
-
-    def star(self, point: PointT, title: str) -> Figure:
-        """Return the trace that marks the current or preferred point."""
-        return {**self.marks([point], [title]), "marker": marker("star", "@accent", 17)}
-
-    def ring(self, point: PointT) -> Figure:
-        """Return the trace that marks the selected point, which a script moves."""
-        x, y = self.place(point)
-        return {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [x],
-            "y": [y],
-            "hoverinfo": "skip",
-            "marker": marker("circle-open", "@ink", 20, 3),
-        }
+    places = sorted(bounds)
+    best = [*accumulate((bounds[place] for place in reversed(places)), max)][::-1]
+    starts = [*places[:1], *map(after, places[:-1])]
+    return [(start, bound) for start, bound in zip(starts, best, strict=True) if 0 < bound < math.inf]
 
 
-def infeasible_area(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
-    """Return the trace of the area without a plan, below the steps `lower` of (cost, bound in s)."""
+def infeasible_area(lower: Sequence[tuple[float, float]], end: float) -> Figure:
+    """Return the trace of the area without a plan, below the steps `lower` up to `end`."""
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [*(rate for rate, _ in lower), end],
-        "y": [*(bound / unit for _, bound in lower), lower[-1][1] / unit],
+        "x": [*(x for x, _ in lower), end],
+        "y": [*(bound for _, bound in lower), lower[-1][1]],
         "line": {"shape": "hv", "color": "@s2", "width": 1.5},
         "fill": "tozeroy",
         "fillcolor": "@panel",
@@ -102,13 +55,13 @@ def infeasible_area(lower: Sequence[tuple[float, float]], end: float, unit: floa
     }
 
 
-def open_area(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
+def open_area(points: Sequence[tuple[float, float]], end: float) -> Figure:
     """Return the trace that fills the area between bounds and points, where better plans may exist."""
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [*rates, end],
-        "y": [*means, means[-1]],
+        "x": [*(x for x, _ in points), end],
+        "y": [*(y for _, y in points), points[-1][1]],
         "line": {"shape": "hv", "width": 0, "color": "@s0"},
         "fill": "tonexty",
         "fillcolor": "@s0/0.22",
@@ -162,7 +115,7 @@ MAX_POINTS = 1500
 """Most points of a frontier that a page shows."""
 
 
-def evenly_spaced(points: Sequence[PointT], most: int) -> list[PointT]:
+def evenly_spaced(points: Sequence[Any], most: int) -> list[Any]:
     """Return at most `most` points, evenly spaced from the first to the last."""
     if len(points) <= most:
         return list(points)
@@ -188,12 +141,12 @@ class FrontierPage(ABC):
         Names of the packaged template, and of the script that draws the chosen point.
     kicker, noun, order
         Texts: the objectives traded off; the noun for a point; and the order of the points.
+    line_shape
+        How the line goes from a point to the next: first along (`hv`) or first up or down (`vh`).
     points
         The points shown, evenly spaced from the first to the last.
     start
         Index of the point selected at first.
-    drawing
-        How points of a frontier are drawn.
     """
 
     template: ClassVar[str]
@@ -201,28 +154,38 @@ class FrontierPage(ABC):
     kicker: ClassVar[str]
     noun: ClassVar[str]
     order: ClassVar[str]
-    drawing: Drawing[Any]
+    line_shape: ClassVar[Literal["hv", "vh"]] = "hv"
 
     def __init__(self, instance: Any, frontier: Any, results: Sequence[Result] = ()) -> None:
         self.instance, self.frontier, self.results = instance, frontier, results
-        self.points = evenly_spaced(frontier.points, self.most_points())
-        self.start = self.first_chosen()
+        self.points: list[Any] = evenly_spaced(frontier.points, self.most_points())
+        costs = [getattr(point, frontier.dear) for point in self.points]
+        last = max(0, len(costs) - 1)
+        self.start = next((i for i, cost in enumerate(costs) if cost <= self.today() * (1 + 1e-9)), last)
 
     def most_points(self) -> int:
         """Return the maximum number of points of the frontier shown on the page."""
         return MAX_POINTS
 
-    @abstractmethod
-    def first_chosen(self) -> int:
-        """Return the index of the point selected at first."""
+    def today(self) -> float:
+        """Return what may be spent today; the best point for it is selected at first, else the cheapest."""
+        return -math.inf
 
     @abstractmethod
-    def figures(self, point: Any) -> str:
+    def place(self, point: Any) -> tuple[float, float]:
+        """Return the coordinates of a point in the plot."""
+
+    @abstractmethod
+    def hover(self, point: Any) -> list[str]:
+        """Return the lines of a point's hover text below the title."""
+
+    @abstractmethod
+    def text(self, point: Any) -> str:
         """Return the two objectives of a point as text."""
 
-    @abstractmethod
     def trade(self, point: Any) -> tuple[float, float]:
         """Return the speed and the cost of a point, in any units, from which the knee is computed."""
+        return 1 / getattr(point, self.frontier.slow), getattr(point, self.frontier.dear)
 
     @abstractmethod
     def proven(self) -> tuple[str, str, str, str]:
@@ -235,6 +198,69 @@ class FrontierPage(ABC):
     @abstractmethod
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot, and the indices of the traces that the script changes."""
+
+    def marks(self, points: Sequence[Any], titles: Sequence[str]) -> Figure:
+        """Return a trace of points with hover texts; titles are HTML."""
+        hover = [[title, *self.hover(point)] for point, title in zip(points, titles, strict=True)]
+        lines = [f"<br>%{{customdata[{line}]}}" for line in range(1, len(hover[0]))]
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [self.place(point)[0] for point in points],
+            "y": [self.place(point)[1] for point in points],
+            "customdata": hover,
+            "hovertemplate": f"<b>%{{customdata[0]}}</b>{''.join(lines)}<extra></extra>",
+        }
+
+    def line(self) -> Figure:
+        """Return the trace of the frontier as a step function."""
+        size = 8 if len(self.points) <= 80 else 5
+        return {
+            **self.marks(self.points, [f"point {index + 1}" for index in range(len(self.points))]),
+            "mode": "lines+markers",
+            "line": {"shape": self.line_shape, "color": "@s0", "width": 2},
+            "marker": {"color": "@s0", "size": size, "line": {"color": "@panel", "width": 1}},
+        }
+
+    def star(self, point: Any, title: str) -> Figure:
+        """Return the trace that marks the current or preferred point."""
+        return {**self.marks([point], [title]), "marker": marker("star", "@accent", 17)}
+
+    def ring(self) -> Figure:
+        """Return the trace that marks the selected point, which a script moves."""
+        x, y = self.place(self.points[self.start])
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [x],
+            "y": [y],
+            "hoverinfo": "skip",
+            "marker": marker("circle-open", "@ink", 20, 3),
+        }
+
+    def plot(
+        self, x: Figure, y: Figure, lower: Sequence[tuple[float, float]], end: float, today: Any = None
+    ) -> tuple[Figure, dict[str, int]]:
+        """Return the plot of the points above the steps of lower bounds, and the indices of its traces.
+
+        Parameters
+        ----------
+        end
+            Where the steps end on the right.
+        today
+            Today's cluster, if it is to be marked.
+        """
+        areas = []
+        if lower:
+            areas.append(infeasible_area(lower, end))
+        if lower and self.line_shape == "vh":  # what lies between the line and the bounds is not settled
+            areas.append(open_area(sorted(map(self.place, self.points)), end))
+        at = {"line": len(areas), "star": -1, "ring": len(areas) + 1}
+        traces = [*areas, self.line(), self.ring()]
+        if today is not None:
+            at["star"] = len(traces)
+            traces.append(self.star(today, "today's cluster"))
+        return plot_of(traces, x, y, 460), at
 
     def data(self) -> dict[str, Any]:
         """Return the data for the script, other than the points."""
@@ -285,10 +311,10 @@ class FrontierPage(ABC):
         if not points:
             return "There is no point."
         if len(points) == 1:
-            return f"One {self.noun} beats all others: {self.figures(points[0])}."
-        ends = f"from {self.figures(points[0])} to {self.figures(points[-1])}"
+            return f"One {self.noun} beats all others: {self.text(points[0])}."
+        ends = f"from {self.text(points[0])} to {self.text(points[-1])}"
         bend = self._knee()
-        best = "" if bend is None else f"The knee is {self.figures(bend)}: {self._beside_cheapest(bend)}. "
+        best = "" if bend is None else f"The knee is {self.text(bend)}: {self._beside_cheapest(bend)}. "
         return f"{best}{counted(len(points), self.noun)}, {ends}."
 
     def _knee(self) -> Any | None:
@@ -339,9 +365,9 @@ class FrontierPage(ABC):
         return {"figures": {"frontier": plot}, **self.data(), "choice": choice}
 
     def _mark_knee(self, layout: Figure, point: Any) -> None:
-        x, y = self.drawing.place(point)
+        x, y = self.place(point)
         place = {"x": place_on(layout["xaxis"], x), "y": place_on(layout["yaxis"], y)}
-        ax, ay = (34, 24) if self.drawing.step == "hv" else (28, -32)  # away from the line
+        ax, ay = (34, 24) if self.line_shape == "hv" else (28, -32)  # away from the line
         arrow = {"ax": ax, "ay": ay, "arrowcolor": "@muted", "arrowwidth": 1, "standoff": 5}
         words = {"text": "knee", "font": {"color": "@ink", "size": 13}}
         layout["annotations"] = [*layout.get("annotations", ()), {**place, **arrow, **words}]
@@ -350,8 +376,8 @@ class FrontierPage(ABC):
         """Return the coordinates, text and data of each point, for the script."""
         choices = []
         for index, point in enumerate(self.points):
-            x, y = self.drawing.place(point)
-            words = f"Point {index + 1} of {len(self.points)}: {self.figures(point)}"
+            x, y = self.place(point)
+            words = f"Point {index + 1} of {len(self.points)}: {self.text(point)}"
             choices.append({"x": x, "y": y, "words": words, **self.choice(point)})
         return choices
 

@@ -6,20 +6,19 @@ For each size the page shows the best plan, and the bound that no scheduler can 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
+from ...formulations.common.frontier import Sizes
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...instances.common.errors import InstanceError
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
-from ...solvers.frontier import error_of
 from ...solvers.scheduling.frontier import SchedulingFrontier, SizeBound, SizePoint, with_resource_amount
-from ..findings import Findings, FrontierCheck, figure_faults, order_faults, records_of
+from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierNotes
-from ..reports.frontier_page import SECTIONS, Drawing, FrontierPage, infeasible_area, open_area
+from ..reports.frontier_page import SECTIONS, FrontierPage, lower_steps
 from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
-from ..reports.plot_style import Figure, plot_of, plot_text, spread_axis
+from ..reports.plot_style import Figure, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
 
 
@@ -40,64 +39,59 @@ class SchedulingFrontierCheck(FrontierCheck):
         super().__init__(instance, frontier)
         self.most = f" {size_range_text(frontier)}"
 
-    def faults(self) -> Iterator[str]:
-        """Yield a message for each fault in the stored points, bounds and certified error."""
+    def head_faults(self) -> Iterator[str]:
+        """Set the grid of sizes; yield faults in the resource and the prices."""
         frontier = self.frontier
         if frontier.resource not in self.instance.pool:
             yield f"resource: there is no {frontier.resource!r}"
             return
-        unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.pool))
-        yield from (f"prices_usd_per_hour.{name}: there is no such resource" for name in unknown)
-        records = records_of(frontier)
-        record_faults = [fault for place in records for fault in self._record(place, records[place])]
-        yield from record_faults
-        yield from order_faults(frontier)
-        stored = frontier.certified_error
-        if unknown or record_faults or stored is None:
-            return
-        bounds = [(record.size, record.bound_s) for record in records.values()]
-        if not {frontier.least, frontier.most} <= {size for size, _ in bounds}:
-            yield "certified_error is given, and the smallest or the largest size is missing"
-        proven = error_of([(point.size, point.mean_completion_s) for point in frontier.points], bounds)
-        if proven > stored + 1e-9:
-            yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
+        self.grid = Sizes(frontier.least, frontier.most)
+        for name in sorted(set(frontier.prices_usd_per_hour) - set(self.instance.pool)):
+            yield f"prices_usd_per_hour.{name}: there is no such resource"
 
-    def _record(self, place: str, record: SizeBound) -> Iterator[str]:
-        frontier = self.frontier
-        if not frontier.least <= record.size <= frontier.most:
-            yield f"{place}.size is {record.size:g}, and sizes go {size_range_text(frontier)}"
+    def record_faults(self, place: str, record: SizeBound) -> Iterator[str]:
+        """Yield faults of a size, its bound, and its plan if it has one."""
+        frontier, size, stored = self.frontier, record.size, record.bound_s
+        if not frontier.least <= size <= frontier.most:
+            yield f"{place}.size is {size:g}, and sizes go {size_range_text(frontier)}"
             return
         try:
-            formulation = SchedulingFormulation(
-                with_resource_amount(self.instance, frontier.resource, record.size)
-            )
+            instance = with_resource_amount(self.instance, frontier.resource, size)
         except InstanceError as error:
             yield f"{place}: {str(error).splitlines()[0]}"
             return
-        fault = None if record.certificate is None else formulation.certificate_fault(record.certificate)
-        if fault is not None:
-            yield f"{place}.certificate.{fault}"
+        formulation = SchedulingFormulation(instance)
+        malformed = [*certificate_faults(place, formulation, record.certificate)]
+        yield from malformed
+        if malformed:
             return
         bound = formulation.certified_bounds(record.certificate)[0] or 0.0
-        if record.bound_s > bound * (1 + 1e-9):
-            yield f"{place}.bound_s is stored as {record.bound_s:.10g}; the check derives {bound:.10g}"
+        if stored > bound * (1 + 1e-9):
+            yield f"{place}.bound_s is stored as {stored:.10g}; the check derives {bound:.10g}"
+        self.bounds[size] = max(stored, self.bounds.get(size, 0.0))
         if isinstance(record, SizePoint):
-            yield from self._point(place, record, formulation)
+            yield from self._plan_faults(place, record, formulation)
 
-    def _point(self, place: str, point: SizePoint, formulation: SchedulingFormulation) -> Iterator[str]:
-        broken = formulation.violations(point.plan)
-        yield from (f"{place}: broken constraint: {violation}" for violation in broken)
+    def _plan_faults(self, place: str, point: SizePoint, formulation: SchedulingFormulation) -> Iterator[str]:
+        broken = broken_constraints(place, formulation, point.plan)
+        yield from broken
         if broken:
             return
-        value = formulation.evaluate(point.plan)[0]
+        value = self.values[point.size] = formulation.evaluate(point.plan)[0]
         yield from figure_faults(f"{place}.mean_completion_s", point.mean_completion_s, value)
         if point.bound_s > value * (1 + 1e-9):
             yield f"{place}.certificate: it would exclude the plan of {place}"
-        prices = self.frontier.prices_usd_per_hour
-        amounts = formulation.instance.pool
+        prices, amounts = self.frontier.prices_usd_per_hour, formulation.instance.pool
         if prices and point.rate_usd_per_hour is not None:
             rate = sum(price * amounts.get(name, 0.0) for name, price in prices.items())
             yield from figure_faults(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
+
+    def error_faults(self) -> Iterator[str]:
+        """Yield faults of the certified error, which needs the smallest and the largest size."""
+        ends = {self.frontier.least, self.frontier.most}
+        if self.frontier.certified_error is not None and not ends <= self.bounds.keys():
+            yield "certified_error is given, and the smallest or the largest size is missing"
+        yield from super().error_faults()
 
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault: every job trace has a schedule, so that no frontier is infeasible."""
@@ -153,6 +147,7 @@ class SchedulingFrontierPage(FrontierPage):
     kicker = "Scheduling: mean completion time against the size of the cluster"
     noun = "size"
     order = "from the largest to the smallest"
+    line_shape = "vh"
     instance: SchedulingInstance
     frontier: SchedulingFrontier
     points: list[SizePoint]
@@ -163,30 +158,28 @@ class SchedulingFrontierPage(FrontierPage):
         super().__init__(instance, frontier, results)
         self.unit, self.unit_name = unit_of_time(self.points[-1].mean_completion_s if self.points else 1.0)
 
-        def hover(point: SizePoint) -> list[str]:
-            mean = f"mean completion {duration(point.mean_completion_s)}, by {point.solver}"
-            return [self._amount(point), plot_text(mean), f"no scheduler is below {duration(point.bound_s)}"]
-
-        self.drawing = Drawing(lambda p: (p.size, p.mean_completion_s / self.unit), hover, "vh")
-
     def _amount(self, point: SizePoint) -> str:
         rate = point.rate_usd_per_hour
         return f"{short(point.size)} {plot_text(self.frontier.resource)}" + (
             "" if rate is None else f", {short(rate)} USD/h"
         )
 
-    def first_chosen(self) -> int:
-        """Return the index of the fastest point within the current size, else of the smallest size."""
-        now, last = self.instance.pool.get(self.frontier.resource, 0.0), max(0, len(self.points) - 1)
-        return next((i for i, point in enumerate(self.points) if point.size <= now), last)
+    def today(self) -> float:
+        """Return the current size."""
+        return self.instance.pool.get(self.frontier.resource, 0.0)
 
-    def figures(self, point: SizePoint) -> str:
+    def place(self, point: SizePoint) -> tuple[float, float]:
+        """Return the size, and the mean completion time in the unit of the plot."""
+        return point.size, point.mean_completion_s / self.unit
+
+    def hover(self, point: SizePoint) -> list[str]:
+        """Return the size, the mean completion time and its bound."""
+        mean = f"mean completion {duration(point.mean_completion_s)}, by {point.solver}"
+        return [self._amount(point), plot_text(mean), f"no scheduler is below {duration(point.bound_s)}"]
+
+    def text(self, point: SizePoint) -> str:
         """Return the mean completion time and the size of a point as text."""
         return f"mean completion {duration(point.mean_completion_s)} on {self._amount(point)}"
-
-    def trade(self, point: SizePoint) -> tuple[float, float]:
-        """Return the speed (inverse mean completion time) and the size of a point."""
-        return 1 / point.mean_completion_s, point.size
 
     def proven(self) -> tuple[str, str, str, str]:
         """Return sentences: no plan exists; error certified; error not certified; search complete."""
@@ -209,27 +202,14 @@ class SchedulingFrontierPage(FrontierPage):
 
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot of mean completion time against size."""
-        bounds = self._bounds()
-        places = [self.drawing.place(point) for point in reversed(self.points)]
-        end = self.frontier.most
-        x = spread_axis(f"{plot_text(self.frontier.resource)} in the cluster", [self.frontier.least, end])
-        every = [*(y for _, y in places), *(bound / self.unit for _, bound in bounds)]
-        y = spread_axis(f"mean completion time [{self.unit_name}]", [value for value in every if value > 0])
-        traces = []
-        if bounds:
-            traces.append(infeasible_area(bounds, end, self.unit))
-            traces.append(open_area([px for px, _ in places], [py for _, py in places], end))
-        at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
-        traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
-        return plot_of(traces, x, y, 460), at
-
-    def _bounds(self) -> list[tuple[float, float]]:
-        """Return the step function of lower bounds: (size, bound on the mean in s), by rising size."""
-        records = sorted((*self.frontier.points, *self.frontier.others), key=lambda record: record.size)
+        frontier = self.frontier
         # What a size cannot beat, a smaller one cannot either.
-        best = [*accumulate((record.bound_s for record in reversed(records)), max)][::-1]
-        starts = [min(below.size + 1, record.size) for below, record in pairwise(records)]
-        return [step for step in zip([records[0].size, *starts], best, strict=True) if step[1] > 0]
+        bounds = {record.size: record.bound_s for record in (*frontier.points, *frontier.others)}
+        lower = [(size, bound / self.unit) for size, bound in lower_steps(bounds, lambda size: size + 1)]
+        every = [y for _, y in (*map(self.place, self.points), *lower)]
+        x = spread_axis(f"{plot_text(frontier.resource)} in the cluster", [frontier.least, frontier.most])
+        y = spread_axis(f"mean completion time [{self.unit_name}]", [value for value in every if value > 0])
+        return self.plot(x, y, lower, frontier.most)
 
     def choice(self, point: SizePoint) -> dict[str, Any]:
         """Return a point's figures by HTML element id, for the script."""

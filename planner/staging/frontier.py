@@ -12,11 +12,10 @@ from ...formulations.staging.formulation import formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
-from ...solvers.staging.frontier import frontier_point
-from ...solvers.staging.frontier_result import Frontier, FrontierPoint
-from ..findings import Findings, FrontierCheck, figure_faults, order_faults
+from ...solvers.staging.frontier import Frontier, FrontierPoint, frontier_point
+from ..findings import Findings, FrontierCheck, broken_constraints, figure_faults
 from ..kind import FrontierNotes
-from ..reports.frontier_page import Drawing, FrontierPage
+from ..reports.frontier_page import FrontierPage
 from ..reports.page import (
     Cell,
     CellColumn,
@@ -39,6 +38,8 @@ class StagingFrontierCheck(FrontierCheck):
     """Verification of a staging frontier: plans, figures and the certified error."""
 
     default_error = 1e-4
+    slack = 0.0
+    proves = "what the certificate proves is"
     instance: StagingInstance
     frontier: Frontier
 
@@ -61,38 +62,35 @@ class StagingFrontierCheck(FrontierCheck):
         words = "the prices of the certificate prove that there is no plan" if proven else None
         check_infeasible(findings, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
-    def faults(self) -> Iterator[str]:
-        """Yield a message for each fault in the stored points and certified error."""
-        formulation, frontier = self.formulation, self.frontier
-        malformed = formulation.certificate_fault({"intervals": frontier.certificate})
+    def head_faults(self) -> Iterator[str]:
+        """Yield a fault if the certificate has not the form that it must have; its steps are points."""
+        self.grid = self.frontier.points
+        malformed = self.formulation.certificate_fault({"intervals": self.frontier.certificate})
         if malformed is not None:
             yield f"certificate: {malformed}"
-        broken = False
-        for index, point in enumerate(frontier.points):
-            for violation in formulation.violations(point.plan):
-                broken = True
-                yield f"points[{index}]: broken constraint: {violation}"
+
+    def record_faults(self, place: str, record: FrontierPoint) -> Iterator[str]:
+        """Yield faults of a plan, then of the figures that are stored with it."""
+        broken = broken_constraints(place, self.formulation, record.plan)
+        yield from broken
         if broken:
             return
-        for index, point in enumerate(frontier.points):
-            derived = frontier_point(formulation, point.plan)
-            for field in sorted(set(FrontierPoint.model_fields) - {"plan"}):
-                yield from figure_faults(
-                    f"points[{index}].{field}", getattr(point, field), getattr(derived, field)
-                )
-        # The stored figures were compared with the plans above.
-        corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
-        if not all(within(corner.cost_usd, self.most_usd) for corner in corners):
+        derived = frontier_point(self.formulation, record.plan)
+        for field in sorted(set(FrontierPoint.model_fields) - {"plan"}):
+            yield from figure_faults(f"{place}.{field}", getattr(record, field), getattr(derived, field))
+
+    def more_faults(self) -> Iterator[str]:
+        """Yield a fault if a plan is dearer than the limit of the search."""
+        if not all(within(point.cost_usd, self.most_usd) for point in self.frontier.points):
             yield f"points: there are plans dearer than most_usd, {self.most_usd:g}"
-        yield from order_faults(frontier)
-        proven = None
-        if corners:
-            proven = formulation.certified_error(
-                corners, frontier.error, frontier.most_usd, frontier.certificate
-            )
-        stored = frontier.certified_error
-        if stored is not None and (proven is None or proven > stored * (1 + 1e-9)):
-            yield f"certified_error is stored as {stored}; what the certificate proves is {proven}"
+
+    def proven(self) -> float | None:
+        """Return the error that the certificate proves, None if it proves none."""
+        # The stored figures were compared with the plans before.
+        frontier, points = self.frontier, self.frontier.points
+        corners = [Corner(point.stage_time_s, point.cost_usd) for point in points]
+        limits = frontier.error, frontier.most_usd, frontier.certificate
+        return self.formulation.certified_error(corners, *limits) if corners else None
 
 
 def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
@@ -157,78 +155,6 @@ class Baseline:
         return "on the frontier" if self.dearer <= CLOSE else percent(self.dearer)
 
 
-def _hover(point: FrontierPoint) -> list[str]:
-    return [
-        f"{short(point.throughput_samples_per_s, 6)} samples/s",
-        usd(point.cost_usd),
-        f"{short(point.rate_usd_per_hour, 6)} USD/h for {duration(point.time_s)}",
-        plot_text(stages_text(point.plan, 4)),
-    ]
-
-
-# From the fastest to the cheapest: along at the cost of the faster point, then down.
-DRAWING = Drawing[FrontierPoint](lambda p: (p.throughput_samples_per_s, p.cost_usd), _hover, "hv")
-
-
-def frontier_figure(
-    instance: StagingInstance,
-    points: Sequence[FrontierPoint],
-    today: int,
-    baselines: Sequence[Baseline],
-) -> tuple[Figure, dict[str, int]]:
-    """Return the plot, and the indices of its traces of frontier, preferred point and selected point."""
-    every = [*points, *(baseline.point for baseline in baselines)]
-    speeds = [point.throughput_samples_per_s for point in every]
-    floor, limit = instance.throughput_floor_samples_per_s, instance.cost_limit_usd
-    x = spread_axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
-    near = [limit] if limit is not None and near_limit(instance, points) else []
-    y = spread_axis("cost of the training [USD]", [*(point.cost_usd for point in every), *near])
-    traces = [DRAWING.line(points), *([_others(baselines, x)] if baselines else [])]
-    at = {"line": 0, "star": len(traces), "ring": len(traces) + 1}
-    traces += [DRAWING.star(points[today], plot_text("today's choice")), DRAWING.ring(points[today])]
-    if instance.hourly_budget_usd is not None:
-        traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
-    return plot_of(traces, x, y, 460, **_limits(x, y, floor, near)), at
-
-
-def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -> Figure:
-    """Return the plot's lines at the throughput floor and the cost limits, with their labels."""
-    shapes, notes = [], []
-    if floor is not None:
-        shapes.append(line_at("x", floor))
-        at = {"x": place_on(x, floor), "y": 1, "yref": "paper"}
-        notes.append(note(f"floor {short(floor)}", xanchor="left", yanchor="top", **at))
-    for limit in costs:
-        shapes.append(line_at("y", limit, "dot"))
-        at = {"x": 1, "xref": "paper", "y": place_on(y, limit)}
-        notes.append(note(f"cost limit {usd(limit)}", xanchor="right", yanchor="bottom", **at))
-    return {"shapes": shapes, "annotations": notes}
-
-
-def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bool:
-    """Return whether the cost limit is close enough to the points' costs to be drawn."""
-    limit = instance.cost_limit_usd
-    return limit is not None and limit <= 1.5 * max(point.cost_usd for point in points)
-
-
-def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
-    """Return the trace of other solvers' plans, each labelled on the side where there is room."""
-    middle = sum(x["range"]) / 2
-    left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
-    gap = "\u00a0" * 4
-    return {
-        **DRAWING.marks([b.point for b in baselines], [plot_text(b.solver) for b in baselines]),
-        "mode": "markers+text",
-        "text": [
-            name + gap if end else gap + name for name, end in zip(_names(baselines, x), left, strict=True)
-        ],
-        "textposition": ["middle left" if end else "middle right" for end in left],
-        "textfont": {"color": "@muted", "size": 12},
-        "cliponaxis": False,
-        "marker": marker("diamond", "@s1", 12),
-    }
-
-
 def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
     """Return the plot label of each plan; the first of several nearly equal plans has the names of all."""
     low, high = x["range"]
@@ -246,25 +172,18 @@ def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
     return names
 
 
-def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -> Figure:
-    """Return the curve of total cost (USD) against throughput at which the hourly budget is spent.
-
-    Feasible plans lie below.
-    """
-    hours = instance.training.epochs * instance.training.samples / 3600
-    low, high = min(speeds), max(speeds)
-    at = [low * (high / low) ** (step / 60) for step in range(61)]
-    return {
-        "type": "scatter",
-        "mode": "lines+text",
-        "text": ["hourly budget", *[""] * 60],
-        "textposition": "top right",
-        "textfont": {"color": "@muted", "size": 12},
-        "x": at,
-        "y": [budget * hours / speed for speed in at],
-        "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
-        "hovertemplate": f"hourly budget of {short(budget)} USD/h<extra></extra>",
-    }
+def _limits(x: Figure, y: Figure, floor: float | None, limit: float | None) -> Figure:
+    """Return the plot's lines at the throughput floor and the cost limit, with their labels."""
+    shapes, notes = [], []
+    if floor is not None:
+        shapes.append(line_at("x", floor))
+        at = {"x": place_on(x, floor), "y": 1, "yref": "paper"}
+        notes.append(note(f"floor {short(floor)}", xanchor="left", yanchor="top", **at))
+    if limit is not None:
+        shapes.append(line_at("y", limit, "dot"))
+        at = {"x": 1, "xref": "paper", "y": place_on(y, limit)}
+        notes.append(note(f"cost limit {usd(limit)}", xanchor="right", yanchor="bottom", **at))
+    return {"shapes": shapes, "annotations": notes}
 
 
 STAGES = Column("units and types, in the order of the layers", wide=True)
@@ -278,7 +197,6 @@ class StagingFrontierPage(FrontierPage):
     kicker = "Staging: cost against throughput"
     noun = "plan"
     order = "from the fastest to the cheapest"
-    drawing = DRAWING
     instance: StagingInstance
     frontier: Frontier
     points: list[FrontierPoint]
@@ -286,18 +204,34 @@ class StagingFrontierPage(FrontierPage):
     def __init__(self, instance: StagingInstance, frontier: Frontier, results: Sequence[Result] = ()) -> None:
         super().__init__(instance, frontier, results)
         self.plans, self.baselines = PlanDrawing(instance), list(_baselines(instance, frontier, results))
+        # The cost limit is drawn where it is near the points.
+        limit, costs = instance.cost_limit_usd, [point.cost_usd for point in self.points]
+        near = limit is not None and bool(costs) and limit <= 1.5 * max(costs)
+        self.limit = limit if near else None
 
-    def first_chosen(self) -> int:
-        """Return the index of the best point for the instance's own objective; all are feasible."""
-        return len(self.points) - 1 if self.instance.objective == "cost" else 0
+    def today(self) -> float:
+        """Return what the instance's own objective spends: all points are feasible for it."""
+        return -math.inf if self.instance.objective == "cost" else math.inf
 
-    def figures(self, point: FrontierPoint) -> str:
+    def place(self, point: FrontierPoint) -> tuple[float, float]:
+        """Return the throughput and the cost of a point."""
+        return point.throughput_samples_per_s, point.cost_usd
+
+    # From the fastest to the cheapest: along at the cost of the faster point, then down.
+    trade = place
+
+    def hover(self, point: FrontierPoint) -> list[str]:
+        """Return throughput, cost, time and stages."""
+        return [
+            f"{short(point.throughput_samples_per_s, 6)} samples/s",
+            usd(point.cost_usd),
+            f"{short(point.rate_usd_per_hour, 6)} USD/h for {duration(point.time_s)}",
+            plot_text(stages_text(point.plan, 4)),
+        ]
+
+    def text(self, point: FrontierPoint) -> str:
         """Return the throughput and the cost of a point as text."""
         return f"{short(point.throughput_samples_per_s, 5)} samples/s for {usd(point.cost_usd, 5)}"
-
-    def trade(self, point: FrontierPoint) -> tuple[float, float]:
-        """Return the throughput (samples/s) and the cost (USD) of a point."""
-        return point.throughput_samples_per_s, point.cost_usd
 
     def proven(self) -> tuple[str, str, str, str]:
         """Return sentences: no plan exists; error certified; error not certified; search complete."""
@@ -314,7 +248,59 @@ class StagingFrontierPage(FrontierPage):
 
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot of cost against throughput."""
-        return frontier_figure(self.instance, self.points, self.start, self.baselines)
+        instance, budget = self.instance, self.instance.hourly_budget_usd
+        floor, limits = instance.throughput_floor_samples_per_s, [] if self.limit is None else [self.limit]
+        every = [*self.points, *(baseline.point for baseline in self.baselines)]
+        speeds = [point.throughput_samples_per_s for point in every]
+        x = spread_axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
+        y = spread_axis("cost of the training [USD]", [*(point.cost_usd for point in every), *limits])
+        traces = [self.line(), *([self._others(x)] if self.baselines else [])]
+        at = {"line": 0, "star": len(traces), "ring": len(traces) + 1}
+        traces += [self.star(self.points[self.start], plot_text("today's choice")), self.ring()]
+        if budget is not None:
+            traces.append(self._budget(budget, min(speeds), max(speeds)))
+        return plot_of(traces, x, y, 460, **_limits(x, y, floor, self.limit)), at
+
+    def _others(self, x: Figure) -> Figure:
+        """Return the trace of other solvers' plans, each labelled on the side where there is room."""
+        points, middle, gap = (
+            [baseline.point for baseline in self.baselines],
+            sum(x["range"]) / 2,
+            "\u00a0" * 4,
+        )
+        left = [place_on(x, point.throughput_samples_per_s) > middle for point in points]
+        return {
+            **self.marks(points, [plot_text(baseline.solver) for baseline in self.baselines]),
+            "mode": "markers+text",
+            "text": [
+                name + gap if end else gap + name
+                for name, end in zip(_names(self.baselines, x), left, strict=True)
+            ],
+            "textposition": ["middle left" if end else "middle right" for end in left],
+            "textfont": {"color": "@muted", "size": 12},
+            "cliponaxis": False,
+            "marker": marker("diamond", "@s1", 12),
+        }
+
+    def _budget(self, budget: float, low: float, high: float) -> Figure:
+        """Return the curve of total cost (USD) against throughput at which the hourly budget is spent.
+
+        Feasible plans lie below.
+        """
+        training = self.instance.training
+        hours = training.epochs * training.samples / 3600
+        at = [low * (high / low) ** (step / 60) for step in range(61)]
+        return {
+            "type": "scatter",
+            "mode": "lines+text",
+            "text": ["hourly budget", *[""] * 60],
+            "textposition": "top right",
+            "textfont": {"color": "@muted", "size": 12},
+            "x": at,
+            "y": [budget * hours / speed for speed in at],
+            "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
+            "hovertemplate": f"hourly budget of {short(budget)} USD/h<extra></extra>",
+        }
 
     def data(self) -> dict[str, Any]:
         """Return the names of hardware types and layers, for the script."""
@@ -367,7 +353,7 @@ class StagingFrontierPage(FrontierPage):
             keys.append(("diamond", "plans of other methods"))
         if instance.throughput_floor_samples_per_s is not None:
             keys.append(("dashes", "throughput floor"))
-        near = ["cost limit"] if near_limit(instance, self.points) else []
+        near = [] if self.limit is None else ["cost limit"]
         near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
         if near:
             keys.append(("dots", " and ".join(near)))

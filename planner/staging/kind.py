@@ -1,7 +1,6 @@
 """Registration of staging: tables, pages, scenarios and the frontier."""
 
-from ...solvers.staging.frontier import find_frontier
-from ...solvers.staging.frontier_result import Frontier
+from ...solvers.staging.frontier import Frontier, find_frontier
 from ..kind import FrontierKind, PlannerKind
 from .frontier import StagingFrontierCheck, StagingFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns

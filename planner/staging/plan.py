@@ -12,8 +12,7 @@ from ...formulations.staging.stages import Stage
 from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
-from ...solvers.staging.frontier import frontier_point
-from ...solvers.staging.frontier_result import FrontierPoint
+from ...solvers.staging.frontier import FrontierPoint, frontier_point
 from ..changes import Amount, Changes, ScenarioChange, changes_of, of_field, of_rows
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, figure_column, number, table_of, usd
 from ..reports.text import TextColumn, counted, duration, listed, short

@@ -11,54 +11,149 @@ time is up. It is split where the mean completion time is expected to fall in eq
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from ...formulations.allocation.cluster_grids import (
-    EQUALITY_TOLERANCE,
-    ZERO,
-    ClusterGrid,
-    Interval,
-    intervals,
-    proven_error,
-)
+from ...formulations.allocation.cluster_grids import ZERO, ClusterGrid, Mix, certified_total, cluster_grid_of
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation
+from ...formulations.common.frontier import Interval, intervals, proven_error, undominated
 from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
-from ...instances.common.errors import OutOfTimeError
+from ...instances.common.base import figure
+from ...instances.common.errors import OptionError
+from ...instances.common.fields import LARGEST, Amounts, Many, ManyNamed, Model, Positive, unknown_names
 from ..common.base import Clock, Outcome
-from ..common.conclude import DEFAULT_DIAGNOSIS, conclude, diagnose_with, library_versions
-from ..common.result import Limit, Result, SolveOptions
+from ..common.conclude import DEFAULT_DIAGNOSIS, conclude, diagnose_with
+from ..common.result import AnyFrontier, Limit, Result, SolveOptions
+from ..frontier import FrontierSearch
 from .exact import AllocationExact, diagnose
-from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+
+ERROR_PER_GAP = 100
+"""Ratio of the requested error to the gap of a single cluster, unless a gap is requested."""
+LEAST_GAP = 1e-9
+"""No cluster is solved to a smaller gap."""
+AIMED_SHARE = 0.97
+"""Share of the error at which splits aim, to spare the rest for the gaps of single clusters."""
+PARTS_OF_TIME = 4
+"""The first solve of a cluster may take the remaining time divided by this."""
+MAX_DIAGNOSED = 20_000
+"""Most configurations of a cluster for which an elastic model computes the missing capacity."""
 
 
-@dataclass(frozen=True)
-class FrontierSettings:
-    """Constants of the search for the Pareto frontier.
+class AllocationPoint(Model):
+    """One cluster, and the best plan for it that was found.
 
     Attributes
     ----------
-    error_per_gap
-        Ratio of the requested error to the gap of a single cluster, unless a gap is requested.
-    least_gap
-        No cluster is solved to a smaller gap.
-    aimed_share
-        Share of the error at which splits aim, to spare the rest for the gaps of single clusters.
-    parts_of_time
-        The first solve of a cluster may take the remaining time divided by this.
+    rate_usd_per_hour
+        What the whole cluster costs, used or not.
+    capacities
+        Units of each resource in it.
+    mean_completion_s
+        Σ ω_j t_j / Σ ω_j of the plan.
+    bound_s, certified_bound_s
+        Below which no plan for this cluster can be: as the method proved, and as our own check derives.
+    prices, certificate
+        λ of each resource in weighted job-seconds per unit, and from what the check derives the bound.
     """
 
-    error_per_gap: int = 100
-    least_gap: float = 1e-9
-    aimed_share: float = 0.97
-    parts_of_time: int = 4
+    rate_usd_per_hour: float
+    capacities: ManyNamed[str, float]
+    mean_completion_s: float
+    bound_s: float | None = None
+    certified_bound_s: float | None = None
+    prices: ManyNamed[str, float] | None = None
+    certificate: dict[str, Any] | None = None
+    plan: Many[JobAllocation]
+
+    @property
+    def cluster(self) -> str:
+        """The capacities as text."""
+        return ", ".join(f"{figure(amount)} {name}" for name, amount in self.capacities.items())
 
 
-SETTINGS = FrontierSettings()
+class ClusterBound(Model):
+    """The bound of a cluster that is no point, because another one is better or it has no plan.
+
+    Attributes
+    ----------
+    rate_usd_per_hour, capacities
+        As of a point; with the mix `any` the hourly cost, and only the resources without a price.
+    no_plan
+        Whether the cluster is too small for any plan.
+    bound_s, certified_bound_s, certificate
+        As of a point; without bounds where there is no plan.
+    """
+
+    rate_usd_per_hour: float
+    capacities: ManyNamed[str, float]
+    no_plan: bool = False
+    bound_s: float | None = None
+    certified_bound_s: float | None = None
+    certificate: dict[str, Any] | None = None
+
+
+class AllocationFrontier(AnyFrontier):
+    """The result of a search over clusters; JSON and back without loss.
+
+    Attributes
+    ----------
+    mix
+        `fixed`: every cluster is the instance's, scaled; `any`: any amounts of the resources with a price.
+    status
+        `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: no plan at all.
+    error, certified_error
+        ε: for every such cluster there is a point that costs no more and whose mean completion time, less
+        the part ε, is no longer than that of any plan for the cluster; as asked for, and as the check
+        derives. None where the check cannot rule out plans for clusters cheaper than the cheapest point.
+    most_usd_per_hour
+        Dearer clusters were not looked at; None: all were.
+    prices_usd_per_hour
+        Of one unit of each resource: those of the document, unless others were given.
+    weight
+        Σ ω_j, which turns weighted job-seconds into seconds of the mean.
+    points
+        From the dearest and fastest to the cheapest.
+    others
+        Clusters that are no points, and on which the error rests too.
+    current
+        The instance's own cluster, where it has a plan.
+    """
+
+    slow: ClassVar[str] = "mean_completion_s"
+    dear: ClassVar[str] = "rate_usd_per_hour"
+    called: ClassVar[str] = "clusters"
+    titles: ClassVar[Mapping[str, str]] = {
+        "cluster": "cluster",
+        "USD/h": "rate_usd_per_hour",
+        "mean completion, s": "mean_completion_s",
+    }
+    figures: ClassVar[tuple[str, ...]] = (
+        "rate_usd_per_hour",
+        "mean_completion_s",
+        "bound_s",
+        "certified_bound_s",
+    )
+
+    kind: Literal["allocation"] = "allocation"
+    mix: Literal["fixed", "any"] = "fixed"
+    most_usd_per_hour: Positive | None = None
+    prices_usd_per_hour: Amounts = {}
+    weight: float = 1.0
+    points: Many[AllocationPoint] = ()
+    others: Many[ClusterBound] = ()
+    current: AllocationPoint | None = None
+    assumptions: Many[str] = ()
+
+    def _frame_row(self, point: AllocationPoint) -> dict[str, Any]:
+        """Return the figures of a point, with one column per capacity and price."""
+        prices = point.prices or {}
+        capacities = {f"capacity.{name}": amount for name, amount in point.capacities.items()}
+        dual = {f"price.{name}": prices.get(name) for name in point.capacities}
+        return super()._frame_row(point) | capacities | dual
 
 
 @dataclass(frozen=True)
@@ -90,62 +185,42 @@ class Incumbent:
     plan: tuple[JobAllocation, ...]
 
 
-class ClusterSearch:
-    """State of the frontier search: bounds and best plans of the clusters that were solved.
+@dataclass
+class ClusterSearch(FrontierSearch):
+    """Search over the clusters of a grid; a step is the position of a cluster in it.
 
-    Parameters
+    Attributes
     ----------
-    grid
-        The clusters; a step is the position of a cluster in it.
-    options
-        Time limit of the whole search; threads, seed and gap of each solve.
-    error
-        The requested ε.
+    known, incumbents
+        Bounds and best plans, by step.
+    current
+        The instance's own cluster, where it has a plan.
     """
 
-    def __init__(self, grid: ClusterGrid, options: SolveOptions, error: float, clock: Clock) -> None:
-        self.grid, self.options, self.error, self.clock = grid, options, error, clock
-        self.gap = (
-            options.gap
-            if "gap" in options.model_fields_set
-            else max(error / SETTINGS.error_per_gap, SETTINGS.least_gap)
-        )
-        self.bounds: dict[Fraction, Bound] = {}
-        self.incumbents: dict[Fraction, Incumbent] = {}
-        self.current: AllocationPoint | None = None
-        self.limit: Limit = "none"
+    grid: ClusterGrid
+    known: dict[Fraction, Bound] = field(default_factory=dict, kw_only=True)
+    incumbents: dict[Fraction, Incumbent] = field(default_factory=dict, kw_only=True)
+    current: AllocationPoint | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
         self._tried: set[Fraction] = set()
-        self._same: dict[tuple[str, str | None, int, int], JobAllocation] = {}
+        self._same: dict[Any, Any] = {}
 
-    def run(self) -> None:
-        """Solve clusters of the grid until the frontier's error is proven, or a limit stops the search."""
-        try:
-            self._solve_own_cluster()
-            self._solve_extremes()
-            while not self._stopped():
-                step = self._next_step()
-                if step is None:
-                    break
-                self.solve(step)
-        except KeyboardInterrupt:
-            self.limit = "interrupt"
-        except OutOfTimeError:
-            self.limit = "time"
-
-    def _stopped(self) -> bool:
-        if self.clock.expired and self.limit == "none":
-            self.limit = "time"
-        return self.limit != "none"
+    def begin(self) -> None:
+        """Solve the instance's own cluster, the dearest one, and the cheapest one that has a plan."""
+        self._solve_own_cluster()
+        self._solve_extremes()
 
     def _solve_own_cluster(self) -> None:
         """Solve the instance's own cluster, and record its plan for the grid of clusters too."""
         grid = self.grid
-        formulation = grid.own()
+        formulation = AllocationFormulation(grid.instance)
         result = self._solve_cluster(formulation)
         if result.plan is None or result.objective is None:
             return
         plan = self._with_shared_entries(result)
-        incumbent = Incumbent(result.objective, grid.instance.resources, grid.own_rate(), plan)
+        own = grid.instance.resources
+        incumbent = Incumbent(result.objective, own, grid.cost_of(own), plan)
         self.current = point_of(grid, incumbent, _bound_of(formulation, result))
         if grid.mix == "fixed" and grid.last >= 1:
             self._record(Fraction(1), formulation, result)
@@ -160,45 +235,35 @@ class ClusterSearch:
         bottom: Fraction | None = None
         if configs.counts.all():
             bottom = grid.lowest_with(configs.least(configs.demand).sum(axis=0))
-        if grid.last not in self.bounds:
-            self.solve(grid.last)
-        if self._is_infeasible(grid.last) or bottom is None or bottom > grid.last or self._stopped():
+        if self._is_infeasible(grid.last) or bottom is None or bottom > grid.last or self.stopped:
             return
         if bottom > ZERO:
             self.solve(grid.previous(bottom))  # counting alone proves that it has no plan
-        if bottom not in self.bounds:
-            self.solve(bottom)
         if self._is_infeasible(bottom):
-            grid.highest(self._solve_is_infeasible, bottom, min(self.incumbents, default=grid.last))
-
-    def _solve_is_infeasible(self, step: Fraction) -> bool:
-        if self._stopped():
-            return False
-        if step not in self.bounds:
-            self.solve(step)
-        return self._is_infeasible(step)
+            grid.highest(self._is_infeasible, bottom, min(self.incumbents, default=grid.last))
 
     def _is_infeasible(self, step: Fraction) -> bool:
-        return math.isinf(self.bounds[step].claimed)
+        """Return whether a cluster, which is solved if it was not, has no plan."""
+        if step not in self.known and not self.stopped:
+            self.solve(step)
+        return step in self.known and math.isinf(self.known[step].claimed)
 
     def solve(self, step: Fraction) -> None:
         """Solve the cluster at a position of the grid; one solved before gets all the remaining time."""
-        again = step in self.bounds
         formulation = self.grid.formulation(step)
-        self._record(
-            step, formulation, self._solve_cluster(formulation, 1 if again else SETTINGS.parts_of_time)
-        )
+        parts = 1 if step in self.known else PARTS_OF_TIME
+        self._record(step, formulation, self._solve_cluster(formulation, parts))
 
-    def _solve_cluster(
-        self, formulation: AllocationFormulation, parts: int = SETTINGS.parts_of_time
-    ) -> Result:
+    def _solve_cluster(self, formulation: AllocationFormulation, parts: int = PARTS_OF_TIME) -> Result:
         """Return the exact solver's result for one cluster, within a fraction of the remaining time.
 
         It has no diagnosis.
         """
-        left = self.clock.remaining_s
+        left, gap = self.clock.remaining_s, self.options.gap
         limit = None if left is None else max(left / parts, 1e-3)
-        options = self.options.model_copy(update={"gap": self.gap, "time_limit_s": limit})
+        if "gap" not in self.options.model_fields_set:
+            gap = max(self.error / ERROR_PER_GAP, LEAST_GAP)
+        options = self.options.model_copy(update={"gap": gap, "time_limit_s": limit})
         clock = Clock(limit)
         if formulation.elementary_infeasibility() is not None:
             outcome = Outcome(infeasible=True)
@@ -209,9 +274,8 @@ class ClusterSearch:
     def _record(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
         """Record the bound and the plan of a solved cluster, the plan also for a cheaper one that it fits."""
         if result.status == "infeasible":
-            proven = _infeasibility_certified(formulation, result.certificate)
-            certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
-            self.bounds[step] = Bound(math.inf, certified, result.certificate)
+            certified = certified_total(formulation, result.certificate)
+            self.known[step] = Bound(math.inf, certified, result.certificate)
             return
         bound = _bound_of(formulation, result)
         self._update_bound(step, bound)
@@ -230,9 +294,9 @@ class ClusterSearch:
 
     def _update_bound(self, step: Fraction, bound: Bound) -> None:
         """Record the bound on a cluster's Σ ω t, unless a better one is known."""
-        before = self.bounds.get(step)
+        before = self.known.get(step)
         if before is None or bound.certified > before.certified or bound.claimed > before.claimed:
-            self.bounds[step] = bound
+            self.known[step] = bound
 
     def _update_incumbent(
         self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
@@ -245,23 +309,30 @@ class ClusterSearch:
 
     def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
         """Return the plan of a result, with one shared object for equal entries of all plans (memory)."""
-        entries = []
-        for entry in result.plan or ():
-            assert isinstance(entry, JobAllocation)
-            key = entry.job, entry.variant, entry.ps, entry.workers
-            entries.append(self._same.setdefault(key, entry))
-        return tuple(entries)
+        return tuple(self._same.setdefault(entry, entry) for entry in result.plan or ())
 
     def values(self) -> dict[Fraction, float]:
-        """Return Σ ω t of the best plan of each cluster, by the cluster's position in the grid."""
+        """Return Σ ω t of the best plan of each cluster."""
         return {step: found.value for step, found in self.incumbents.items()}
 
-    def _next_step(self) -> Fraction | None:
+    def bounds(self) -> dict[Fraction, float]:
+        """Return the certified bound of each cluster, capped at its value, which rounding may exceed."""
+        values = self.values()
+        return {step: min(bound.certified, values.get(step, math.inf)) for step, bound in self.known.items()}
+
+    def claimed(self) -> dict[Fraction, float]:
+        """Return the bound of each cluster as the method proved it."""
+        return {step: bound.claimed for step, bound in self.known.items()}
+
+    def proven(self) -> float | None:
+        """Return the error that is proven, None without a plan."""
+        return super().proven() if self.incumbents else None
+
+    def next_step(self) -> Fraction | None:
         """Return the grid position of the cluster to solve next, None if none can lower the error."""
         values = self.values()
-        certified = intervals(self.grid, values, {x: bound.certified for x, bound in self.bounds.items()})
-        claimed = intervals(self.grid, values, {x: bound.claimed for x, bound in self.bounds.items()})
-        pairs = zip(certified, claimed, strict=True)
+        certified = intervals(self.grid, values, self.bounds())
+        pairs = zip(certified, intervals(self.grid, values, self.claimed()), strict=True)
         for interval, believed in sorted(pairs, key=lambda pair: -pair[0].error):
             if interval.error <= self.error:
                 return None
@@ -274,12 +345,13 @@ class ClusterSearch:
 
     def _split(self, interval: Interval) -> Fraction | None:
         """Return the grid position at which to split an interval of clusters, None if none helps."""
-        own = self.bounds.get(interval.high)
+        low: Fraction = interval.low
+        high: Fraction = interval.high
+        own = self.known.get(high)
         if own is not None and own.limit == "time" and self._own_gap(interval) > self.error / 2:
-            return interval.high
-        if interval.low >= interval.high:
+            return high
+        if low >= high:
             return None
-        low, high = interval.low, interval.high
         dearest = self.grid.previous(high)
         if low not in self._tried and self._is_flat(interval):
             self._tried.add(low)
@@ -289,11 +361,7 @@ class ClusterSearch:
         else:
             # Completion times fall about geometrically: equal ratios of cost give equal ratios of time.
             falls = math.log(interval.value / interval.bound)
-            parts = (
-                2
-                if not self.error
-                else max(2, math.ceil(falls / -math.log1p(-SETTINGS.aimed_share * self.error)))
-            )
+            parts = 2 if not self.error else max(2, math.ceil(falls / -math.log1p(-AIMED_SHARE * self.error)))
             amount = low * Fraction(float(high / low) ** (parts // 2 / parts))
         step = self.grid.at_most(amount)
         return min(max(step, low), dearest)
@@ -301,35 +369,32 @@ class ClusterSearch:
     def _is_flat(self, interval: Interval) -> bool:
         """Return whether the best plan for the clusters below an interval belongs to a cheaper one."""
         below = self.grid.previous(interval.low) if interval.low > ZERO else ZERO
-        return interval.point is not None and interval.point < below in self.bounds
+        return interval.point is not None and interval.point < below in self.known
 
     def _own_gap(self, interval: Interval) -> float:
         """Return the relative gap between the best plan and the bound of an interval's dearest cluster."""
-        value = min(
-            (f.value for step, f in self.incumbents.items() if step <= interval.high), default=math.inf
-        )
-        return 1.0 if math.isinf(value) or not value else 1 - interval.bound / value
+        values = (found.value for step, found in self.incumbents.items() if step <= interval.high)
+        return replace(interval, value=min(values, default=math.inf)).error
 
 
-def weighted_mean_s(total: float, grid: ClusterGrid) -> float | None:
-    """Return the weighted mean completion time in seconds by Σ ω t, None where that is infinite."""
-    return None if math.isinf(total) else total / grid.weight
+def bound_facts(grid: ClusterGrid, bound: Bound, most: float = math.inf) -> dict[str, Any]:
+    """Return the fields of a record on a bound, capped at a value, which rounding may exceed."""
+    claimed, certified = (
+        None if math.isinf(total) else total / grid.weight
+        for total in (min(bound.claimed, most), min(bound.certified, most))
+    )
+    return {"bound_s": claimed, "certified_bound_s": certified, "certificate": bound.certificate}
 
 
 def point_of(grid: ClusterGrid, incumbent: Incumbent, bound: Bound | None) -> AllocationPoint:
-    """Return the frontier point of a plan, with bounds capped at its value, which rounding may exceed."""
-    if bound is not None:
-        claimed, certified = min(bound.claimed, incumbent.value), min(bound.certified, incumbent.value)
-        bound = replace(bound, claimed=claimed, certified=certified)
+    """Return the frontier point of a plan."""
+    known = {} if bound is None else bound_facts(grid, bound, incumbent.value) | {"prices": bound.prices}
     return AllocationPoint(
         rate_usd_per_hour=incumbent.rate,
         capacities=dict(incumbent.capacities),
         mean_completion_s=incumbent.value / grid.weight,
-        bound_s=None if bound is None else weighted_mean_s(bound.claimed, grid),
-        certified_bound_s=None if bound is None else weighted_mean_s(bound.certified, grid),
-        prices=None if bound is None else bound.prices,
-        certificate=None if bound is None else bound.certificate,
         plan=incumbent.plan,
+        **known,
     )
 
 
@@ -345,111 +410,93 @@ def _bound_of(formulation: AllocationFormulation, result: Result) -> Bound:
     return Bound(max(claimed, certified), certified, result.certificate, result.prices, result.limit)
 
 
-def _infeasibility_certified(formulation: AllocationFormulation, certificate: object) -> bool:
-    if formulation.elementary_infeasibility() is not None:
-        return True
-    bound = formulation.certified_bounds(certificate)[0]
-    return bound is not None and math.isinf(bound)
-
-
-MAX_DIAGNOSED = 20_000
-"""Most configurations of a cluster for which an elastic model computes the missing capacity."""
-
-
-def find_allocation_frontier(
+def find_frontier(
     instance: AllocationInstance,
-    grid: ClusterGrid,
     options: SolveOptions,
     error: float,
-    clock: Clock,
-    assumptions: tuple[str, ...] = (),
+    most_usd: float | None,
+    *,
+    mix: Mix = "fixed",
+    prices: Mapping[str, float] | None = None,
 ) -> AllocationFrontier:
     """Return the Pareto frontier of mean completion time and hourly cost, with its proven error ε.
 
     Parameters
     ----------
-    grid
-        The clusters of the instance and their prices.
     error
         ε: for every cluster there is to be a point that costs no more, and whose mean completion time, less
         the part ε, is no longer.
-    assumptions
-        Assumptions beside those of the grid.
+    most_usd
+        Largest cost of a cluster, in USD per hour.
+    mix
+        `fixed` scales the instance's cluster, `any` takes any amounts of what has a price.
+    prices
+        USD per hour of one unit, by resource; they go before those of the instance.
+
+    Raises
+    ------
+    OptionError
+        If a setting has no meaning here.
     """
-    search = ClusterSearch(grid, options, error, clock)
+    clock, given = Clock(options.time_limit_s), prices or {}
+    priced = {**instance.prices_usd_per_hour, **given}
+    if mix not in ("fixed", "any"):
+        raise OptionError(f"mix is {mix!r}; allowed: fixed, any")
+    for _, what in unknown_names(given, instance.resources, "prices", "resource", "resources"):
+        raise OptionError(f"price: {what}")
+    for name, price in given.items():
+        if not 0 <= price <= LARGEST:
+            raise OptionError(f"the price of {name} is {price:g}; it must be at least 0 and at most 1e15")
+    if not any(priced.values()):
+        raise OptionError(
+            f"{instance.name}: no resource has a price, so clusters do not differ in cost; give "
+            "prices_usd_per_hour in the instance, or prices here, on the command line --price NAME=USD "
+            f"(resources: {', '.join(instance.resources)})"
+        )
+    if not any(instance.table().weight):
+        raise OptionError(f"{instance.name}: every job has weight 0, so there is no mean completion time")
+    assumed = (f"{name} costs {usd:g} USD/h, as given; not from the instance" for name, usd in given.items())
+    grid = cluster_grid_of(instance, mix, priced, most_usd)
+    search = ClusterSearch(instance, grid, options, error, clock)
     search.run()
-    status, limit = _status(search), search.limit
-    if status == "partial" and limit == "none":  # that of a single solve left the error unproven, if any
-        limit = next((bound.limit for bound in search.bounds.values() if bound.limit != "none"), "none")
-    steps = _undominated(search.incumbents)
-    values = search.values()
-    certified = {
-        step: min(bound.certified, values.get(step, math.inf)) for step, bound in search.bounds.items()
-    }
+    status, steps, known = _status(search), undominated(search.values()), search.known
+    if status == "partial" and search.limit == "none":  # that of a single solve left the error unproven
+        search.limit = next((bound.limit for bound in known.values() if bound.limit != "none"), "none")
+    said = {"status": status, "diagnosis": _diagnosis(search) if status == "infeasible" else None}
     return AllocationFrontier(
-        instance=instance.name,
-        instance_sha256=instance.sha256(),
+        **search.facts() | said,
         mix=grid.mix,
-        status=status,
-        limit=limit,
-        error=error,
-        certified_error=proven_error(grid, values, certified) if search.incumbents else None,
         most_usd_per_hour=grid.most_usd,
         prices_usd_per_hour=grid.prices,
         weight=grid.weight,
-        points=tuple(
-            point_of(grid, search.incumbents[step], search.bounds.get(step)) for step in reversed(steps)
-        ),
+        points=tuple(point_of(grid, search.incumbents[step], known.get(step)) for step in reversed(steps)),
         others=tuple(_other_bounds(search, steps)),
         current=search.current,
-        assumptions=(*assumptions, *grid.assumptions()),
-        runtime_s=clock.elapsed_s,
-        options=options,
-        versions=library_versions(),
-        diagnosis=_diagnosis(search) if status == "infeasible" else None,
+        assumptions=(*assumed, *grid.assumptions()),
     )
-
-
-def _undominated(incumbents: Mapping[Fraction, Incumbent]) -> list[Fraction]:
-    """Return the grid positions of the plans that no plan of a cheaper cluster beats, cheapest first."""
-    steps: list[Fraction] = []
-    for step in sorted(incumbents):
-        if not steps or incumbents[step].value < incumbents[steps[-1]].value * (1 - EQUALITY_TOLERANCE):
-            steps.append(step)
-    return steps
 
 
 def _status(search: ClusterSearch) -> Literal["complete", "partial", "infeasible"]:
     if not search.incumbents:
         # With a limit there may not even have been time to see which clusters there are.
         return "infeasible" if search.limit == "none" else "partial"
-    claimed = {step: bound.claimed for step, bound in search.bounds.items()}
-    error = proven_error(search.grid, search.values(), claimed)
+    error = proven_error(search.grid, search.values(), search.claimed())
     return "complete" if error is not None and error <= search.error else "partial"
 
 
-def _other_bounds(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
-    """Return the bounds of further clusters on which the frontier's proven error rests, dearest first."""
-    grid, kept = search.grid, []
-    claimed = certified = -math.inf
-    for step in sorted(search.bounds, reverse=True):
-        bound = search.bounds[step]
+def _other_bounds(search: ClusterSearch, points: list[Fraction]) -> Iterator[ClusterBound]:
+    """Yield the bounds of further clusters on which the frontier's proven error rests, dearest first."""
+    grid, claimed, certified = search.grid, -math.inf, -math.inf
+    for step, bound in sorted(search.known.items(), reverse=True):
         better = bound.claimed > claimed or bound.certified > certified
         claimed, certified = max(claimed, bound.claimed), max(certified, bound.certified)
         if better and step not in points:
-            none = math.isinf(bound.claimed)
-            capacities = grid.cluster(step).resources
-            kept.append(
-                ClusterBound(
-                    rate_usd_per_hour=grid.rate(step),
-                    capacities=capacities if grid.mix == "fixed" else grid.unpriced(),
-                    no_plan=none,
-                    bound_s=weighted_mean_s(bound.claimed, grid),
-                    certified_bound_s=weighted_mean_s(bound.certified, grid),
-                    certificate=bound.certificate,
-                )
+            yield ClusterBound(
+                rate_usd_per_hour=grid.rate(step),
+                capacities=grid.cluster(step).resources if grid.mix == "fixed" else grid.unpriced(),
+                no_plan=math.isinf(bound.claimed),
+                **bound_facts(grid, bound),
             )
-    return kept
 
 
 def _diagnosis(search: ClusterSearch) -> Diagnosis:

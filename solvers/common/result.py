@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -366,13 +365,16 @@ class AnyFrontier(Model):
     slow, dear
         Fields of a point: what rises along the points, and what falls.
     called, titles
-        What the points are, and the titles of the table that a notebook shows.
+        What the points are, and the columns of the table that a notebook shows, with the field of each.
+    figures
+        Fields of a point that are columns of the data frame.
     """
 
     slow: ClassVar[str]
     dear: ClassVar[str]
     called: ClassVar[str] = "points"
-    titles: ClassVar[tuple[str, ...]]
+    titles: ClassVar[Mapping[str, str]]
+    figures: ClassVar[tuple[str, ...]]
 
     instance: str
     kind: str
@@ -395,17 +397,21 @@ class AnyFrontier(Model):
         """Return the table of points as HTML for notebooks."""
         proven = percent(self.certified_error)
         lines = [f"frontier of {len(self.points)} {self.called}, {self.status}; certified error {proven}"]
-        return card(self.instance, lines, self.titles, [self._card_row(point) for point in self.points])
+        cells = ([getattr(point, name) for name in self.titles.values()] for point in self.points)
+        rows = [[cell if isinstance(cell, str) else figure(cell) for cell in row] for row in cells]
+        return card(self.instance, lines, [*self.titles], rows)
 
     def results(self) -> dict[str, Result]:
         """Return the results of the points by the name of a file, where points have results of their own."""
         return {}
 
-    @staticmethod
-    @abstractmethod
-    def _card_row(point: Any) -> tuple[str, ...]:
-        """Return the table cells of a point, in the order of `titles`."""
+    def _frame_row(self, point: Any) -> dict[str, Any]:
+        """Return the cells of a point in the data frame, by the name of their column."""
+        return {name: getattr(point, name) for name in self.figures}
 
-    @abstractmethod
     def to_frame(self) -> pd.DataFrame:
-        """Return the frontier as a table with one row for each point."""
+        """Return the frontier as a table with one row for each point, without their plans."""
+        import pandas as pd
+
+        rows = [self._frame_row(point) for point in self.points]
+        return pd.DataFrame(rows, columns=[*rows[0]] if rows else [*self.figures])

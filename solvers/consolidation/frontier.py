@@ -7,21 +7,18 @@ search is minus the number of units: the fewer units, the more servers stay in u
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
+from ...formulations.common.frontier import Sizes, proven_error
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...instances.common.base import figure
 from ...instances.common.errors import OptionError, some
 from ...instances.common.fields import Count, Many, Model
 from ...instances.consolidation.instance import ConsolidationInstance, Release
 from ..common.base import Clock
-from ..common.conclude import library_versions
-from ..common.result import AnyFrontier, Limit, ObjectiveRecord, Result, SolveOptions
-from ..frontier import SizeSearch, error_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
+from ..frontier import SizeSearch
 
 
 def moves_of(result: Result) -> ObjectiveRecord:
@@ -91,7 +88,12 @@ class MovesFrontier(AnyFrontier):
 
     slow: ClassVar[str] = "occupied"
     dear: ClassVar[str] = "migrations"
-    titles: ClassVar[tuple[str, ...]] = ("freed", "tasks moved", "no plan moves fewer than")
+    titles: ClassVar[Mapping[str, str]] = {
+        "freed": "freed",
+        "tasks moved": "migrations",
+        "no plan moves fewer than": "bound",
+    }
+    figures: ClassVar[tuple[str, ...]] = ("freed", "migrations", "bound")
 
     kind: Literal["consolidation"] = "consolidation"
     per: Literal["server", "rack"] = "server"
@@ -108,29 +110,17 @@ class MovesFrontier(AnyFrontier):
         bound = records[0].certified_bound if records else None
         return None if bound is None else round(bound)
 
-    @staticmethod
-    def _card_row(point: FreedPoint) -> tuple[str, ...]:
-        """Return the table cells of a point: units freed, moves, and their bound."""
-        return figure(point.freed), figure(point.migrations), figure(point.bound)
-
     def proven_error(self) -> float:
         """Return the error that the certified bounds of all solved numbers prove."""
-        records = [*self.points, *self.others]
-        return error_of(
-            [(-point.freed, point.migrations) for point in records],
-            [(-point.freed, point.bound) for point in records],
-        )
+        records = (*self.points, *self.others)
+        values = {-point.freed: point.migrations for point in records}
+        bounds = {-point.freed: point.bound for point in records}
+        proven = proven_error(Sizes(-self.most, -self.least), values, bounds)
+        return 1.0 if proven is None else proven
 
     def results(self) -> dict[str, Result]:
         """Return the result of each point by the name of its file."""
         return {f"freed-{point.freed}": point.result for point in self.points}
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the points as a data frame, one row for each number of units, without their plans."""
-        import pandas as pd
-
-        figures = ["freed", "migrations", "bound"]
-        return pd.DataFrame([[getattr(p, f) for f in figures] for p in self.points], columns=figures)
 
 
 def with_units(
@@ -146,7 +136,25 @@ class _Search(SizeSearch):
     """Search over numbers of servers or racks; the plan of `furthest` frees the most that was found."""
 
     per: Literal["server", "rack"]
-    furthest: Result | None = None
+    furthest: Result | None = field(default=None, kw_only=True)
+
+    def begin(self) -> None:
+        """Free as many units as possible, at most all, then as few as wanted."""
+        whole = self.result_of(self.grid.first)
+        if self.is_solved(self.grid.first, whole):
+            self.solved[self.grid.first] = whole
+        else:
+            self.furthest = whole
+            most = (whole.objectives[0].value or 0.0) if whole.plan is not None else 0.0
+            self.grid = Sizes(-most, self.grid.last)
+        if self.grid.first <= self.grid.last:
+            super().begin()
+        elif self.clock.expired:
+            self.limit = "time"
+
+    def next_step(self) -> float | None:
+        """Return the size to solve next, None where not even the fewest units can be freed."""
+        return super().next_step() if self.grid.first <= self.grid.last else None
 
     def of_size(self, size: float) -> ConsolidationInstance:
         """Return the instance with a number of units to be freed."""
@@ -199,8 +207,7 @@ def find_frontier(
     if most_usd is not None:
         raise OptionError("--most-usd is for costs; of moves give the most servers that are freed, --to N")
     per = per or ("server" if instance.free is None else instance.free.per)
-    search = _Search(instance, options, Clock(options.time_limit_s), per)
-    first = ConsolidationFormulation(search.of_size(-1))
+    first = ConsolidationFormulation(with_units(instance, per, 1))
     units = len(first.releasable)
     low, high = least or 1, units if most is None else most
     if not units:
@@ -212,39 +219,21 @@ def find_frontier(
         raise OptionError(f"the objectives are {names}; give migrations among them, or leave them out")
     if not 1 <= low <= high <= units or low != int(low) or high != int(high):
         raise OptionError(f"--from {low:g} --to {high:g}: give whole numbers from 1 to {units}")
-    limit: Limit = "none"
-    whole = search.result_of(-high)
-    if search.is_solved(-high, whole):
-        search.solved[-high] = whole
-    else:
-        search.furthest, high = whole, (whole.objectives[0].value or 0.0) if whole.plan is not None else 0.0
-    if high >= low:
-        limit = search.run(-high, -low, error)
-    elif search.clock.expired:
-        limit = "time"
-    furthest = search.furthest
+    search = _Search(instance, Sizes(-high, -low), options, error, Clock(options.time_limit_s), per)
+    search.run()
+    points, others = search.ranked()
     frontier = MovesFrontier(
-        instance=instance.name,
-        instance_sha256=instance.sha256(),
-        status="partial",
-        limit=limit,
-        error=error,
+        **search.facts(),
         per=per,
         least=int(low),
-        most=int(max(low, high)),
-        points=tuple(FreedPoint(result=result) for _, result in reversed(search.best())),
-        others=tuple(FreedPoint(result=result) for _, result in search.others()),
-        furthest=furthest,
-        runtime_s=search.clock.elapsed_s,
-        options=options,
-        versions=library_versions(),
+        most=int(max(low, -search.grid.first)),
+        points=tuple(FreedPoint(result=search.solved[size]) for size in reversed(points)),
+        others=tuple(FreedPoint(result=search.solved[size]) for size in others),
+        furthest=search.furthest,
     )
+    furthest, possible = search.furthest, frontier.most_possible
     if furthest is not None and furthest.status == "infeasible":
         return frontier.model_copy(update={"status": "infeasible", "diagnosis": furthest.diagnosis})
-    if frontier.most_possible is not None and frontier.most_possible < low:
+    if possible is not None and possible < low:
         return frontier.model_copy(update={"status": "infeasible"})
-    if not {-high, -low} <= search.solved.keys():
-        return frontier
-    reached = frontier.proven_error()
-    status = "complete" if reached <= error else "partial"
-    return frontier.model_copy(update={"certified_error": reached, "status": status})
+    return frontier

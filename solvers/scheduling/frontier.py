@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ...formulations.common.frontier import Sizes
 from ...formulations.common.objective import TOLERANCE, loosened, within
 from ...formulations.scheduling.plan import Segment
-from ...instances.common.base import figure
 from ...instances.common.errors import OptionError, shown, some
 from ...instances.common.fields import Amounts, Many, Model, Positive
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock
-from ..common.conclude import library_versions
 from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
-from ..frontier import SizeSearch, error_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ..frontier import SizeSearch
 
 
 class SizeBound(Model):
@@ -84,7 +80,18 @@ class SchedulingFrontier(AnyFrontier):
     slow: ClassVar[str] = "mean_completion_s"
     dear: ClassVar[str] = "size"
     called: ClassVar[str] = "sizes"
-    titles: ClassVar[tuple[str, ...]] = ("size", "mean completion, s", "no plan is below, s")
+    titles: ClassVar[Mapping[str, str]] = {
+        "size": "size",
+        "mean completion, s": "mean_completion_s",
+        "no plan is below, s": "bound_s",
+    }
+    figures: ClassVar[tuple[str, ...]] = (
+        "size",
+        "rate_usd_per_hour",
+        "mean_completion_s",
+        "bound_s",
+        "solver",
+    )
 
     kind: Literal["scheduling"] = "scheduling"
     resource: str
@@ -93,18 +100,6 @@ class SchedulingFrontier(AnyFrontier):
     prices_usd_per_hour: Amounts = {}
     points: Many[SizePoint] = ()
     others: Many[SizeBound] = ()
-
-    @staticmethod
-    def _card_row(point: SizePoint) -> tuple[str, ...]:
-        """Return the table cells of a frontier point: cluster size, mean completion time and bound."""
-        return figure(point.size), figure(point.mean_completion_s), figure(point.bound_s)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the frontier points as a data frame, one row per cluster size, without their plans."""
-        import pandas as pd
-
-        figures = ["size", "rate_usd_per_hour", "mean_completion_s", "bound_s", "solver"]
-        return pd.DataFrame([{f: getattr(p, f) for f in figures} for p in self.points], columns=figures)
 
 
 def with_resource_amount(instance: SchedulingInstance, resource: str, size: float) -> SchedulingInstance:
@@ -153,27 +148,20 @@ def find_frontier(
     OptionError
         If there is no such resource, a size is wrong, or jobs do not fit into the smallest.
     """
-    resource = _resource(instance, resource, prices or {})
-    search = _Search(instance, options, Clock(options.time_limit_s), resource, prices or {})
-    low, high = search.range(least, most, most_usd)
-    limit = search.run(low, high, error)
-    reached = error_of(search.values(), search.bounds()) if {low, high} <= search.solved.keys() else None
+    prices = prices or {}
+    resource = _resource(instance, resource, prices)
+    sizes = _sizes(instance, resource, prices, least, most, most_usd)
+    search = _Search(instance, sizes, options, error, Clock(options.time_limit_s), resource)
+    search.run()
+    points, others = search.ranked()
     return SchedulingFrontier(
-        instance=instance.name,
-        instance_sha256=instance.sha256(),
-        status="complete" if reached is not None and reached <= error else "partial",
-        limit=limit,
-        error=error,
-        certified_error=reached,
+        **search.facts(),
         resource=resource,
-        least=low,
-        most=high,
-        prices_usd_per_hour=dict(prices or {}),
-        points=tuple(search.point_of(*pair) for pair in search.best()),
-        others=tuple(SizeBound(**search.bound_of(*pair)) for pair in search.others()),
-        runtime_s=search.clock.elapsed_s,
-        options=options,
-        versions=library_versions(),
+        least=sizes.first,
+        most=sizes.last,
+        prices_usd_per_hour=dict(prices),
+        points=tuple(search.point_of(size, _rate(instance, resource, prices, size)) for size in points),
+        others=tuple(SizeBound(**search.bound_of(size)) for size in others),
     )
 
 
@@ -191,62 +179,61 @@ def _resource(instance: SchedulingInstance, asked: str | None, prices: Mapping[s
     return names[0] if asked is None else asked
 
 
+def _sizes(
+    instance: SchedulingInstance,
+    resource: str,
+    prices: Mapping[str, float],
+    least: float | None,
+    most: float | None,
+    most_usd: float | None,
+) -> Sizes:
+    """Return the sizes from the smallest to the largest, in units of the varied resource.
+
+    Raises
+    ------
+    OptionError
+        If they are not valid, or jobs do not fit into the smallest.
+    """
+    now, jobs = instance.pool[resource], instance.table()
+    demand = jobs.total_demand[:, jobs.resources.index(resource)]
+    needed = float(demand.max())
+    # Demands are products of floats, and 1.2 / 0.1 is 11.999…: neither may cost a whole size.
+    fits = math.ceil(needed * (1 - TOLERANCE))
+    low = max(fits, math.ceil(now / 2)) if least is None else least
+    high = max(math.ceil(2 * now), low) if most is None else most
+    if not 0 < low <= high < math.inf or low != int(low) or high != int(high):
+        raise OptionError(f"--from {low:g} --to {high:g}: sizes are whole numbers above 0, the smaller first")
+    if not within(needed, low):
+        wide = np.count_nonzero(demand > low)
+        raise OptionError(
+            f"--from {low:g}: {wide:,} {'job asks' if wide == 1 else 'jobs ask'} for more "
+            f"{resource} at once, the largest for {needed:g}; "
+            f"give --from {fits} at least"
+        )
+    if most_usd is not None:
+        price = prices.get(resource, 0.0)
+        if not price:
+            raise OptionError(f"--most-usd needs the price of {resource}: --price {resource}=USD")
+        rate = _rate(instance, resource, prices, low) or 0.0
+        high = min(high, math.floor(loosened((most_usd - (rate - price * low)) / price)))
+        if high < low:
+            raise OptionError(f"--most-usd {most_usd:g}: {low:g} {resource} cost {rate:g} USD/h")
+    return Sizes(float(low), float(high))
+
+
+def _rate(
+    instance: SchedulingInstance, resource: str, prices: Mapping[str, float], size: float
+) -> float | None:
+    """Return the hourly cost (USD) of a cluster with this amount of the resource, None without prices."""
+    amounts = {**instance.pool, resource: size}
+    return math.fsum(price * amounts[name] for name, price in prices.items()) if prices else None
+
+
 @dataclass
 class _Search(SizeSearch):
     """Search for the frontier over amounts of a resource."""
 
     resource: str
-    prices: Mapping[str, float]
-
-    def range(self, least: float | None, most: float | None, most_usd: float | None) -> tuple[float, float]:
-        """Return the smallest and the largest cluster size to be solved, in units of the varied resource.
-
-        Raises
-        ------
-        OptionError
-            If they are not valid, or jobs do not fit into the smallest.
-        """
-        now = self.instance.pool[self.resource]
-        jobs = self.instance.table()
-        demand = jobs.total_demand[:, jobs.resources.index(self.resource)]
-        needed = float(demand.max())
-        # Demands are products of floats, and 1.2 / 0.1 is 11.999…: neither may cost a whole size.
-        fits = math.ceil(needed * (1 - TOLERANCE))
-        low = max(fits, math.ceil(now / 2)) if least is None else least
-        high = max(math.ceil(2 * now), low) if most is None else most
-        if not 0 < low <= high < math.inf or low != int(low) or high != int(high):
-            raise OptionError(
-                f"--from {low:g} --to {high:g}: sizes are whole numbers above 0, the smaller first"
-            )
-        if not within(needed, low):
-            wide = np.count_nonzero(demand > low)
-            raise OptionError(
-                f"--from {low:g}: {wide:,} {'job asks' if wide == 1 else 'jobs ask'} for more "
-                f"{self.resource} at once, the largest for {needed:g}; "
-                f"give --from {fits} at least"
-            )
-        if most_usd is not None:
-            high = self._affordable(low, high, most_usd)
-        return float(low), float(high)
-
-    def _affordable(self, low: float, high: float, most_usd: float) -> float:
-        price = self.prices.get(self.resource, 0.0)
-        if not price:
-            raise OptionError(f"--most-usd needs the price of {self.resource}: --price {self.resource}=USD")
-        others = (self.rate(low) or 0.0) - price * low
-        affordable = math.floor(loosened((most_usd - others) / price))
-        if affordable < low:
-            raise OptionError(
-                f"--most-usd {most_usd:g}: {low:g} {self.resource} cost {self.rate(low):g} USD/h"
-            )
-        return min(high, affordable)
-
-    def rate(self, size: float) -> float | None:
-        """Return the hourly cost (USD) of a cluster with this amount of the resource, None without prices."""
-        if not self.prices:
-            return None
-        amounts = {**self.instance.pool, self.resource: size}
-        return math.fsum(price * amounts[name] for name, price in self.prices.items())
 
     def of_size(self, size: float) -> SchedulingInstance:
         """Return the instance with another amount of the resource."""
@@ -256,17 +243,17 @@ class _Search(SizeSearch):
         """Return the mean completion time in seconds."""
         return result.objectives[0]
 
-    def bound_of(self, size: float, result: Result) -> dict[str, Any]:
+    def bound_of(self, size: float) -> dict[str, Any]:
         """Return the fields of a `SizeBound`."""
-        bound = self.record(result).certified_bound or 0.0
-        return {"size": size, "bound_s": bound, "certificate": result.certificate}
+        return {"size": size, "bound_s": self.bounds()[size], "certificate": self.solved[size].certificate}
 
-    def point_of(self, size: float, result: Result) -> SizePoint:
+    def point_of(self, size: float, rate: float | None) -> SizePoint:
         """Return the frontier point of a size; the message of a result begins with what found its plan."""
+        result = self.solved[size]
         return SizePoint(
-            **self.bound_of(size, result),
-            mean_completion_s=self.record(result).value or 0.0,
-            rate_usd_per_hour=self.rate(size),
+            **self.bound_of(size),
+            mean_completion_s=self.values()[size],
+            rate_usd_per_hour=rate,
             solver=(result.message or result.solver).removeprefix("found by ").partition(";")[0],
             plan=result.plan or (),
         )

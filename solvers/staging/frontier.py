@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
+from ...formulations.staging.certificate import MAX_INTERVALS
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
+from ...instances.common.fields import Many, Model, validated_in_batches
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
-from ..common.conclude import check_deadline, diagnose_with, library_versions
-from ..common.result import SolveOptions
+from ..common.conclude import check_deadline, diagnose_with
+from ..common.result import AnyFrontier, SolveOptions
+from ..frontier import run_facts
 from .diagnose import diagnose
 from .exact import intervals_of
-from .frontier_result import Frontier, FrontierPoint
 from .intervals import Candidate, Cheapest, NonDominated, plan_of
 from .search import Search
 
@@ -22,6 +28,68 @@ UNLIMITED_COST_RATIO = 10.0
 """Where units are unlimited, plans that cost more than this multiple of the cheapest are left out."""
 CHECK_WORK_PER_S = 12_000_000
 """Bounds that the check evaluates per second, roughly."""
+
+
+class FrontierPoint(Model):
+    """One plan of the frontier, with its figures.
+
+    Attributes
+    ----------
+    time_s
+        Seconds of the whole training.
+    stage_time_s
+        τ: seconds of the slowest stage for a probe batch.
+    """
+
+    throughput_samples_per_s: float
+    cost_usd: float
+    time_s: float
+    rate_usd_per_hour: float
+    stage_time_s: float
+    plan: Many[Stage]
+
+    @property
+    def plan_text(self) -> str:
+        """The plan on one line; a stage is written as `first-last:type*units`."""
+        return " ".join(f"{s.first_layer}-{s.last_layer}:{s.type}*{s.units}" for s in self.plan)
+
+
+class Frontier(AnyFrontier):
+    """What a frontier search found; JSON and back without loss.
+
+    Attributes
+    ----------
+    status
+        `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: no plan at all.
+    error
+        ε that was asked for: for every feasible plan there is a point at least as fast whose cost, less the
+        part ε, is no higher.
+    certified_error
+        ε that our own checker derives from the certificate without trusting a solver; None if it derives
+        none, because faster plans than the fastest point are not ruled out.
+    most_usd
+        Dearer plans were not looked for; None: all were.
+    points
+        From the fastest to the cheapest.
+    """
+
+    slow: ClassVar[str] = "stage_time_s"
+    dear: ClassVar[str] = "cost_usd"
+    titles: ClassVar[Mapping[str, str]] = {
+        "plan": "plan_text",
+        "samples/s": "throughput_samples_per_s",
+        "USD": "cost_usd",
+    }
+    figures: ClassVar[tuple[str, ...]] = tuple(FrontierPoint.model_fields)
+
+    kind: Literal["staging"] = "staging"
+    most_usd: Annotated[float, Field(ge=0)] | None = None
+    points: Many[FrontierPoint] = ()
+    certificate: Annotated[list[dict[str, Any]], validated_in_batches(MAX_INTERVALS)] = []
+
+    def _frame_row(self, point: FrontierPoint) -> dict[str, Any]:
+        """Return the figures of a point, and its plan as one text."""
+        return super()._frame_row(point) | {"plan": point.plan_text}
 
 
 def find_frontier(
@@ -40,25 +108,16 @@ def find_frontier(
         anything else bounds the units, ten times the cost of the cheapest plan.
     """
     clock = Clock(options.time_limit_s)
-    try:
-        return _find(formulation_of(instance), options, error, most_usd, clock)
-    except OutOfTimeError:  # before the search could begin
-        return Frontier(
-            instance=instance.name,
-            instance_sha256=instance.sha256(),
-            status="partial",
-            limit="time",
-            error=error,
-            most_usd=most_usd,
-            runtime_s=clock.elapsed_s,
-            options=options,
-            versions=library_versions(),
-        )
+    found: dict[str, Any] = {"status": "partial", "limit": "time", "most_usd": most_usd}
+    with suppress(OutOfTimeError):  # before the search could begin
+        found = _found(formulation_of(instance), options, error, most_usd, clock)
+    return Frontier(**run_facts(instance, options, error, clock), **found)
 
 
-def _find(
+def _found(
     formulation: StagingFormulation, options: SolveOptions, error: float, most_usd: float | None, clock: Clock
-) -> Frontier:
+) -> dict[str, Any]:
+    """Return the points and the other fields of the frontier that the search finds."""
     instance = formulation.instance
     known = formulation.elementary_infeasibility()
     most = min((usd for usd in (most_usd, instance.cost_limit_usd) if usd is not None), default=None)
@@ -69,31 +128,23 @@ def _find(
         most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
     incumbent = NonDominated(math.inf if most is None else most, error)
     search = Search(formulation, incumbent, options, clock)
-    intervals = search.run() if known is None else None
-    certificate = [] if intervals is None else intervals_of(formulation, intervals, search.slowest_s)
-    stopped = search.limit
-    status: Literal["complete", "partial", "infeasible"] = "complete" if stopped == "none" else "partial"
-    if stopped == "none" and not incumbent.points:
-        status = "infeasible"
-    return Frontier(
-        instance=instance.name,
-        instance_sha256=instance.sha256(),
-        status=status,
-        limit=stopped,
-        error=error,
-        certified_error=_certified_error(
-            formulation, incumbent.points, error, most, certificate, check_deadline(options, clock.elapsed_s)
-        ),
-        most_usd=most,
-        points=tuple(frontier_point(formulation, plan_of(formulation, point)) for point in incumbent.points),
-        certificate=certificate,
-        runtime_s=clock.elapsed_s,
-        options=options,
-        versions=library_versions(),
-        diagnosis=diagnose_with(diagnose, formulation, known, clock.remaining_s)
-        if status == "infeasible"
-        else None,
-    )
+    limit, certificate = "none", list[dict[str, Any]]()
+    if known is None:
+        certificate = intervals_of(formulation, search.run(), search.slowest_s)
+        limit = search.limit
+    points = incumbent.points
+    status = "partial" if limit != "none" else "complete" if points else "infeasible"
+    infeasible = status == "infeasible"
+    deadline = check_deadline(options, clock.elapsed_s)
+    return {
+        "status": status,
+        "limit": limit,
+        "certified_error": _certified_error(formulation, points, error, most, certificate, deadline),
+        "most_usd": most,
+        "points": tuple(frontier_point(formulation, plan_of(formulation, point)) for point in points),
+        "certificate": certificate,
+        "diagnosis": diagnose_with(diagnose, formulation, known, clock.remaining_s) if infeasible else None,
+    }
 
 
 def _unbounded(instance: StagingInstance) -> bool:

@@ -14,19 +14,14 @@ from hypothesis import strategies as st
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation.cluster_grids import (
-    ClusterGrid,
-    Interval,
-    cluster_grid_of,
-    intervals,
-    proven_error,
-)
+from clusterplan.formulations.allocation.cluster_grids import ClusterGrid, cluster_grid_of
 from clusterplan.formulations.allocation.configurations import UNPLACED
 from clusterplan.formulations.allocation.formulation import (
     AllocationFormulation,
     infeasible_job_reasons,
 )
 from clusterplan.formulations.allocation.kind import ALLOCATION
+from clusterplan.formulations.common.frontier import Interval, intervals, proven_error
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce, SpeedTable

@@ -17,7 +17,7 @@ from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.findings import Findings
 from clusterplan.planner.pareto import pareto
 from clusterplan.planner.reports import result_page
-from clusterplan.planner.reports.frontier_page import Drawing, evenly_spaced, knee, trade_off_text
+from clusterplan.planner.reports.frontier_page import evenly_spaced, knee, trade_off_text
 from clusterplan.planner.reports.page import (
     headline,
     options_text,
@@ -27,6 +27,7 @@ from clusterplan.planner.reports.page import (
 )
 from clusterplan.planner.reports.prediction_page import prediction_page
 from clusterplan.planner.reports.study_page import robust_page, what_if_page
+from clusterplan.planner.staging.frontier import StagingFrontierPage
 from clusterplan.planner.stored_results import read_results, verify_stored
 from clusterplan.planner.study import robust, what_if
 from clusterplan.solvers.common.result import SolveOptions
@@ -99,14 +100,15 @@ def test_many_points_are_thinned_evenly_and_the_ends_stay() -> None:
 
 
 def test_points_are_drawn_with_a_line_of_hover_text_for_each_figure() -> None:
-    drawing = Drawing[tuple[int, int]](lambda point: (point[0], 10 * point[1]), lambda _: ["a", "b"], "hv")
-    line = drawing.line([(1, 2), (3, 4)])
-    assert (line["x"], line["y"]) == ([1, 3], [20, 40])
-    assert line["customdata"] == [["point 1", "a", "b"], ["point 2", "a", "b"]]
-    assert line["hovertemplate"].count("customdata") == 3
+    page = StagingFrontierPage(INSTANCE, pareto(INSTANCE))
+    line, (fast, *_, cheap) = page.line(), page.points
+    assert line["x"][0] == fast.throughput_samples_per_s
+    assert line["y"][-1] == cheap.cost_usd
+    assert line["customdata"][0] == ["point 1", *page.hover(fast)]
+    assert line["hovertemplate"].count("customdata") == 5
     assert line["line"]["shape"] == "hv"
-    assert drawing.ring((3, 4))["y"] == [40]
-    assert drawing.star((1, 2), "today")["customdata"] == [["today", "a", "b"]]
+    assert page.ring()["y"] == [cheap.cost_usd]
+    assert page.star(fast, "today")["customdata"] == [["today", *page.hover(fast)]]
 
 
 def test_the_knee_lies_farthest_below_the_line_between_the_ends() -> None:

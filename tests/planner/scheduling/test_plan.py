@@ -15,8 +15,8 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.api import solve
 from clusterplan.planner.changes import Amount, Change, changed_instance
 from clusterplan.planner.pareto import pareto
+from clusterplan.planner.reports.frontier_page import lower_steps
 from clusterplan.planner.reports.result_page import frontier_page
-from clusterplan.planner.scheduling.frontier import SchedulingFrontierPage
 from clusterplan.planner.scheduling.kind import MAX_SEGMENTS, SCHEDULING
 from clusterplan.planner.scheduling.plan import (
     MAX_POINTS,
@@ -33,7 +33,6 @@ from clusterplan.planner.scheduling.plan import (
 )
 from clusterplan.planner.study import what_if as compared
 from clusterplan.solvers.common.result import Result
-from clusterplan.solvers.scheduling.frontier import SchedulingFrontier, SizeBound
 
 INSTANCE = described("""
 resources: {gpu: 2}
@@ -293,12 +292,8 @@ def test_it_says_what_no_scheduler_can_beat() -> None:
 
 def test_the_bound_of_a_size_holds_down_to_the_next_smaller_one() -> None:
     """As steps: where each begins, and how high it is."""
-    frontier = pareto(TRACE, least=32, most=64)
-    assert isinstance(frontier, SchedulingFrontier)
-    others = (SizeBound(size=32, bound_s=90), SizeBound(size=40, bound_s=70), SizeBound(size=64, bound_s=80))
-    page = SchedulingFrontierPage(TRACE, frontier)
-    page.frontier = frontier.model_copy(update={"points": (), "others": others})
-    assert page._bounds() == [(32, 90), (33, 80), (41, 80)]
+    bounds = {32.0: 90.0, 40.0: 70.0, 64.0: 80.0}
+    assert lower_steps(bounds, lambda size: size + 1) == [(32, 90), (33, 80), (41, 80)]
 
 
 def test_it_says_where_the_instance_asks_for_something_else() -> None:

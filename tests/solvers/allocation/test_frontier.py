@@ -17,6 +17,7 @@ from random_instances import random_allocation
 from sample_documents import put
 
 import clusterplan
+from clusterplan.formulations.allocation.check import configurations as check
 from clusterplan.formulations.allocation.cluster_grids import ZERO, ClusterGrid, cluster_grid_of
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -24,6 +25,14 @@ from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError, TooLargeError
 from clusterplan.planner.pareto import frontier_table
 from clusterplan.planner.stored_results import verify_frontier, verify_stored
+from clusterplan.solvers.allocation.frontier import (
+    Bound,
+    ClusterSearch,
+    Incumbent,
+    _bound_of,
+    point_of,
+)
+from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 
 PRICES = {"cpu": 0.03, "gpu": 1.0}
@@ -390,3 +399,71 @@ def test_the_schema_covers_the_frontiers_of_all_kinds() -> None:
     schema = json.loads(done.stdout)
     names = {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]}
     assert names == {"Frontier", "AllocationFrontier", "MovesFrontier", "SchedulingFrontier"}
+
+
+def search() -> ClusterSearch:
+    """Return a search over clusters of any mix of twenty jobs."""
+    instance = generate_allocation(20, 3, 0.5, seed=1)
+    grid = cluster_grid_of(instance, "any", {"gpu": 1.0}, None)
+    return ClusterSearch(instance, grid, SolveOptions(threads=1), 0.05, Clock(None))
+
+
+def test_a_weaker_bound_replaces_none() -> None:
+    """Of two bounds of a step the better one stays."""
+    run, step = search(), Fraction(1)
+    run._update_bound(step, Bound(5.0, 4.0, None))
+    run._update_bound(step, Bound(3.0, 3.0, None))
+    assert run.known[step].certified == 4
+    run._update_bound(step, Bound(5.0, 4.5, None))
+    assert run.known[step].certified == 4.5
+
+
+def test_a_bound_above_its_plan_by_rounding_is_what_its_certificate_proves() -> None:
+    """The plan may belong to a cheaper step; a point's bounds are no more than its own plan's value."""
+    grid = search().grid
+    instance = grid.instance
+    formulation, solved = AllocationFormulation(instance), clusterplan.solve(instance, "exact")
+    assert solved.objective is not None
+    proven = formulation.certified_bounds(solved.certificate)[0]
+    for bound, certified in ((7.0, proven), (5.0, 5.0)):
+        change = {"objective": 7.0, "bound": 7.0, "certified_bound": bound}
+        assert _bound_of(formulation, solved.model_copy(update=change)).certified == certified
+    value, plan = solved.objective, tuple(solved.plan or ())
+    found = Incumbent(value, instance.resources, grid.cost_of(instance.resources), plan)
+    point = point_of(grid, found, Bound(2 * value, 1.5 * value, solved.certificate))
+    assert point.bound_s == point.certified_bound_s == point.mean_completion_s
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[AllocationInstance, clusterplan.AllocationFrontier]:
+    """Return five jobs, and their frontier to 10 %."""
+    instance = generate_allocation(5, 2, 0.5, seed=6)
+    frontier = clusterplan.pareto(instance, error=0.1, prices={"cpu": 1.0, "gpu": 3.0})
+    assert isinstance(frontier, clusterplan.AllocationFrontier)
+    return instance, frontier
+
+
+def test_what_the_check_shares_with_the_methods_is_said(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it derives only a sample of the configurations."""
+    monkeypatch.setattr(check, "MAX_DERIVED", 0)
+    verification = verify_frontier(*small)
+    assert not verification.faults
+    assert sum("shared with the methods" in line for line in verification.confirmed) == 1
+
+
+def test_points_are_shown_in_tables(small: Any) -> None:
+    """As text, as a frame with capacities and dual prices, and in a notebook."""
+    frontier = small[1]
+    table, lines = frontier_table(frontier)
+    assert table.row_count == len(frontier.points)
+    assert any(line.startswith("certified: for every cluster") for line in lines)
+    assert any(line.startswith("the instance's own cluster") for line in lines)
+    frame, first = frontier.to_frame(), frontier.points[0]
+    bare = frontier.model_copy(update={"points": (first.model_copy(update={"prices": None}),)})
+    assert frame["rate_usd_per_hour"].tolist() == [point.rate_usd_per_hour for point in frontier.points]
+    assert frame["capacity.gpu"].tolist()[0] == first.capacities["gpu"]
+    assert frame["price.gpu"].tolist()[0] == first.prices["gpu"]
+    assert bare.to_frame()["price.gpu"].isna().all()
+    html = frontier._repr_html_()
+    assert f"frontier of {len(frontier.points)} clusters" in html
+    assert first.cluster in html

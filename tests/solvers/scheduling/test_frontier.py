@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clusterplan.formulations.common.frontier import Sizes, proven_error
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
@@ -14,7 +15,6 @@ from clusterplan.planner.pareto import frontier_table, pareto
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierCheck
 from clusterplan.solvers import frontier as frontier_search
 from clusterplan.solvers.common.result import Result, SolveOptions
-from clusterplan.solvers.frontier import error_of
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.scheduling.frontier import (
     SchedulingFrontier,
@@ -58,10 +58,11 @@ def test_each_size_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_error_holds_between_sizes_too() -> None:
     """A bound holds for smaller sizes, a plan for larger ones: from 10 to 20 the best is 8 against 5."""
-    assert error_of([(10, 8.0), (20, 6.0)], [(10, 7.0), (20, 5.0)]) == pytest.approx(1 - 5 / 8)
-    assert error_of([(10, 8.0)], [(10, 8.0)]) == 0
-    assert error_of([(20, 6.0)], [(10, 7.0), (20, 5.0)]) == 1
-    assert error_of([(10, 6.0), (20, 7.0)], [(10, 2.0), (20, 3.0)]) == 0.5
+    sizes = Sizes(10, 20)
+    assert proven_error(sizes, {10: 8.0, 20: 6.0}, {10: 7.0, 20: 5.0}) == pytest.approx(1 - 5 / 8)
+    assert proven_error(Sizes(10, 10), {10: 8.0}, {10: 8.0}) == 0
+    assert proven_error(sizes, {20: 6.0}, {10: 7.0, 20: 5.0}) is None
+    assert proven_error(sizes, {10: 6.0, 20: 7.0}, {10: 2.0, 20: 3.0}) == 0.5
 
 
 @pytest.mark.parametrize(
