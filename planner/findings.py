@@ -157,10 +157,6 @@ class FrontierCheck(ABC):
         A stored error may be smaller than the derived one by so much.
     proves
         Begin of the words that name the derived error.
-    most
-        Text for the range of the search, such as a cost limit; empty if it is unlimited.
-    narrower
-        The same text if the range is narrower than the instance allows; else empty.
     shared
         Sentence on the tables that the check shares with the solvers; None if there are none.
     grid
@@ -177,9 +173,18 @@ class FrontierCheck(ABC):
 
     def __init__(self, instance: Any, frontier: Any) -> None:
         self.instance, self.frontier = instance, frontier
-        self.most = self.narrower = ""
         self.values: dict[Any, float] = {}
         self.bounds: dict[Any, float] = {}
+
+    @property
+    def most(self) -> str:
+        """Text for the range of the search, such as a cost limit; empty if it is unlimited."""
+        return ""
+
+    @property
+    def narrower(self) -> str:
+        """The same text if the range is narrower than the instance allows; else empty."""
+        return ""
 
     @abstractmethod
     def head_faults(self) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from ...formulations.allocation.cluster_grids import ClusterGrid, certified_total, cluster_grid_of
@@ -14,13 +15,12 @@ from ...formulations.common.objective import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound
-from ...solvers.common.result import Result
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import MAX_POINTS, FrontierPage, lower_steps
 from ..reports.page import CellColumn, Column, figure_column, instance_facts, seconds, share, text_column
-from ..reports.plot_style import Figure, plot_text, spread_axis
-from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
+from ..reports.plot_style import Figure, plot_text
+from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible, differs
 from .plan import Usage
 
@@ -48,13 +48,16 @@ class AllocationFrontierCheck(FrontierCheck):
     # Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %.
     default_error = 1e-2
     slack = 2 * EQUALITY_TOLERANCE
+    unproven = 0
     instance: AllocationInstance
     frontier: AllocationFrontier
 
-    def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
-        super().__init__(instance, frontier)
-        self.most = self.narrower = cost_limit_text(frontier)
-        self.unproven = 0
+    @property
+    def most(self) -> str:
+        """The limit on the hourly cost of clusters."""
+        return cost_limit_text(self.frontier)
+
+    narrower = most
 
     def head_faults(self) -> Iterator[str]:
         """Set the grid of clusters; yield faults in the prices and the weight."""
@@ -285,9 +288,8 @@ def lower_bound_steps(
 
         return lower_steps(bounds, after)
     except (OptionError, TooLargeError):
-        return lower_steps(
-            bounds, lambda rate: rate
-        )  # where the cluster above begins is not known: too early
+        # Where the cluster above begins is not known: too early.
+        return lower_steps(bounds, lambda rate: rate)
 
 
 def _bound(record: AllocationPoint | ClusterBound) -> float:
@@ -336,13 +338,15 @@ class AllocationFrontierPage(FrontierPage):
     frontier: AllocationFrontier
     points: list[AllocationPoint]
 
-    def __init__(
-        self, instance: AllocationInstance, frontier: AllocationFrontier, results: Sequence[Result] = ()
-    ) -> None:
-        super().__init__(instance, frontier, results)
-        self.usage = Usage(instance)
-        self.prices = frontier.prices_usd_per_hour or instance.prices_usd_per_hour
-        self.unit, self.unit_name = unit_of_time(self.points[-1].mean_completion_s if self.points else 1.0)
+    @cached_property
+    def usage(self) -> Usage:
+        """How much of each resource plans use."""
+        return Usage(self.instance)
+
+    @property
+    def prices(self) -> Mapping[str, float]:
+        """USD per hour of one unit of each resource."""
+        return self.frontier.prices_usd_per_hour or self.instance.prices_usd_per_hour
 
     def most_points(self) -> int:
         """Return the maximum number of points of the frontier shown on the page."""
@@ -352,10 +356,6 @@ class AllocationFrontierPage(FrontierPage):
         """Return the hourly cost of the current cluster."""
         now = self.frontier.current
         return -math.inf if now is None else now.rate_usd_per_hour
-
-    def place(self, point: AllocationPoint) -> tuple[float, float]:
-        """Return the hourly cost, and the mean completion time in the unit of the plot."""
-        return point.rate_usd_per_hour, point.mean_completion_s / self.unit
 
     def hover(self, point: AllocationPoint) -> list[str]:
         """Return cost, mean completion time and cluster."""
@@ -397,15 +397,10 @@ class AllocationFrontierPage(FrontierPage):
 
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot of mean completion time against cost."""
-        now = self.frontier.current
-        corners = lower_bound_steps(self.instance, self.frontier)
-        lower = [(rate, bound / self.unit) for rate, bound in corners]
-        every = [self.place(point) for point in (*self.points, *([now] if now else []))]
-        rates, means = ([place[axis] for place in (*every, *lower)] for axis in (0, 1))
-        x = spread_axis("cost of the cluster [USD/h]", rates)
-        y = spread_axis(f"mean completion time [{self.unit_name}]", means)
-        end = max(rate for rate, _ in [*map(self.place, self.points), *lower[-1:]])
-        return self.plot(x, y, lower, end, now)
+        unit, name = self.unit
+        lower = [(rate, mean / unit) for rate, mean in lower_bound_steps(self.instance, self.frontier)]
+        titles = "cost of the cluster [USD/h]", f"mean completion time [{name}]"
+        return self.plot(titles, lower, today=self.frontier.current)
 
     def data(self) -> dict[str, Any]:
         """Return the index of the column with usage bars in the table of resources, for the script."""

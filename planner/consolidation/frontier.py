@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from ...formulations.common.frontier import Sizes
@@ -16,7 +17,7 @@ from ..findings import Findings, FrontierCheck
 from ..kind import FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage
 from ..reports.page import CellColumn, figure_column, instance_facts, share
-from ..reports.plot_style import Figure, plot_text, spread_axis
+from ..reports.plot_style import Figure, plot_text
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
 
@@ -37,9 +38,10 @@ class MovesFrontierCheck(FrontierCheck):
     instance: ConsolidationInstance
     frontier: MovesFrontier
 
-    def __init__(self, instance: ConsolidationInstance, frontier: MovesFrontier) -> None:
-        super().__init__(instance, frontier)
-        self.most = f" {units_text(frontier)}"
+    @property
+    def most(self) -> str:
+        """The range of numbers of units."""
+        return f" {units_text(self.frontier)}"
 
     def head_faults(self) -> Iterator[str]:
         """Set the grid of numbers of units; it has no faults of its own."""
@@ -127,9 +129,10 @@ class MovesFrontierPage(FrontierPage):
     frontier: MovesFrontier
     points: list[FreedPoint]
 
-    def __init__(self, instance: ConsolidationInstance, frontier: MovesFrontier, results: Any = ()) -> None:
-        self.formulation = ConsolidationFormulation(with_units(instance, frontier.per, frontier.most))
-        super().__init__(instance, frontier, results)
+    @cached_property
+    def formulation(self) -> ConsolidationFormulation:
+        """The formulation of the instance in which the most units are freed."""
+        return ConsolidationFormulation(with_units(self.instance, self.frontier.per, self.frontier.most))
 
     def place(self, point: FreedPoint) -> tuple[float, float]:
         """Return the units freed and the moves of a point."""
@@ -172,10 +175,8 @@ class MovesFrontierPage(FrontierPage):
         # What so many units need, more need as well.
         most = itertools.accumulate((float(point.bound) for point in records), max)
         bounds = [(float(point.freed), bound) for point, bound in zip(records, most, strict=True)]
-        x = spread_axis(f"{self.frontier.per}s freed", [self.frontier.least, self.frontier.most])
-        values = [value for point in records for value in (point.migrations, point.bound) if value]
-        y = spread_axis("tasks moved", values or [1])
-        return self.plot(x, y, bounds, self.frontier.most)
+        titles = f"{self.frontier.per}s freed", "tasks moved"
+        return self.plot(titles, bounds, [self.frontier.least, self.frontier.most])
 
     def choice(self, point: FreedPoint) -> dict[str, Any]:
         """Return a point's figures by HTML element id, for the script."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 from ...solvers.common.result import Result
 from ..findings import Verification
 from .page import CellColumn, Column, Table, headline, number, provenance, render
-from .plot_style import Figure, marker, place_on, plot_of
-from .text import counted
+from .plot_style import Figure, marker, place_on, plot_of, spread_axis
+from .text import counted, unit_of_time
 
 
 def lower_steps(bounds: Mapping[float, float], after: Callable[[float], float]) -> list[tuple[float, float]]:
@@ -171,9 +172,14 @@ class FrontierPage(ABC):
         """Return what may be spent today; the best point for it is selected at first, else the cheapest."""
         return -math.inf
 
-    @abstractmethod
+    @cached_property
+    def unit(self) -> tuple[float, str]:
+        """The unit of the times that are plotted: its length in seconds, and its name."""
+        return unit_of_time(getattr(self.points[-1], self.frontier.slow) if self.points else 1.0)
+
     def place(self, point: Any) -> tuple[float, float]:
-        """Return the coordinates of a point in the plot."""
+        """Return the coordinates of a point in the plot, such as cost and time."""
+        return getattr(point, self.frontier.dear), getattr(point, self.frontier.slow) / self.unit[0]
 
     @abstractmethod
     def hover(self, point: Any) -> list[str]:
@@ -239,22 +245,31 @@ class FrontierPage(ABC):
         }
 
     def plot(
-        self, x: Figure, y: Figure, lower: Sequence[tuple[float, float]], end: float, today: Any = None
+        self,
+        titles: tuple[str, str],
+        lower: Sequence[tuple[float, float]],
+        ends: Sequence[float] = (),
+        today: Any = None,
     ) -> tuple[Figure, dict[str, int]]:
         """Return the plot of the points above the steps of lower bounds, and the indices of its traces.
 
         Parameters
         ----------
-        end
-            Where the steps end on the right.
+        titles
+            Of the horizontal and the vertical axis.
+        ends
+            Of the horizontal axis; by default those of what is plotted.
         today
             Today's cluster, if it is to be marked.
         """
-        areas = []
-        if lower:
-            areas.append(infeasible_area(lower, end))
+        places = sorted(map(self.place, self.points))
+        every = [*places, *lower, *([] if today is None else [self.place(today)])]
+        x = spread_axis(titles[0], ends or [place for place, _ in every])
+        y = spread_axis(titles[1], [value for _, value in every if value > 0] or [1])
+        end = ends[-1] if ends else max(place for place, _ in (*places, *lower))
+        areas = [infeasible_area(lower, end)] if lower else []
         if lower and self.line_shape == "vh":  # what lies between the line and the bounds is not settled
-            areas.append(open_area(sorted(map(self.place, self.points)), end))
+            areas.append(open_area(places, end))
         at = {"line": len(areas), "star": -1, "ring": len(areas) + 1}
         traces = [*areas, self.line(), self.ring()]
         if today is not None:

@@ -5,21 +5,20 @@ For each size the page shows the best plan, and the bound that no scheduler can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ...formulations.common.frontier import Sizes
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...instances.common.errors import InstanceError
 from ...instances.scheduling.instance import SchedulingInstance
-from ...solvers.common.result import Result
 from ...solvers.scheduling.frontier import SchedulingFrontier, SizeBound, SizePoint, with_resource_amount
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage, lower_steps
 from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
-from ..reports.plot_style import Figure, plot_text, spread_axis
-from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
+from ..reports.plot_style import Figure, plot_text
+from ..reports.text import TextColumn, duration, figure, percent, short
 
 
 def size_range_text(frontier: SchedulingFrontier) -> str:
@@ -35,9 +34,10 @@ class SchedulingFrontierCheck(FrontierCheck):
     instance: SchedulingInstance
     frontier: SchedulingFrontier
 
-    def __init__(self, instance: SchedulingInstance, frontier: SchedulingFrontier) -> None:
-        super().__init__(instance, frontier)
-        self.most = f" {size_range_text(frontier)}"
+    @property
+    def most(self) -> str:
+        """The range of sizes."""
+        return f" {size_range_text(self.frontier)}"
 
     def head_faults(self) -> Iterator[str]:
         """Set the grid of sizes; yield faults in the resource and the prices."""
@@ -152,12 +152,6 @@ class SchedulingFrontierPage(FrontierPage):
     frontier: SchedulingFrontier
     points: list[SizePoint]
 
-    def __init__(
-        self, instance: SchedulingInstance, frontier: SchedulingFrontier, results: Sequence[Result] = ()
-    ) -> None:
-        super().__init__(instance, frontier, results)
-        self.unit, self.unit_name = unit_of_time(self.points[-1].mean_completion_s if self.points else 1.0)
-
     def _amount(self, point: SizePoint) -> str:
         rate = point.rate_usd_per_hour
         return f"{short(point.size)} {plot_text(self.frontier.resource)}" + (
@@ -167,10 +161,6 @@ class SchedulingFrontierPage(FrontierPage):
     def today(self) -> float:
         """Return the current size."""
         return self.instance.pool.get(self.frontier.resource, 0.0)
-
-    def place(self, point: SizePoint) -> tuple[float, float]:
-        """Return the size, and the mean completion time in the unit of the plot."""
-        return point.size, point.mean_completion_s / self.unit
 
     def hover(self, point: SizePoint) -> list[str]:
         """Return the size, the mean completion time and its bound."""
@@ -205,11 +195,10 @@ class SchedulingFrontierPage(FrontierPage):
         frontier = self.frontier
         # What a size cannot beat, a smaller one cannot either.
         bounds = {record.size: record.bound_s for record in (*frontier.points, *frontier.others)}
-        lower = [(size, bound / self.unit) for size, bound in lower_steps(bounds, lambda size: size + 1)]
-        every = [y for _, y in (*map(self.place, self.points), *lower)]
-        x = spread_axis(f"{plot_text(frontier.resource)} in the cluster", [frontier.least, frontier.most])
-        y = spread_axis(f"mean completion time [{self.unit_name}]", [value for value in every if value > 0])
-        return self.plot(x, y, lower, frontier.most)
+        unit, name = self.unit
+        lower = [(size, bound / unit) for size, bound in lower_steps(bounds, lambda size: size + 1)]
+        titles = f"{plot_text(frontier.resource)} in the cluster", f"mean completion time [{name}]"
+        return self.plot(titles, lower, [frontier.least, frontier.most])
 
     def choice(self, point: SizePoint) -> dict[str, Any]:
         """Return a point's figures by HTML element id, for the script."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...formulations.common.objective import within
-from ...formulations.staging.formulation import formulation_of
+from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
@@ -43,13 +44,27 @@ class StagingFrontierCheck(FrontierCheck):
     instance: StagingInstance
     frontier: Frontier
 
-    def __init__(self, instance: StagingInstance, frontier: Frontier) -> None:
-        super().__init__(instance, frontier)
-        self.formulation = formulation_of(instance)
-        self.most_usd = math.inf if frontier.most_usd is None else frontier.most_usd
-        self.most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
-        limit = math.inf if instance.cost_limit_usd is None else instance.cost_limit_usd
-        self.narrower = self.most if self.most_usd < limit else ""
+    @cached_property
+    def formulation(self) -> StagingFormulation:
+        """The formulation of the instance."""
+        return formulation_of(self.instance)
+
+    @property
+    def most(self) -> str:
+        """The limit on the cost of plans."""
+        most = self.frontier.most_usd
+        return "" if most is None else f" of at most {most:g} USD"
+
+    @property
+    def narrower(self) -> str:
+        """The same text where it is below the instance's own limit."""
+        own = math.inf if self.instance.cost_limit_usd is None else self.instance.cost_limit_usd
+        return self.most if self.most_usd < own else ""
+
+    @property
+    def most_usd(self) -> float:
+        """The limit on the cost of plans, infinite if there is none."""
+        return math.inf if self.frontier.most_usd is None else self.frontier.most_usd
 
     def check_infeasible(self, findings: Findings) -> None:
         """Check the claim that no plan is within the cost limit of the search, and its diagnosis."""

@@ -21,7 +21,7 @@ import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.allocation.frontier_page import lower_bound_steps
+from clusterplan.planner.allocation.frontier import lower_bound_steps
 from clusterplan.planner.reports.comparison_page import comparison_markdown, comparison_page
 from clusterplan.planner.reports.page import to_json
 from clusterplan.planner.reports.result_page import frontier_page, plan_page
