@@ -146,10 +146,6 @@ class SizeSearch(FrontierSearch):
         del size
         return None
 
-    def middle(self, a: float, b: float) -> float:
-        """Return a size between two others that are not neighbours."""
-        return min(max(math.floor(math.sqrt(a * b)), a + 1), b - 1)
-
     def begin(self) -> None:
         """Solve the smallest and the largest size."""
         for size in (self.grid.first, self.grid.last):
@@ -175,7 +171,7 @@ class SizeSearch(FrontierSearch):
             return None
         gains = [
             # The possible gain is the drop of the bound or of the value from the smaller to the larger size.
-            (max(bounds[a] - bounds[b], values[a] - values[b]) / values[a], self.middle(a, b))
+            (max(bounds[a] - bounds[b], values[a] - values[b]) / values[a], _middle(a, b))
             for a, b in itertools.pairwise(sorted(self.solved))
             if b - a > 1
         ]
@@ -223,3 +219,8 @@ class SizeSearch(FrontierSearch):
         """Return the sizes with a better plan than all smaller ones, and the others, the largest first."""
         best = undominated(self.values())
         return best[::-1], [size for size in sorted(self.solved, reverse=True) if size not in best]
+
+
+def _middle(a: float, b: float) -> float:
+    """Return a size between two others of one sign that are not neighbours, in equal ratios to both."""
+    return min(max(math.copysign(math.floor(math.sqrt(a * b)), a), a + 1), b - 1)

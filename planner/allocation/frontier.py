@@ -14,9 +14,9 @@ from ...formulations.common.frontier import CONTRADICTION_TOLERANCE, EQUALITY_TO
 from ...formulations.common.objective import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
-from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound
+from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound, find_frontier
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
-from ..kind import FrontierNotes
+from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import MAX_POINTS, FrontierPage, lower_steps
 from ..reports.page import CellColumn, Column, figure_column, instance_facts, seconds, share, text_column
 from ..reports.plot_style import Figure, plot_text
@@ -480,3 +480,14 @@ def _saving_text(frontier: AllocationFrontier, point: AllocationPoint, name: str
     if price <= 0 and rest <= 1e-9 * point.mean_completion_s:
         return "nothing"
     return duration(price) + (f" + {duration(rest)}" if rest > 1e-3 * price else "")
+
+
+FRONTIER = FrontierKind(
+    model=AllocationFrontier,
+    find=find_frontier,
+    settings={"mix": "a mix", "prices": "a price"},
+    check=AllocationFrontierCheck,
+    page=AllocationFrontierPage,
+    columns=columns,
+    sentences=frontier_notes,
+)

@@ -1,9 +1,7 @@
 """Registration of allocation: tables, pages, scenarios and the frontier."""
 
-from ...solvers.allocation.frontier import AllocationFrontier, find_frontier
-from ..kind import FrontierKind, PlannerKind
-from .frontier import AllocationFrontierCheck, AllocationFrontierPage, frontier_notes
-from .frontier import columns as frontier_columns
+from ..kind import PlannerKind
+from .frontier import FRONTIER
 from .plan import allocation_parts, as_data, changes, columns, left_out, what_if
 
 ALLOCATION = PlannerKind(
@@ -16,13 +14,5 @@ ALLOCATION = PlannerKind(
     left_out=left_out,
     changes=changes,
     what_if=what_if,
-    frontier=FrontierKind(
-        model=AllocationFrontier,
-        find=find_frontier,
-        settings={"mix": "a mix", "prices": "a price"},
-        check=AllocationFrontierCheck,
-        page=AllocationFrontierPage,
-        columns=frontier_columns,
-        sentences=frontier_notes,
-    ),
+    frontier=FRONTIER,
 )

@@ -12,9 +12,9 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation, 
 from ...instances.common.errors import some
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
-from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, with_units
+from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, with_units
 from ..findings import Findings, FrontierCheck
-from ..kind import FrontierNotes
+from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage
 from ..reports.page import CellColumn, figure_column, instance_facts, share
 from ..reports.plot_style import Figure, plot_text
@@ -206,3 +206,14 @@ class MovesFrontierPage(FrontierPage):
             "sections": SECTIONS,
             "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}")],
         }
+
+
+FRONTIER = FrontierKind(
+    model=MovesFrontier,
+    find=find_frontier,
+    check=MovesFrontierCheck,
+    page=MovesFrontierPage,
+    columns=columns,
+    sentences=frontier_notes,
+    settings={"least": "a smallest size", "most": "a largest size", "per": "what is counted"},
+)

@@ -1,10 +1,8 @@
 """Registration of consolidation: tables, pages, scenarios and export formats."""
 
-from ...solvers.consolidation.frontier import MovesFrontier, find_frontier
-from ..kind import FrontierKind, PlanFormat, PlannerKind
+from ..kind import PlanFormat, PlannerKind
 from .changes import changes, remarks, what_if
-from .frontier import MovesFrontierCheck, MovesFrontierPage, frontier_notes
-from .frontier import columns as frontier_columns
+from .frontier import FRONTIER
 from .kubernetes import kubernetes_lines, kubernetes_plan, scheduler_notes
 from .page import consolidation_parts
 from .plan import actions, as_data, columns, left_out, notes, to_carry_out
@@ -30,13 +28,5 @@ CONSOLIDATION = PlannerKind(
     actions=actions,
     changes=changes,
     what_if=what_if,
-    frontier=FrontierKind(
-        model=MovesFrontier,
-        find=find_frontier,
-        check=MovesFrontierCheck,
-        page=MovesFrontierPage,
-        columns=frontier_columns,
-        sentences=frontier_notes,
-        settings={"least": "a smallest size", "most": "a largest size", "per": "what is counted"},
-    ),
+    frontier=FRONTIER,
 )

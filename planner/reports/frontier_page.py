@@ -12,6 +12,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from ...solvers.common.result import Result
 from ..findings import Verification
 from .page import CellColumn, Column, Table, headline, number, provenance, render
@@ -87,18 +89,13 @@ def knee(trades: Sequence[tuple[float, float]]) -> int | None:
     trades
         Speed and cost of each point.
     """
-    if len(trades) < 3 or min(map(min, trades)) <= 0:
+    logs = np.log(trades) if len(trades) >= 3 and np.min(trades) > 0 else np.zeros((1, 2))
+    spread = np.ptp(logs, axis=0)
+    if not spread.all():
         return None
-    speeds, costs = ([math.log(value) for value in values] for values in zip(*trades, strict=True))
-    faster, dearer = max(speeds) - min(speeds), max(costs) - min(costs)
-    if not faster or not dearer:
-        return None
-    bends = [
-        (speed - min(speeds)) / faster - (cost - min(costs)) / dearer
-        for speed, cost in zip(speeds, costs, strict=True)
-    ]
-    best = max(range(len(trades)), key=bends.__getitem__)
-    return best if bends[best] >= LEAST_BEND else None
+    faster, dearer = ((logs - logs.min(axis=0)) / spread).T
+    best = int(np.argmax(faster - dearer))
+    return best if faster[best] - dearer[best] >= LEAST_BEND else None
 
 
 def trade_off_text(speed: float, cost: float) -> str:
@@ -120,8 +117,7 @@ def evenly_spaced(points: Sequence[Any], most: int) -> list[Any]:
     """Return at most `most` points, evenly spaced from the first to the last."""
     if len(points) <= most:
         return list(points)
-    step = (len(points) - 1) / (most - 1)
-    return [points[round(index * step)] for index in range(most)]
+    return [points[index] for index in np.linspace(0, len(points) - 1, most).round().astype(int)]
 
 
 SECTIONS = (

@@ -12,9 +12,15 @@ from ...formulations.common.frontier import Sizes
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...instances.common.errors import InstanceError
 from ...instances.scheduling.instance import SchedulingInstance
-from ...solvers.scheduling.frontier import SchedulingFrontier, SizeBound, SizePoint, with_resource_amount
+from ...solvers.scheduling.frontier import (
+    SchedulingFrontier,
+    SizeBound,
+    SizePoint,
+    find_frontier,
+    with_resource_amount,
+)
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
-from ..kind import FrontierNotes
+from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage, lower_steps
 from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
 from ..reports.plot_style import Figure, plot_text
@@ -239,3 +245,19 @@ class SchedulingFrontierPage(FrontierPage):
             "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}"), *prices],
             "assumptions": [*self.instance.assumptions, *here],
         }
+
+
+FRONTIER = FrontierKind(
+    model=SchedulingFrontier,
+    find=find_frontier,
+    check=SchedulingFrontierCheck,
+    page=SchedulingFrontierPage,
+    columns=columns,
+    sentences=frontier_notes,
+    settings={
+        "prices": "a price",
+        "resource": "a resource",
+        "least": "a smallest size",
+        "most": "a largest size",
+    },
+)

@@ -1,10 +1,8 @@
 """Registration of scheduling: tables, pages, scenarios, comparison and the frontier."""
 
-from ...solvers.scheduling.frontier import SchedulingFrontier, find_frontier
-from ..kind import FrontierKind, PlannerKind
+from ..kind import PlannerKind
 from .comparison import advice, measures
-from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, frontier_notes
-from .frontier import columns as frontier_columns
+from .frontier import FRONTIER
 from .plan import answer, as_data, changes, columns, scheduling_parts, summary_sentences, what_if
 
 MAX_SEGMENTS = 10_000
@@ -24,18 +22,5 @@ SCHEDULING = PlannerKind(
     what_if=what_if,
     measures=measures,
     advice=advice,
-    frontier=FrontierKind(
-        model=SchedulingFrontier,
-        find=find_frontier,
-        check=SchedulingFrontierCheck,
-        page=SchedulingFrontierPage,
-        columns=frontier_columns,
-        sentences=frontier_notes,
-        settings={
-            "prices": "a price",
-            "resource": "a resource",
-            "least": "a smallest size",
-            "most": "a largest size",
-        },
-    ),
+    frontier=FRONTIER,
 )

@@ -13,9 +13,9 @@ from ...formulations.staging.formulation import StagingFormulation, formulation_
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
-from ...solvers.staging.frontier import Frontier, FrontierPoint, frontier_point
+from ...solvers.staging.frontier import Frontier, FrontierPoint, find_frontier, frontier_point
 from ..findings import Findings, FrontierCheck, broken_constraints, figure_faults
-from ..kind import FrontierNotes
+from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import FrontierPage
 from ..reports.page import (
     Cell,
@@ -413,3 +413,14 @@ def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
         (STAGES, lambda b: Cell(stages_text(b.point.plan))),
     ]
     return table_of("methods", "Plans of other methods, against the frontier", baselines, columns)
+
+
+FRONTIER = FrontierKind(
+    model=Frontier,
+    find=find_frontier,
+    check=StagingFrontierCheck,
+    page=StagingFrontierPage,
+    columns=columns,
+    sentences=frontier_notes,
+    baselines=("single-type", "greedy", "genetic"),
+)

@@ -1,9 +1,7 @@
 """Registration of staging: tables, pages, scenarios and the frontier."""
 
-from ...solvers.staging.frontier import Frontier, find_frontier
-from ..kind import FrontierKind, PlannerKind
-from .frontier import StagingFrontierCheck, StagingFrontierPage, frontier_notes
-from .frontier import columns as frontier_columns
+from ..kind import PlannerKind
+from .frontier import FRONTIER
 from .plan import answer, as_data, changes, columns, staging_parts, what_if
 
 STAGING = PlannerKind(
@@ -16,13 +14,5 @@ STAGING = PlannerKind(
     answer=answer,
     changes=changes,
     what_if=what_if,
-    frontier=FrontierKind(
-        model=Frontier,
-        find=find_frontier,
-        check=StagingFrontierCheck,
-        page=StagingFrontierPage,
-        columns=frontier_columns,
-        sentences=frontier_notes,
-        baselines=("single-type", "greedy", "genetic"),
-    ),
+    frontier=FRONTIER,
 )

@@ -6,7 +6,6 @@ search is minus the number of units: the fewer units, the more servers stay in u
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -167,10 +166,6 @@ class _Search(SizeSearch):
     def is_solved(self, size: float, result: Result) -> bool:
         """Return whether a plan frees as many units as are wanted."""
         return result.plan is not None and (result.objectives[0].value or 0.0) >= -size
-
-    def middle(self, a: float, b: float) -> float:
-        """Return a number of units between two others."""
-        return -min(max(math.floor(math.sqrt(a * b)), -b + 1), -a - 1)
 
     def start(self, size: float) -> Result | None:
         """Return the known result of as many units, or of the next larger number: its plan frees more."""

@@ -191,6 +191,8 @@ def test_what_an_allocation_frontier_needs() -> None:
     with pytest.raises(OptionError, match=r"prices_usd_per_hour.*--price NAME=USD.*cpu, memory_gib, gpu"):
         clusterplan.pareto(instance)
     refused: list[tuple[dict[str, Any], str]] = [
+        ({"error": 1.5}, "below 1"),
+        ({"most_usd": -1.0}, "above 0"),
         ({"prices": {"tpu": 1.0}}, "unknown resource 'tpu'"),
         ({"prices": {"gpu": -1.0}}, "price of gpu is -1"),
         ({"prices": {"gpu": 1.0}, "mix": "some"}, "allowed: fixed, any"),
