@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.importers import import_trace as import_trace
-    from .instances.prediction.models.torch_module import module_model as module_model
+    from .instances.prediction.models.computation_graph import module_model as module_model
     from .instances.prediction.provisioning.predict import Prediction as Prediction
     from .instances.prediction.provisioning.predict import predict as predict
     from .instances.scheduling.instance import SchedulingInstance as SchedulingInstance
@@ -181,7 +181,7 @@ _HOMES = {
     "import_trace": "instances.importers",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
-    "module_model": "instances.prediction.models.torch_module",
+    "module_model": "instances.prediction.models.computation_graph",
     "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
     "plot": "planner.publish",

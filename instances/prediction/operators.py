@@ -2,15 +2,24 @@
 
 An operator has a kind and a shape. Its training step is its forward pass and the operators of its backward
 pass, which are of the same kinds, so that the same measurements predict both.
+
+A node of a computation graph is a call of PyTorch's library ATen, with shapes in place of tensors, or an
+operator of ONNX; `calls.yaml` says which kind each is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..common.errors import OptionError
+from ..files.reading import parse_yaml, read_text
 
 PRECISION_BYTES: Mapping[str, int] = {"fp64": 8, "fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Bytes of an element; TF32 is a way to multiply elements of four bytes."""
@@ -236,3 +245,180 @@ def linear(
 def flops(operators: Iterable[Operator]) -> float:
     """Return the total floating-point operations of all calls."""
     return sum(operator.flops * operator.count for operator in operators)
+
+
+CALLS = Path(__file__).with_name("calls.yaml")
+PICTURE = 4
+"""Number of dimensions of a batch of pictures: samples, channels, height, width."""
+
+
+class Sizes(tuple[int, ...]):
+    """The shape of a tensor."""
+
+    __slots__ = ()
+
+
+@cache
+def known_calls(library: str) -> Mapping[str, tuple[str, str]]:
+    """Return node → group and kind of operator, of the computation graphs of `pytorch` or `onnx`."""
+    calls: dict[str, tuple[str, str]] = {}
+    for group, kinds in parse_yaml(read_text(CALLS))[library].items():
+        assert {*kinds} <= {*SHAPES}, f"{CALLS.name} has an unknown kind of operator"
+        for kind, names in kinds.items():
+            assert not {*names} & {*calls}, f"{CALLS.name} has a call twice"
+            calls |= dict.fromkeys(names, (group, kind))
+    return calls
+
+
+def names_of_kernels(library: str) -> str:
+    """Return the names of all nodes with a kernel, as messages list them."""
+    calls = known_calls(library).items()
+    return ", ".join(sorted(name for name, (group, _) in calls if group not in ("free", "shape")))
+
+
+def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int = 0) -> Operator | None:
+    """Return the operator model of a call of ATen (PyTorch's kernels); None if it is unknown.
+
+    Parameters
+    ----------
+    call
+        Such as ``addmm``, without the overload after the point.
+    args
+        The arguments, with `Sizes` in place of tensors.
+    output
+        The shape of the first tensor that it returned.
+    parameters
+        Number of trained parameters that no earlier call has.
+
+    Raises
+    ------
+    OptionError
+        If its shape is impossible.
+    """
+    inputs = [arg for arg in args if isinstance(arg, Sizes)]
+    modelled = _kind_and_shape(call, args, inputs, output)
+    if modelled is None:
+        return None
+    kind, shape = modelled
+    return placed(Operator(kind, tuple(shape), parameters=parameters), output)
+
+
+def placed(operator: Operator, output: Sizes) -> Operator:
+    """Return the operator with the saved elements corrected for a transposed convolution."""
+    backwards = operator.kind == "conv" and operator.outputs != prod(output)
+    return replace(operator, saved=prod(output)) if backwards else operator
+
+
+def _kind_and_shape(
+    call: str, args: Sequence[Any], inputs: Sequence[Sizes], output: Sizes
+) -> tuple[str, Sequence[int]] | None:
+    group, kind = known_calls("pytorch").get(call, ("", ""))
+    # Products that add to a matrix have it as first argument.
+    first = inputs[int(call in ("addmm", "baddbmm"))] if inputs else Sizes()
+    match group, kind:
+        case "elementwise", _:
+            alike = len(inputs) > 1 and prod(inputs[0]) == prod(inputs[1]) == prod(output)
+            return scaled(kind, alike), rows_of(output)
+        case "rows", _:
+            width = _normalised(kind, args, first)
+            return kind, (prod(output) // width, width)
+        case "bag", _:
+            return kind, (prod(inputs[1]), output[-1], first[0])
+        case "window" | "reduction", _:
+            return pooling(args if group == "window" else [], first, output)
+        case "product", "linear":
+            return kind, (prod(first[:-1]), first[-1], output[-1])
+        case "product", "bmm":
+            return kind, (*first, output[-1])
+        case "lookup", _:
+            return kind, (prod(output[:-1]), output[-1], first[0])
+        case "product", _:
+            return convolution(args, output)
+    return None
+
+
+def scaled(kind: str, alike: bool) -> str:
+    """Return the kind of an elementwise operator: with a broadcast or single number it scales."""
+    return "scale" if kind in ("add", "mul", "div") and not alike else kind
+
+
+def _normalised(kind: str, args: Sequence[Any], first: Sizes) -> int:
+    """Return the number of elements normalised together; of a batch normalisation, of channels."""
+    if kind == "batch_norm":
+        return first[1]
+    if kind == "softmax":
+        return first[int(args[1])]
+    if isinstance(args[1], list):
+        return prod(args[1])
+    *_, groups, _ = args  # of a group normalisation: …, samples, channels, pixels, groups, epsilon
+    return prod(first[1:]) // int(groups)
+
+
+def rows_of(sizes: Sizes) -> tuple[int, int]:
+    """Return rows and width of a tensor as a matrix; the width of images is their channels."""
+    if len(sizes) == PICTURE:
+        return prod(sizes) // sizes[1], sizes[1]
+    width = sizes[-1] if sizes else 1
+    return prod(sizes) // width, width
+
+
+def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
+    """Return kind and shape of a convolution of images, or of sequences as images of height 1.
+
+    A transposed one is the gradient of the convolution from its output to its input, with the same products.
+    Strides or dilations that an operator cannot express are replaced by another size of the picture that
+    gives the same output.
+    """
+    first, weight, _, stride, padding, dilation, transposed, _, groups = args[:9]
+    axes = len(first) - 2
+    if axes > 2 or (transposed and len(set(stride)) > 1):
+        return None
+
+    def sides(sizes: Sequence[int], lacking: int) -> Any:
+        """Return height and width; a single number holds for all sides."""
+        given = list(sizes) * (axes if len(sizes) == 1 else 1)
+        return np.array([lacking] * (2 - axes) + given)
+
+    before, after = (output, first) if transposed else (first, output)
+    size, kernel, pads = sides(before[2:], 1), sides(weight[2:], 1), sides(padding, 0)
+    # A dilated kernel covers more; a plain one with less padding returns as much.
+    spread, step = (sides(dilation, 1) - 1) * (kernel - 1), stride[0]
+    if len(set(stride)) > 1:
+        step, pads, size = 1, 0 * pads, sides(after[2:], 1) + kernel - 1
+    elif np.all((spread % 2 == 0) & (spread // 2 <= pads)):
+        pads = pads - spread // 2
+    else:
+        pads, size = 0 * pads, size + 2 * pads - spread
+    ends = (part.tolist() for part in (kernel, size, pads))
+    return "conv", (first[0], before[1], after[1], *next(ends), *next(ends), step, *next(ends), groups)
+
+
+def pooling(window: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]]:
+    """Return kind and shape of a pooling: by a square window, or as sums of as many elements.
+
+    Parameters
+    ----------
+    window
+        The arguments of a call with a window: picture, and sides, strides and paddings of the window; empty:
+        the window follows from the output.
+    """
+    shape = _square(window, first, output) if len(first) == PICTURE else None
+    if shape is not None and Operator("pool", shape).outputs == prod(output):
+        return "pool", shape
+    width = max(prod(output), 1)
+    return "sum", (max(prod(first) // width, 1), width)
+
+
+def _square(window: Sequence[Any], first: Sizes, output: Sizes) -> tuple[int, ...] | None:
+    """Return the shape of a pooling by a square window; None if its window is not square."""
+    if window:
+        _, kernels, strides, pads = (*window, None, None)[:4]
+        sides = [set(sizes) for sizes in (kernels, strides or kernels, pads or [0])]
+        if any(len(sizes) != 1 for sizes in sides):
+            return None
+        kernel, stride, pad = (sizes.pop() for sizes in sides)
+        return (*first, kernel, stride, pad) if kernel <= min(first[2:]) + 2 * pad else None
+    sizes = output[2:] or (1, 1)
+    kernel = first[2] // sizes[0]
+    even = prod(output) == prod(first[:2]) * prod(sizes) and first[2] * sizes[-1] == first[3] * sizes[0]
+    return (*first, kernel, kernel, 0) if even and kernel else None

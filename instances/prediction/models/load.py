@@ -12,10 +12,10 @@ import yaml
 
 from ...common.errors import InstanceError
 from ...files.reading import fail, parse_yaml, read_text
+from .computation_graph import onnx_model
 from .convolutional_networks import NETWORKS
 from .description import ModelDescription, model_of_rows, table_model
 from .encoder_decoder import STYLES, encoder_decoder_config_of, encoder_decoder_of
-from .onnx_file import onnx_model
 from .transformer import transformer_of
 from .transformer_config import config_of
 

@@ -1,35 +1,25 @@
-"""PyTorch modules: the same operators as the same model by name, table or configuration.
-
-Calls of PyTorch become operators by their shapes alone; PyTorch itself is not needed.
-"""
+"""Computation graphs: the same operators as the same model by name, table or configuration."""
 
 from __future__ import annotations
 
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from math import prod
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clusterplan.instances.common.errors import OptionError, UnavailableError
+from clusterplan.instances.common.errors import InstanceError, OptionError, UnavailableError
 from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.models.computation_graph import graph_model, module_model, onnx_model
 from clusterplan.instances.prediction.models.description import merged
-from clusterplan.instances.prediction.models.torch_module import (
-    ELEMENTWISE,
-    FREE,
-    POOLS,
-    PRODUCTS,
-    ROWS,
-    Sizes,
-    module_model,
-    operator_of,
-)
 from clusterplan.instances.prediction.models.transformer import transformer_of
 from clusterplan.instances.prediction.models.transformer_config import config_of
-from clusterplan.instances.prediction.operators import SHAPES, Operator, flops
+from clusterplan.instances.prediction.operators import Operator, flops
 
 REASON = "PyTorch is not installed; pip install 'clusterplan[torch]'"
 
@@ -49,17 +39,22 @@ def _forward(operators: tuple[Operator, ...], *kinds: str) -> dict[tuple[str, tu
     return found
 
 
-def test_without_the_library_one_line_says_so() -> None:
-    if importlib.util.find_spec("torch"):
-        pytest.skip("torch is installed")
-    with pytest.raises(UnavailableError, match=r"pip install clusterplan\[torch\]"):
-        module_model(object())
+@pytest.mark.parametrize("library", ["torch", "onnx"])
+def test_without_the_library_one_line_says_so(tmp_path: Path, library: str) -> None:
+    if importlib.util.find_spec(library):
+        pytest.skip(f"{library} is installed")
+    file = tmp_path / "mine.onnx"
+    file.write_bytes(b"x")
+    read: dict[str, Callable[[], object]] = {
+        "torch": lambda: module_model(object()),
+        "onnx": lambda: onnx_model(file, str(file)),
+    }
+    with pytest.raises(UnavailableError, match=rf"pip install clusterplan\[{library}\]"):
+        read[library]()
 
 
 def test_the_package_does_not_import_pytorch() -> None:
-    code = (
-        "import sys, clusterplan.instances.prediction.models.torch_module; sys.exit('torch' in sys.modules)"
-    )
+    code = "import sys, clusterplan; clusterplan.module_model; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -336,103 +331,130 @@ def test_numbers_of_the_example_and_of_masks_decide(torch: Any) -> None:
     assert "those of the example were taken" in model.assumptions[-1]
 
 
-PICTURE = Sizes((1, 6, 8, 8))
-MATRIX = Sizes((5, 7))
+def test_a_graph_becomes_operators(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="first", pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c"], ["r"], name="active"),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("Gemm", ["f", "m", "b"], ["y"], name="last"),
+    ]
+    weights = [
+        onnx.TensorProto(name=name, dims=dims, data_type=kind, raw_data=bytes(4 * size))
+        for name, dims, size in (("w", [4, 3, 3, 3], 108), ("m", [64, 10], 640), ("b", [10], 10))
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", kind, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", kind, [1, 10])], weights,
+    )  # fmt: skip
+    file = tmp_path / "mine.onnx"
+    onnx.save(helper.make_model(graph), str(file))
+    model = onnx_model(file, str(file))
+    layers = model.layers(Setting(5))
+    assert [layer.operators[0].kind for layer in layers] == ["conv", "relu", "linear"]
+    assert model.parameters() == 108 + 640 + 10
+    assert layers[2].operators[0].shape == (5, 64, 10)
+
+
+def test_a_node_that_is_not_known_is_one_line(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Det", ["x"], ["y"], name="odd")], "g",
+        [helper.make_tensor_value_info("x", kind, [1, 2, 2])],
+        [helper.make_tensor_value_info("y", kind, [1])],
+    )  # fmt: skip
+    file = tmp_path / "mine.onnx"
+    onnx.save(helper.make_model(graph), str(file))
+    with pytest.raises(InstanceError, match="odd: is Det, which is not known in this form; known are Abs"):
+        onnx_model(file, str(file))
+    file.write_bytes(b"\xff\xff")
+    with pytest.raises(InstanceError, match="is no ONNX file"):
+        onnx_model(file, str(file))
+
+
+def _value(name: str, shape: tuple[int, ...]) -> SimpleNamespace:
+    dims = SimpleNamespace(dim=[SimpleNamespace(dim_value=size) for size in shape])
+    return SimpleNamespace(name=name, type=SimpleNamespace(tensor_type=SimpleNamespace(shape=dims)))
+
+
+def _node(kind: str, inputs: str, output: str, **attributes: Any) -> SimpleNamespace:
+    fields = []
+    for name, value in attributes.items():
+        given: dict[str, Any] = {"ints": [], "i": 0, "s": b""}
+        key = "ints" if isinstance(value, list) else "s" if isinstance(value, bytes) else "i"
+        fields.append(SimpleNamespace(name=name, **{**given, key: value}))
+    return SimpleNamespace(op_type=kind, name="", input=inputs.split(), output=[output], attribute=fields)
+
+
+def _graph(
+    nodes: list[SimpleNamespace], weights: dict[str, tuple[int, ...]], **tensors: tuple[int, ...]
+) -> SimpleNamespace:
+    """Return a graph as ONNX has it, with weights of single precision, and `x` as its input."""
+    values = [_value(name, shape) for name, shape in tensors.items()]
+    stored = [SimpleNamespace(name=name, dims=dims, data_type=1) for name, dims in weights.items()]
+    return SimpleNamespace(node=nodes, initializer=stored, input=values[:1], value_info=values[1:], output=[])
+
+
+def _one(kind: str, weight: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...], **more: Any) -> Operator:
+    graph = _graph([_node(kind, "x w", "y", **more)], {"w": weight}, x=x, y=y)
+    ((operator,),) = (layer.operators for layer in graph_model(graph, "mine", "here").one_sample)
+    return operator
 
 
 @pytest.mark.parametrize(
-    ("call", "args", "output", "expected"),
+    ("more", "y"),
     [
-        ("addmm", [Sizes((3,)), Sizes((5, 7)), Sizes((7, 3))], Sizes((5, 3)), ("linear", (5, 7, 3))),
-        ("bmm", [Sizes((2, 5, 7)), Sizes((2, 7, 3))], Sizes((2, 5, 3)), ("bmm", (2, 5, 7, 3))),
-        ("embedding", [Sizes((9, 4)), Sizes((1, 5))], Sizes((1, 5, 4)), ("embedding", (5, 4, 9))),
-        ("add", [MATRIX, MATRIX], MATRIX, ("add", (5, 7))),
-        ("add", [MATRIX, Sizes((7,))], MATRIX, ("scale", (5, 7))),
-        ("mul", [MATRIX, 3.0], MATRIX, ("scale", (5, 7))),
-        ("relu", [PICTURE], PICTURE, ("relu", (64, 6))),
-        ("mean", [PICTURE, [-1, -2]], Sizes((1, 6)), ("pool", (1, 6, 8, 8, 8, 8, 0))),
-        ("mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
-        (
-            "_embedding_bag",
-            [Sizes((9, 4)), Sizes((5,)), Sizes((2,))],
-            Sizes((2, 4)),
-            ("embedding", (5, 4, 9)),
-        ),
-        ("max_pool2d_with_indices", [PICTURE, [2, 4]], Sizes((1, 6, 4, 2)), ("sum", (8, 48))),
-        ("adaptive_max_pool2d", [PICTURE, [4, 4]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
-        ("_adaptive_avg_pool2d", [PICTURE, [3, 3]], Sizes((1, 6, 3, 3)), ("sum", (7, 54))),
-        ("var_mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
-        ("avg_pool2d", [PICTURE, [2, 2]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
+        ({"dilations": [2, 2], "pads": [2, 2, 2, 2]}, (1, 4, 8, 8)),
+        ({"dilations": [3, 3]}, (1, 4, 2, 2)),
+        ({"strides": [1, 2], "pads": [1, 1, 1, 1]}, (1, 4, 8, 4)),
+        ({"pads": [0, 0, 2, 2]}, (1, 4, 8, 8)),
+        ({"auto_pad": b"SAME_UPPER"}, (1, 4, 8, 8)),
     ],
 )
-def test_calls_become_operators(
-    call: str, args: Sequence[object], output: Sizes, expected: tuple[str, tuple[int, ...]]
-) -> None:
-    found = operator_of(call, args, output, parameters=4)
-    assert found is not None
-    assert (found.kind, found.shape, found.parameters) == (*expected, 4)
+def test_convolutions_return_as_much_as_the_file_says(more: dict[str, Any], y: tuple[int, ...]) -> None:
+    found = _one("Conv", (4, 6, 3, 3), (1, 6, 8, 8), y, **more)
+    assert found.outputs == prod(y)
+    assert found.flops == 2 * prod(y) * 6 * 9
 
 
-def _convolution(**given: object) -> list[object]:
-    fields: dict[str, object] = {
-        "input": PICTURE, "weight": Sizes((4, 6, 3, 3)), "bias": None, "stride": [1, 1], "padding": [1, 1],
-        "dilation": [1, 1], "transposed": False, "output_padding": [0, 0], "groups": 1,
-    }  # fmt: skip
-    return list({**fields, **given}.values())
+def test_convolutions_of_sequences_and_transposed_ones() -> None:
+    row = _one("Conv", (4, 6, 3), (1, 6, 9), (1, 4, 5), strides=[2], pads=[1, 1])
+    assert (row.outputs, row.flops) == (20, 2 * 20 * 18)
+    up = _one("ConvTranspose", (6, 4, 2, 2), (1, 6, 8, 8), (1, 4, 16, 16), strides=[2, 2])
+    assert (up.flops, up.activations, up.parameters) == (2 * 6 * 64 * 16, 4 * 256, 96)
 
 
-def test_convolutions_return_as_much_as_pytorchs() -> None:
-    plain = operator_of("convolution", _convolution(), Sizes((1, 4, 8, 8)))
-    assert plain is not None
-    assert plain.outputs == 4 * 64
-    spread = operator_of("convolution", _convolution(dilation=[2, 2], padding=[2, 2]), Sizes((1, 4, 8, 8)))
-    assert spread == plain
-    row = _convolution(input=Sizes((1, 6, 9)), weight=Sizes((4, 6, 3)), stride=[2], padding=[1], dilation=[1])
-    found = operator_of("convolution", row, Sizes((1, 4, 5)))
-    assert found is not None
-    assert (found.outputs, found.flops) == (20, 2 * 20 * 18)
+def test_products_by_their_letters() -> None:
+    found = _one("Einsum", (4, 16, 32), (1, 7, 4, 16), (1, 4, 7, 32), equation=b"bthd,hde->bhte")
+    assert (found.kind, found.shape, found.parameters) == ("bmm", (4, 7, 16, 32), 2048)
 
 
-@pytest.mark.parametrize(
-    ("more", "output"),
-    [
-        ({"dilation": [3, 3], "padding": [0, 0]}, Sizes((1, 4, 2, 2))),
-        ({"weight": Sizes((4, 6, 4, 4)), "dilation": [2, 2], "padding": [3, 3]}, Sizes((1, 4, 8, 8))),
-        ({"stride": [1, 2]}, Sizes((1, 4, 8, 4))),
-    ],
-)
-def test_holes_and_uneven_strides_return_as_much(more: dict[str, object], output: Sizes) -> None:
-    found = operator_of("convolution", _convolution(**more), output)
-    assert found is not None
-    kernel = _convolution(**more)[1]
-    assert isinstance(kernel, Sizes)
-    assert found.outputs == prod(output)
-    assert found.flops == 2 * prod(output) * prod(kernel[1:])
+def test_rectangles_are_pooled_as_sums() -> None:
+    graph = _graph(
+        [_node("MaxPool", "x", "y", kernel_shape=[2, 1], strides=[2, 1])], {}, x=(1, 3, 8, 8), y=(1, 3, 4, 8)
+    )
+    assert graph_model(graph, "mine", "here").one_sample[0].operators[0].shape == (2, 96)
 
 
-def test_a_transposed_convolution_is_one_from_its_end() -> None:
-    """From 8 × 8 to 16 × 16 pixels: as many products, and what it returns waits for the backward pass."""
-    args = _convolution(weight=Sizes((6, 4, 4, 4)), stride=[2, 2], transposed=True)
-    found = operator_of("convolution", args, Sizes((1, 4, 16, 16)), parameters=7)
-    assert found is not None
-    assert (found["channels"], found["filters"], found.output_size) == (4, 6, (8, 8))
-    assert found.flops == 2 * prod(PICTURE) * 4 * 16
-    assert (found.activations, found.parameters) == (4 * 256, 7)
+def test_weights_are_counted_once_and_where_they_are_used() -> None:
+    """A table tied to the last layer, a weight that is reshaped, and statistics, which are not trained."""
+    nodes = [
+        _node("Gather", "w x", "a"),
+        _node("Reshape", "g to", "h"),
+        _node("Mul", "a h", "b"),
+        _node("BatchNormalization", "b s t mean var", "c"),
+        _node("Transpose", "w", "v"),
+        _node("MatMul", "c v", "y"),
+    ]
+    weights = {"w": (50, 8), "g": (2, 4), "s": (8,), "t": (8,), "mean": (8,), "var": (8,)}
+    shapes = {"a": (1, 5, 8), "h": (8,), "b": (1, 5, 8), "c": (1, 5, 8), "v": (8, 50), "y": (1, 5, 50)}
+    model = graph_model(_graph(nodes, weights, x=(1, 5), **shapes), "mine", "here")
+    assert [layer.operators[0].parameters for layer in model.one_sample] == [400, 8, 16, 0]
 
 
-@pytest.mark.parametrize(
-    ("call", "args"),
-    [
-        ("convolution", _convolution(transposed=True, stride=[1, 2])),
-        ("convolution", _convolution(input=Sizes((1, 6, 8, 8, 8)))),
-        ("fft_r2c", [MATRIX]),
-    ],
-)
-def test_what_is_not_known_gives_nothing(call: str, args: Sequence[object]) -> None:
-    assert operator_of(call, args, PICTURE) is None
-
-
-def test_calls_stand_in_one_table_and_are_kinds_of_operators() -> None:
-    tables = (ELEMENTWISE, ROWS, PRODUCTS, POOLS, FREE)
-    assert sum(map(len, tables)) == len({call for table in tables for call in table})
-    assert {*ELEMENTWISE.values(), *ROWS.values()} <= set(SHAPES)
+def test_what_depends_on_no_input_is_no_layer() -> None:
+    nodes = [_node("Shape", "x", "n"), _node("Mod", "n n", "m"), _node("Relu", "x", "y")]
+    model = graph_model(_graph(nodes, {}, x=(1, 5), y=(1, 5)), "mine", "here")
+    assert [layer.name for layer in model.one_sample] == ["Relu 2"]
