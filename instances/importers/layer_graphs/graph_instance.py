@@ -227,13 +227,17 @@ def graph_instance(
     refuse_faults("options", [("stage_rule", what)] if options.stage_rule == "maximal_runs" else ())
     names = unique_names({key: graph.nodes[key].name for key in in_order(graph)})
     cost = options.stage_cost or stage_cost
+    prices = ", ".join(f"{name} {price:g} USD/h" for name, price in options.types.items())
     document = {
         "name": name[:LONGEST_NAME],
         "source": source,
         "assumptions": [
             f"All {len(names)} nodes of the graph are layers.",
             *assumptions,
-            *_choices(options, f"{TRANSFERS[cost]}, once for each batch{transfers}"),
+            options.how_units_share("units"),
+            f"Prices were given at import and are not from the source: {prices}.",
+            f"{TRANSFERS[cost]}, once for each batch{transfers}",
+            options.how_much_is_trained(),
         ],
         "objective": options.objective,
         "stage_rule": "free_cuts",
@@ -258,15 +262,6 @@ def graph_instance(
         **(rules or {}),
     }
     return validated(StagingInstance, document, graph.source)
-
-
-def _choices(options: GraphOptions, transfers: str) -> Iterable[str]:
-    """Yield the assumptions that were chosen at import."""
-    yield options.how_units_share("units")
-    prices = ", ".join(f"{name} {price:g} USD/h" for name, price in options.types.items())
-    yield f"Prices were given at import and are not from the source: {prices}."
-    yield transfers
-    yield options.how_much_is_trained()
 
 
 def _layer(

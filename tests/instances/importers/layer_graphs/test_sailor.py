@@ -1,11 +1,9 @@
-"""What the import of Sailor's profiles says that it assumes.
-
-Every profile of Sailor that one GPU was measured for can be imported, alone and with the others.
-"""
+"""Sailor: files, units and limits, what is assumed, and imports of every profile, alone and with others."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,16 @@ import pytest
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers import import_sailor
-from clusterplan.instances.importers.layer_graphs.sailor import assumptions
-from clusterplan.instances.importers.layer_graphs.sailor_profiles import SailorOptions, Unit
+from clusterplan.instances.importers.layer_graphs.sailor import (
+    Info,
+    Limits,
+    Profiles,
+    SailorOptions,
+    Unit,
+    assumptions,
+    layer_count,
+    units_of,
+)
 
 TIMES = {"0": (1.0, 2.0, 0.5)}
 OPTIONS = SailorOptions(model_dir=Path("M"), types=("A", "A-tp4"), prices={"A": 1.0})
@@ -105,26 +111,36 @@ def test_microbatch_that_a_type_lacks(shared_data: Path) -> None:
     assert line == "options: microbatch: 8 was not measured on one V100-16; measured on all types: 1, 2, 4"
 
 
+def written(folder: Path, profiles: dict[str, Any], info: Any = None) -> Path:
+    """Write profiles by GPU type, as data or text, and sizes of layers; return the folder of the model."""
+    for gpu, profile in profiles.items():
+        (folder / "M" / gpu).mkdir(parents=True)
+        text = profile if isinstance(profile, str) else json.dumps(profile)
+        (folder / "M" / gpu / "profile.json").write_text(text)
+    if info is not None:
+        (folder / "llm_info.json").write_text(json.dumps({"M": info}))
+    return folder / "M"
+
+
+SIZES = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3, "other": 4}
+
+
 def test_no_microbatch_in_common(tmp_path: Path) -> None:
     """Types without a common microbatch cannot be compared."""
-    for name, batch in (("A100-40", "1"), ("GH-96", "2")):
-        (tmp_path / "M" / name).mkdir(parents=True)
-        profile = {batch: {"1": {"0": [1, 1, 1]}}}
-        (tmp_path / "M" / name / "profile.json").write_text(json.dumps(profile))
+    model = written(
+        tmp_path, {n: {b: {"1": {"0": [1, 1, 1]}}} for n, b in (("A100-40", "1"), ("GH-96", "2"))}
+    )
     with pytest.raises(InstanceError, match="microbatch: none was measured on all types"):
-        import_sailor(tmp_path / "M", "all")
+        import_sailor(model, "all")
 
 
 def test_a_profile_that_is_not_chosen_plays_no_part(tmp_path: Path) -> None:
     """A broken file of another type spoils the import only if it is asked for."""
-    for name, text in (("A100-40", '{"1": {"1": {"0": [1, 1, 1]}}}'), ("GH-96", "broken")):
-        (tmp_path / "M" / name).mkdir(parents=True)
-        (tmp_path / "M" / name / "profile.json").write_text(text)
-    sizes = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
-    (tmp_path / "llm_info.json").write_text(json.dumps({"M": {"1": {"0": sizes}}}))
-    assert len(import_sailor(tmp_path / "M", ["A100-40"]).layers) == 1
+    profiles = {"A100-40": {"1": {"1": {"0": [1, 1, 1]}}}, "GH-96": "broken"}
+    model = written(tmp_path, profiles, {"1": {"0": SIZES}})
+    assert len(import_sailor(model, ["A100-40"]).layers) == 1
     with pytest.raises(InstanceError, match="is not valid JSON"):
-        import_sailor(tmp_path / "M", "all")
+        import_sailor(model, "all")
 
 
 def test_known_cost_of_three_types(shared_data: Path) -> None:
@@ -184,17 +200,16 @@ def test_what_the_source_lacks_is_left_out(shared_data: Path) -> None:
 
 def test_a_profile_of_another_model_is_left_out_of_all(tmp_path: Path) -> None:
     """By name it is refused."""
-    sizes = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
-    for name, layers in (("A100-40", "01"), ("GH-96", "0")):
-        (tmp_path / "M" / name).mkdir(parents=True)
-        profile = {"1": {"1": dict.fromkeys(layers, (1, 1, 1))}}
-        (tmp_path / "M" / name / "profile.json").write_text(json.dumps(profile))
-    (tmp_path / "llm_info.json").write_text(json.dumps({"M": {"1": {"0": sizes, "1": sizes}}}))
-    every = import_sailor(tmp_path / "M", "all")
+    profiles = {
+        name: {"1": {"1": dict.fromkeys(layers, (1, 1, 1))}}
+        for name, layers in (("A100-40", "01"), ("GH-96", "0"))
+    }
+    model = written(tmp_path, profiles, {"1": {"0": SIZES, "1": SIZES}})
+    every = import_sailor(model, "all")
     assert [one.name for one in every.types] == ["A100-40"]
     assert "GH-96 is left out: its profile has 1 layers, and M has 2." in every.assumptions
     with pytest.raises(InstanceError, match="it has 1 and is of another model"):
-        import_sailor(tmp_path / "M", "GH-96")
+        import_sailor(model, "GH-96")
 
 
 @pytest.mark.parametrize(
@@ -262,3 +277,148 @@ def test_objective_and_stage_rule(shared_data: Path) -> None:
     assert (asked.objective, asked.stage_rule) == ("throughput", "free_cuts")
     runs = import_sailor(source, "A100-40-tp4", stage_rule="maximal_runs")
     assert runs.stage_rule == "maximal_runs"
+
+
+DEGREES = {"A100-40": [1, 2, 4], "V100-16": [4, 8]}
+TWO_PRICES = {"A100-40": 2.0, "V100-16": 1.0}
+
+
+def unit_names(types: Sequence[str], degrees: Sequence[str] | None = None) -> list[str]:
+    """Return the names of the units that are meant."""
+    return [unit.name for unit in units_of(types, degrees, list(DEGREES), DEGREES.__getitem__)]
+
+
+@pytest.mark.parametrize(
+    ("types", "degrees", "expected"),
+    [
+        (["A100-40"], None, ["A100-40"]),
+        (["A100-40-tp4", "V100-16-tp1"], None, ["A100-40-tp4", "V100-16"]),
+        (["all"], None, ["A100-40", "V100-16"]),
+        (["A100-40", "V100-16-tp8"], ["2", "1"], ["A100-40", "A100-40-tp2", "V100-16-tp8"]),
+        (["all"], ["all"], ["A100-40", "A100-40-tp2", "A100-40-tp4", "V100-16-tp4", "V100-16-tp8"]),
+    ],
+)
+def test_what_types_stand_for(types: list[str], degrees: list[str] | None, expected: list[str]) -> None:
+    """Degrees are for GPU types that name none."""
+    assert unit_names(types, degrees) == expected
+
+
+def test_only_types_by_name_have_to_be_there() -> None:
+    """The others are left out where the source lacks them."""
+    (alone,) = units_of(["A100-40"], None, list(DEGREES), DEGREES.__getitem__)
+    (four,) = units_of(["A100-40"], ["4"], list(DEGREES), DEGREES.__getitem__)
+    assert (alone.named, four.named) == (True, False)
+
+
+def test_unknown_types_are_refused_together() -> None:
+    """With or without a degree."""
+    with pytest.raises(InstanceError) as caught:
+        unit_names(["H100", "A100-40", "H100-tp4"])
+    assert [line.split(";")[0] for line in str(caught.value).split("\n")] == [
+        "options: types.H100: unknown GPU type 'H100'",
+        "options: types.H100-tp4: unknown GPU type 'H100-tp4'",
+    ]
+
+
+ONE, TWO, FOUR = (Unit("A100-40", degree) for degree in (1, 2, 4))
+OTHER = Unit("V100-16", 4)
+
+
+def test_limits_count_gpus_or_units() -> None:
+    """Eleven GPUs make two units of four; a limit of the type itself counts units."""
+    some = Limits({"A100-40": 11, "V100-16-tp4": 3}, [ONE, FOUR, OTHER])
+    assert [some.of(unit) for unit in some.units] == [11, 2, 3]
+    assert Limits({}, [ONE]).of(ONE) is None
+    assert list(some.complaints()) == []
+    ((path, what),) = Limits({"A100-40": 3}, [ONE, FOUR]).complaints()
+    assert (path, what.split(";")[0]) == (
+        "limit.A100-40",
+        "3 GPUs are too few for A100-40-tp4, whose units have 4",
+    )
+
+
+def test_a_limit_that_types_share_is_a_budget() -> None:
+    """Eight GPUs of 2 USD/h in one, two or four a unit: no plan within 16 USD/h takes more."""
+    some = Limits({"A100-40": 8}, [ONE, TWO, FOUR])
+    assert some.bind_together
+    assert some.hourly_budget_usd(TWO_PRICES) == 16.0
+    assert list(some.sentences(16.0)) == [
+        "The 8 A100-40 are shared by all types: the hourly budget is what they cost. Alone, a type has at "
+        "most 8 of A100-40, 4 of A100-40-tp2, 2 of A100-40-tp4.",
+        "The hourly budget, 16 USD, is the price of all GPUs there are.",
+    ]
+
+
+def test_of_several_gpu_types_the_budget_is_no_more_than_necessary() -> None:
+    """Where all have a limit it is what they cost together, and a sentence says what it leaves open."""
+    some = Limits({"A100-40": 8, "V100-16-tp4": 1}, [ONE, FOUR, OTHER])
+    assert not some.bind_together
+    assert some.hourly_budget_usd(TWO_PRICES) == 8 * 2 + 4
+    first = next(some.sentences(20.0))
+    assert first.startswith("The limit of 8 A100-40 binds each of its types, not all together")
+    assert Limits({"A100-40": 8}, [ONE, FOUR, OTHER]).hourly_budget_usd(TWO_PRICES) is None
+
+
+def test_limits_that_nothing_shares_need_no_budget() -> None:
+    """One type for each limit, or a limit for each type."""
+    for some in (Limits({"A100-40": 8}, [FOUR]), Limits({"A100-40": 4, "A100-40-tp4": 1}, [ONE, FOUR])):
+        assert some.hourly_budget_usd(TWO_PRICES) is None
+        assert list(some.sentences(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("1, 2,all", ("1", "2", "all")), ([1, 4], ("1", "4")), (None, None)]
+)
+def test_degrees_as_text_or_numbers(given: Any, meant: tuple[str, ...] | None) -> None:
+    """As typed on the command line, or in Python."""
+    options = SailorOptions(model_dir=Path("M"), types="A,B", tensor_parallel=given)  # type: ignore[arg-type]
+    assert (options.types, options.tensor_parallel) == (("A", "B"), meant)
+
+
+TIMES_OF_TWO = {"0": [1, 2, 0.5], "1": [1, 2, 0.5]}
+
+
+@pytest.fixture
+def profiled(tmp_path: Path) -> Path:
+    """Return a model with two profiles, one of them broken."""
+    profile = {"1": {"1": TIMES_OF_TWO}, "4": {"1": TIMES_OF_TWO, "2": {"0": [1, 2, 0]}}, "x": {"3": {}}}
+    return written(
+        tmp_path, {"A": profile, "B": "broken"}, {"1": {"1": SIZES, "0": SIZES}, "2": {"1": SIZES}}
+    )
+
+
+def test_what_was_measured(profiled: Path) -> None:
+    """Microbatches and degrees are numbers; a file that nobody asks for may be broken."""
+    profiles = Profiles(profiled)
+    assert profiles.gpus == ["A", "B"]
+    assert profiles.degrees("A") == [1, 2, 3]
+    assert [profiles.microbatches(Unit("A", degree)) for degree in (1, 2, 4)] == [[1, 4], [4], []]
+    assert profiles.times(Unit("A"), 4, "01") == {"0": (1, 2, 0.5), "1": (1, 2, 0.5)}
+    with pytest.raises(InstanceError, match="is not valid JSON"):
+        profiles.degrees("B")
+
+
+def test_a_profile_of_another_model(profiled: Path) -> None:
+    """It has another number of layers, which the fault names."""
+    with pytest.raises(InstanceError, match=r"not 0 to 1, .* it has 1 and is of another model: leave A out"):
+        Profiles(profiled).times(Unit("A", 2), 4, "01")
+
+
+def test_a_profile_for_another_planner(profiled: Path) -> None:
+    """Sailor's repository has profiles in the layouts of its baselines too."""
+    (profiled / "A" / "profile.json").write_text(json.dumps({"1": {"maxDevices": 1, "nodes": []}}))
+    with pytest.raises(InstanceError, match="is in Piper's layout"):
+        Profiles(profiled).degrees("A")
+
+
+def test_sizes_stand_in_the_order_of_the_layers(profiled: Path) -> None:
+    """For each degree; what is not numbered without a gap is refused."""
+    info = Info(profiled.parent / "llm_info.json", "M")
+    assert list(info.sizes(1)) == ["0", "1"]
+    assert info.sizes(1)["0"].act_mem_bytes == 3
+    assert [info.has(degree) for degree in (1, 2, 4)] == [True, True, False]
+    assert [layer_count(info.data, "M", degree) for degree in (1, 2, 4)] == [2, 1, None]
+    with pytest.raises(InstanceError, match=r"M\.2: its layers are not numbered"):
+        info.sizes(2)
+    with pytest.raises(InstanceError, match="has no tensor-parallel degree '4'; there are: 1, 2"):
+        info.sizes(4)
