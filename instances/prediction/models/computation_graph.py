@@ -218,7 +218,7 @@ class _Record:
         """Return the model with the recorded layers; consecutive calls of a submodule form a layer."""
         if not self.calls:
             raise OptionError(f"{self.name}: calls no operators")
-        times, layers, alike = Counter[str](), [], set[tuple[int, int]]()
+        times, layers, alike = Counter[str](), list[Layer](), set[tuple[int, int]]()
         for name, group in groupby(self.calls, key=lambda call: call[0]):
             _, operators, elements, grows = zip(*group, strict=True)
             times[name] += 1

@@ -1,38 +1,42 @@
-"""Loading of a model by its name or from a file."""
+"""Loading of a model by its name or from a file.
+
+A table of layers, a CSV or YAML file, has one row for each operator of one sample. Convolutional networks are
+known by name, with the shapes of torchvision.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ...common.errors import InstanceError
+from ...common.errors import Fault, Faults, InstanceError, OptionError
+from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, parse_yaml, read_text
+from ..operators import SHAPES, Operator, linear
 from .computation_graph import onnx_model
-from .convolutional_networks import NETWORKS
-from .description import ModelDescription, model_of_rows, table_model
-from .encoder_decoder import STYLES, encoder_decoder_config_of, encoder_decoder_of
+from .description import Layer, LayerModel, ModelDescription
 from .transformer import transformer_of
 from .transformer_config import config_of
 
 NAMED = Path(__file__).with_name("models.yaml")
+NETWORKS = Path(__file__).with_name("convolutional_networks.yaml")
 SUFFIXES = (".json", ".yaml", ".yml", ".csv", ".onnx")
 
 
 @cache
-def _named() -> Mapping[str, Mapping[str, Any]]:
-    models = parse_yaml(read_text(NAMED))["models"]
+def named() -> Mapping[str, Mapping[str, Any]]:
+    """Return the bundled models by name: fields of a ``config.json``, or the layers of a network."""
+    models, networks = parse_yaml(read_text(NAMED))["models"], parse_yaml(read_text(NETWORKS))
     assert isinstance(models, dict)
-    return models
-
-
-def known_models() -> tuple[str, ...]:
-    """Return the names of the bundled models."""
-    return (*_named(), *NETWORKS)
+    return {**models, **networks}
 
 
 def load_model(given: str | Path) -> ModelDescription:
@@ -46,11 +50,9 @@ def load_model(given: str | Path) -> ModelDescription:
         If reading the file needs a library that is not installed.
     """
     text = str(given)
-    if isinstance(given, str) and text.lower() in NETWORKS:
-        return NETWORKS[text.lower()]()
-    if isinstance(given, str) and text.lower() in _named():
-        data = _named()[text.lower()]
-        return _configured(text.lower(), str(data["source"]), data, text)
+    if isinstance(given, str) and text.lower() in named():
+        name, data = text.lower(), named()[text.lower()]
+        return network(name, data) if "picture" in data else _configured(name, data["source"], data, text)
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
         raise _unknown(text)
@@ -63,9 +65,9 @@ def load_model(given: str | Path) -> ModelDescription:
 
 
 def _unknown(text: str) -> InstanceError:
-    near = difflib.get_close_matches(text.lower()[:60], known_models(), n=1)
+    near = difflib.get_close_matches(text.lower()[:60], named(), n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
-    known = ", ".join(known_models())
+    known = ", ".join(named())
     what = f"there is no such model; {guess}known are {known}; or give a file ({', '.join(SUFFIXES)})"
     return fail(text[:200], what)
 
@@ -94,7 +96,201 @@ def _document_model(path: Path, source: str) -> ModelDescription:
 
 def _configured(name: str, source: str, data: Any, place: str) -> ModelDescription:
     """Return the transformer of a configuration; `place` is its name in error messages."""
-    kind = data.get("model_type") if isinstance(data, Mapping) else None
-    if isinstance(kind, str) and (kind in STYLES or data.get("is_encoder_decoder") is True):
-        return encoder_decoder_of(name, source, encoder_decoder_config_of(data, place))
     return transformer_of(name, source, config_of(data, place))
+
+
+COLUMNS = ("layer", "kind", "shape", "count", "parameters", "saved")
+"""Columns of a table of layers: name, operator and its shape for one sample; the others are optional."""
+NEEDED = 3
+MOST = 100_000
+_MOST_DIGITS = 15
+
+
+def table_model(path: Path, source: str) -> LayerModel:
+    """Return the model described by a CSV table of layers.
+
+    Raises
+    ------
+    InstanceError
+        If a column is missing or a row wrong; faults name the lines.
+    """
+    header, rows = numbered_rows(read_text(path, source), source)
+    missing = [name for name in COLUMNS[:NEEDED] if name not in header]
+    if missing:
+        raise fail(
+            source, f"has no column {', '.join(missing)}; the columns are {', '.join(COLUMNS)}", "line 1"
+        )
+    try:
+        _refuse_others(header)
+    except ValueError as error:
+        raise fail(source, str(error), "line 1") from None
+    return model_of_rows([(f"line {line}", row) for line, row in rows], path.stem, source)
+
+
+def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> LayerModel:
+    """Return the model described by rows, each given with its name in error messages.
+
+    Raises
+    ------
+    InstanceError
+        If there are none, too many, or one is wrong.
+    """
+    if not 1 <= len(rows) <= MOST:
+        raise fail(source, f"has {len(rows):,} layers; there must be from 1 to {MOST:,}")
+    layers: dict[str, list[Operator]] = {}
+    faults = Faults()
+    last = None
+    for place, row in rows:
+        try:
+            operator, layer = _operator(row), str(row["layer"])[:200]
+            if layer != last and layer in layers:
+                raise ValueError(f"layer {layer!r:.60} began above; its rows must follow one another")
+            layers.setdefault(layer, []).append(operator)
+            last = layer
+        except (OptionError, ValueError) as error:
+            faults.add(Fault(source, place, str(error)))
+    faults.refuse()
+    modelled = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
+    trained = any(layer.parameters for layer in modelled)
+    assumptions = () if trained else ("The table says no parameters: none is held, exchanged or updated.",)
+    return LayerModel(name, source, one_sample=modelled, assumptions=assumptions)
+
+
+def _operator(row: Any) -> Operator:
+    if not isinstance(row, Mapping):
+        raise ValueError(f"is no mapping; the fields are {', '.join(COLUMNS)}")
+    _refuse_others([str(name) for name in row])
+    absent = [name for name in COLUMNS[:NEEDED] if row.get(name) in (None, "")]
+    if absent:
+        raise ValueError(f"has no {' and no '.join(absent)}")
+    if not isinstance(row["layer"], str | int):
+        raise ValueError(f"layer is a {type(row['layer']).__name__}; it must be a name")
+    kind = str(row["kind"])
+    if kind not in SHAPES:
+        raise OptionError(f"layer kind {kind!r:.60}: unknown; there are {', '.join(SHAPES)}")
+    given = row["shape"]
+    texts = given if isinstance(given, list) else str(given).replace("×", "x").split("x")
+    shape = tuple(_whole(text, "shape") for text in texts)
+    numbers = {name: _whole(row[name], name) for name in COLUMNS[NEEDED:] if row.get(name) not in (None, "")}
+    return Operator(
+        kind,
+        shape,
+        numbers.get("count", 1),
+        parameters=numbers.get("parameters", 0),
+        saved=numbers.get("saved"),
+    )
+
+
+def _refuse_others(names: Sequence[str]) -> None:
+    """Refuse unknown fields, such as misspelt ones.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    others = [name for name in names if name not in COLUMNS]
+    if others:
+        raise ValueError(f"{others[0]!r:.60} means nothing here; the fields are {', '.join(COLUMNS)}")
+
+
+def _whole(given: Any, what: str) -> int:
+    text = str(given).strip()
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise ValueError(
+            f"{what} is {text!r:.60}; it must be made of whole numbers, of at most {_MOST_DIGITS} digits"
+        )
+    return int(text)
+
+
+def network(name: str, data: Mapping[str, Any]) -> LayerModel:
+    """Return a convolutional network from its steps in `convolutional_networks.yaml`."""
+    channels, side = 3, data["picture"]
+    picture = _Picture((channels, side, side), data.get("normalised", True))
+    layers, numbers = [], Counter[str]()
+    for entry in data["layers"]:
+        for _ in range(entry.get("times", 1)):
+            picture.operators = []
+            picture.take(entry["steps"])
+            numbers[entry["layer"]] += 1
+            label = entry["layer"].replace("#", str(numbers[entry["layer"]]))
+            layers.append(Layer(label, tuple(picture.operators), prod(picture.shape)))
+    return LayerModel(name, data["source"], one_sample=tuple(layers))
+
+
+@dataclass
+class _Picture:
+    """A picture on its way through a convolutional network: the operators so far and what they return.
+
+    Parameters
+    ----------
+    shape
+        Channels, height and width of one sample.
+    normalised
+        Whether a batch normalisation follows each convolution, in place of a bias.
+    """
+
+    shape: tuple[int, ...]
+    normalised: bool
+    operators: list[Operator] = field(default_factory=list)
+
+    def take(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """Add the operators of steps, one after the other."""
+        for step in steps:
+            match step:
+                case {"conv": filters, **how}:
+                    self._conv(filters, **how)
+                case {"pool": kernel, **how}:
+                    self._pool(kernel, **how)
+                case {"linear": outputs, **how}:
+                    self._linear(outputs, **how)
+                case {"sum": branches}:
+                    (self.shape,) = {*self._ends(branches)}
+                    self._over("add")
+                    self._over("relu", saved=0)
+                case {"concat": branches}:
+                    ends = self._ends(branches)
+                    self.shape = (sum(channels for channels, *_ in ends), *ends[0][1:])
+                    self._over("copy", saved=0)
+                case _:
+                    raise ValueError(f"{NETWORKS.name}: {step} is no step")
+
+    def _ends(self, branches: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[int, ...]]:
+        """Add the operators of branches that start at the same picture; return the shapes at their ends."""
+        start, ends = self.shape, []
+        for branch in branches:
+            self.shape = start
+            self.take(branch)
+            ends.append(self.shape)
+        return ends
+
+    def _conv(
+        self, filters: int, kernel: Any = 1, stride: int = 1, padding: Any = 0, relu: bool = True
+    ) -> None:
+        channels, *size = self.shape
+        (high, wide), pads = (one if isinstance(one, list) else [one, one] for one in (kernel, padding))
+        weights = channels * filters * high * wide + (0 if self.normalised else filters)
+        shape = (1, channels, filters, high, wide, *size, stride, *pads, 1)
+        operator = Operator("conv", shape, parameters=weights)
+        self.operators.append(operator)
+        self.shape = (filters, *operator.output_size)
+        if self.normalised:
+            self._over("batch_norm", parameters=2 * filters)
+        if relu:
+            self._over("relu", saved=0)
+
+    def _pool(self, kernel: int, stride: int, padding: int = 0) -> None:
+        pool = Operator("pool", (1, *self.shape, kernel, stride, padding))
+        self.operators.append(pool)
+        self.shape = (self.shape[0], *pool.output_size)
+
+    def _linear(self, outputs: int, relu: bool = True) -> None:
+        self.operators.append(linear(1, prod(self.shape), outputs))
+        self.shape = (outputs, 1, 1)
+        if relu:
+            self._over("relu", saved=0)
+
+    def _over(self, kind: str, parameters: int = 0, saved: int | None = None) -> None:
+        """Add an operator over all elements, whose width is the number of channels."""
+        channels, *size = self.shape
+        self.operators.append(Operator(kind, (prod(size), channels), parameters=parameters, saved=saved))

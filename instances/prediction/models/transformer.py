@@ -2,8 +2,10 @@
 
 The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
 after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama
-(Touvron et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). How the
-blocks of others differ is in `transformer_config`. Tensor parallelism is that of Megatron-LM
+(Touvron et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it), and those of
+two stacks, encoder and decoder (Vaswani et al. 2017): T5 (Raffel et al. 2020; a learned bias of distances in
+place of positions, RMS norms), Switch (Fedus et al. 2022; T5 with experts), BART (Lewis et al. 2020) and
+Marian. How the blocks of others differ is in `transformers.yaml`. Tensor parallelism is that of Megatron-LM
 (Shoeybi et al. 2019): heads and the inner width of a block are divided, the residual stream is whole on
 every device.
 
@@ -18,119 +20,18 @@ The projections of multi-head latent attention are as training runs them (DeepSe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...common.errors import OptionError
 from ..operators import Operator, linear
 from .description import Layer, ModelDescription, Setting
-from .transformer_config import Experts, LatentAttention, Patches, TransformerConfig
-
-Inner = Callable[[int, int, int], list[Operator]]
-"""Function of rows, inner width and count that returns the operators of an inner layer."""
-
-
-def expert_operators(
-    experts: Experts, batch: int, sequence: int, hidden: int, inner: Inner, shares: int
-) -> list[Operator]:
-    """Return the operators of a mixture-of-experts layer on one device, with its router.
-
-    Parameters
-    ----------
-    batch, sequence
-        Samples, and tokens of each.
-    hidden
-        Width of the residual stream.
-    inner
-        Returns the operators of one expert's layers.
-    shares
-        Number of devices that divide the width of each expert; the router is whole on every device.
-    """
-    rows = batch * sequence
-    number = experts.number
-    router = linear(rows, hidden, number, bias=experts.router_bias)
-    operators = [router, Operator("softmax", (rows, number)), Operator("copy", (rows, number))]  # the largest
-    reached, tokens = _load(experts, batch, sequence)
-    layers = inner(tokens, experts.width // shares, reached)
-    parameters = sum(op.parameters * op.count for op in layers) // reached
-    gather = Operator("copy", (tokens, hidden), reached, saved=tokens * hidden)
-    if reached < number:
-        # Experts without tokens take memory, too.
-        operators.append(Operator("copy", (1, number), parameters=parameters * (number - reached), saved=0))
-    operators += [gather, *layers, Operator("scale", (tokens, hidden), reached)]
-    operators.append(Operator("add", (tokens, hidden), reached, saved=0))
-    if not experts.shared_width:
-        return operators
-    shared = inner(rows, experts.shared_width // shares, 1)
-    gate = [
-        linear(rows, hidden, 1, bias=False),
-        Operator("tanh", (rows, 1)),
-        Operator("scale", (rows, hidden)),
-    ]
-    return [*operators, *shared, *(gate if experts.gated else []), Operator("add", (rows, hidden), saved=0)]
-
-
-def _load(experts: Experts, batch: int, sequence: int) -> tuple[int, int]:
-    """Return the number of experts that receive tokens, and the number of tokens of each of them."""
-    calls = batch * sequence * experts.per_token
-    reached = min(experts.number, calls)
-    tokens = -(-calls // reached)
-    if experts.capacity is not None:
-        tokens = min(tokens, batch * experts.capacity)
-    return reached, tokens
-
-
-def spread(experts: Experts) -> tuple[str, ...]:
-    """Return the assumptions on how tokens and devices are spread over experts, a sentence each."""
-    taken = "" if experts.capacity is None else f", which take at most {experts.capacity} of a sample"
-    return (
-        f"Tokens spread evenly over the {experts.number} experts, {experts.per_token} for each{taken}.",
-        "Every device holds a share of all experts; they are not put on devices of their own.",
-    )
-
-
-def latent_projections(latent: LatentAttention, rows: int, hidden: int, heads: int) -> list[Operator]:
-    """Return the linear layers from the residual stream to queries, keys and values (latent attention).
-
-    The narrow vectors are computed whole on every device, heads are divided.
-    """
-    queries = heads * (latent.plain + latent.rotary)
-    operators = _through(rows, hidden, latent.query_rank, queries)
-    narrow = linear(rows, hidden, latent.rank + latent.rotary, bias=False)
-    both = linear(rows, latent.rank, heads * (latent.plain + latent.value), bias=False)
-    return [*operators, narrow, _norm(rows, latent.rank), both]
-
-
-def _through(rows: int, inputs: int, rank: int | None, outputs: int) -> list[Operator]:
-    if rank is None:
-        return [linear(rows, inputs, outputs, bias=False)]
-    down, up = linear(rows, inputs, rank, bias=False), linear(rows, rank, outputs, bias=False)
-    return [down, _norm(rows, rank), up]
-
-
-def _norm(rows: int, width: int) -> Operator:
-    return Operator("rms_norm", (rows, width), parameters=width)
-
-
-ACTIVATIONS: dict[str, tuple[str, ...]] = {
-    "gelu": ("gelu",),
-    "relu": ("relu",),
-    "silu": ("silu",),
-    "swish": ("silu",),
-    # A compiled kernel of the same approximation.
-    "gelu_pytorch_tanh": ("gelu",),
-    "quick_gelu": ("scale", "tanh", "mul"),
-    "relu2": ("relu", "mul"),
-    # ½x(1 + tanh(√(2/π)(x + 0.044715x³))), a kernel for each step
-    "gelu_new": ("scale", "scale", "scale", "add", "scale", "tanh", "scale", "mul"),
-    "gelu_fast": ("scale", "scale", "scale", "add", "scale", "tanh", "scale", "mul"),
-}
-"""Kernels of each activation function without compilation."""
+from .transformer_config import Experts, LatentAttention, Patches, TransformerConfig, published
 
 
 @dataclass(frozen=True)
 class Transformer(ModelDescription):
-    """A transformer with a single stack of equal blocks.
+    """A transformer: a stack of equal blocks, or an encoder and a decoder whose blocks attend to its output.
 
     Parameters
     ----------
@@ -146,16 +47,26 @@ class Transformer(ModelDescription):
         return self.config.positions
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
-        """Return the embedding, the blocks and the head."""
+        """Return the embedding, the blocks and the head; of two stacks, embedding and blocks of each."""
         parts = _Parts.of(self.config, setting, self.name)
-        layers = [parts.embedding(), *(parts.block(index + 1) for index in range(self.config.blocks))]
+        layers = parts.stack()
+        if self.config.decoder_blocks is not None:
+            layers += replace(parts, decodes=True).stack()
         layers += [head] if (head := parts.head()).operators else []
         return tuple(layer.at(setting.precision) for layer in layers)
 
 
 def transformer_of(name: str, source: str, config: TransformerConfig) -> Transformer:
     """Return the model of a configuration, with assumptions on experts, positions and attention."""
-    notes = [] if config.experts is None else [*spread(config.experts)]
+    notes = []
+    if config.decoder_blocks is not None:
+        notes.append("Encoder and decoder read sequences of the same length.")
+    experts = config.experts or config.decoder_experts
+    if experts is not None:
+        taken = f", which take at most {experts.capacity} of a sample" if experts.capacity else ""
+        number, each = experts.number, experts.per_token
+        notes.append(f"Tokens spread evenly over the {number} experts, {each} for each{taken}.")
+        notes.append("Every device holds a share of all experts; they are not put on devices of their own.")
     if not config.says_positions:
         notes.append(f"Sequences of {config.positions:,} tokens, for the file says no longest one.")
     if config.window is not None and config.window < config.positions:
@@ -176,19 +87,13 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     if config.patches is not None and setting.sequence is not None:
         raise OptionError(f"{name}: has no sequence; leave it out")
     sequence = setting.sequence or config.positions
-    if sequence > config.positions:
+    bounded = config.decoder_blocks is None or config.places == "learned"
+    if bounded and sequence > config.positions:
         raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")
     return sequence
 
 
-def widths_of(experts: Experts | None) -> dict[str, int]:
-    """Return description → feed-forward width of experts, which tensor parallelism must divide."""
-    if experts is None:
-        return {}
-    return {"width of an expert": experts.width, "width of the shared expert": experts.shared_width}
-
-
-def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: str) -> None:
+def check_parts(config: TransformerConfig, shares: int, name: str) -> None:
     """Refuse sizes that tensor parallelism cannot divide evenly, and unknown activation functions.
 
     Raises
@@ -196,17 +101,35 @@ def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: st
     OptionError
         If the model has one.
     """
+    sizes = {"heads": config.heads}
+    if config.decoder_blocks is None:
+        sizes["inner width"] = config.width
+    else:
+        sizes |= {"encoder width": config.width, "decoder width": config.decoder_width or 0}
+    if shares % config.groups:
+        # With fewer heads of keys and values than devices, each is on several devices.
+        sizes["key and value heads"] = config.groups
+    experts = config.experts or config.decoder_experts
+    if experts is not None:
+        sizes |= {"width of an expert": experts.width, "width of the shared expert": experts.shared_width}
     for what, size in sizes.items():
         if size % shares:
             raise OptionError(f"{name}: tensor_parallel {shares}: does not divide the {size} {what}")
-    if activation not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
-        raise OptionError(f"{name}: activation {activation!r:.60}: unknown; known are {known}")
+    known = published()["activations"]
+    if config.activation not in known:
+        what = f"activation {config.activation!r:.60}: unknown; known are {', '.join(known)}"
+        raise OptionError(f"{name}: {what}")
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Builds the layers for one setting; `rows` is the number of tokens of a batch."""
+    """Builds the layers for one setting; `rows` is the number of tokens of a batch in either stack.
+
+    Parameters
+    ----------
+    decodes
+        Whether layers are those of the decoder, if there are two stacks.
+    """
 
     config: TransformerConfig
     batch: int
@@ -215,26 +138,43 @@ class _Parts:
     training: bool
     compiled: bool
     fused: bool
+    decodes: bool = False
 
     @classmethod
     def of(cls, config: TransformerConfig, setting: Setting, name: str) -> _Parts:
-        shares = setting.tensor_parallel
-        sizes = {"heads": config.heads, "inner width": config.width}
-        if shares % config.groups:
-            # With fewer heads of keys and values than devices, each is on several devices.
-            sizes["key and value heads"] = config.groups
-        check_parts(name, shares, {**sizes, **widths_of(config.experts)}, config.activation)
-        sequence = sequence_of(config, setting, name)
-        how = setting.training, setting.compiled, setting.fused_attention
-        return cls(config, setting.batch, sequence, shares, *how)
+        shares, one = setting.tensor_parallel, config.decoder_blocks is None
+        check_parts(config, shares, name)
+        how = setting.training, one and setting.compiled, one and setting.fused_attention
+        return cls(config, setting.batch, sequence_of(config, setting, name), shares, *how)
 
     @property
     def rows(self) -> int:
         return self.batch * self.sequence
 
     @property
-    def _output(self) -> int:
-        return self.rows * self.config.hidden
+    def _two_stacks(self) -> bool:
+        return self.config.decoder_blocks is not None
+
+    def stack(self) -> list[Layer]:
+        """Return embedding and blocks of the stack."""
+        count = self.config.decoder_blocks if self.decodes else self.config.blocks
+        return [self.embedding(), *(self.block(index, index + 1 == count) for index in range(count or 0))]
+
+    def _layer(self, name: str, operators: list[Operator], sums: int, *, last: bool = False) -> Layer:
+        """Return a layer that passes on its stream, and in the decoder what the encoder returned.
+
+        Parameters
+        ----------
+        sums
+            Number of all-reduces of the stream. Three of the decoder are one and a half of both streams.
+        last
+            Whether no further block reads what the encoder returned.
+        """
+        stream = self.rows * self.config.hidden
+        streams = 2 if self.decodes and not last else 1
+        stack = f"{'decoder' if self.decodes else 'encoder'} " if self._two_stacks else ""
+        all_reduces = -(-sums // streams) if self.shares > 1 else 0
+        return Layer(f"{stack}{name}", tuple(operators), streams * stream, all_reduces)
 
     def _over(self, kind: str, width: int, count: int = 1, rows: int | None = None) -> Operator:
         return Operator(kind, (rows or self.rows, width), count)
@@ -244,45 +184,51 @@ class _Parts:
         norm = self._over(config.norm, width or config.hidden)
         return replace(norm, parameters=config.norm_vectors * norm["width"])
 
+    def _rms_norm(self, width: int, rows: int | None = None) -> Operator:
+        return replace(self._over("rms_norm", width, 1, rows), parameters=width)
+
     def _capped(self, width: int, rows: int | None = None) -> list[Operator]:
         """Return the operators of soft-capping: c·tanh(x/c)."""
         return [self._over(kind, width, rows=rows) for kind in ("scale", "tanh", "scale")]
 
-    def _dropout(self) -> list[Operator]:
+    def _dropout(
+        self, width: int, rows: int | None = None, count: int = 1, *, keeps_output: bool = True
+    ) -> list[Operator]:
+        """Return the dropout in training; it keeps a one-byte mask, counted in two-byte elements."""
         if self.config.family == "llama" or not self.training:
             return []
-        dropout = self._over("dropout", self.config.hidden)
-        return [replace(dropout, saved=self._mask(dropout.outputs))]
+        dropout = self._over("dropout", width, count, rows)
+        elements = dropout.outputs
+        return [replace(dropout, saved=elements // 2 + (elements if keeps_output else 0))]
 
-    @staticmethod
-    def _mask(elements: int) -> int:
-        """Return the memory of a boolean (one-byte) mask, counted in two-byte elements."""
-        return elements // 2
-
-    def _residual(self) -> list[Operator]:
-        """Return the operators of a residual connection, with dropout before it."""
-        return [*self._dropout(), self._over("add", self.config.hidden)]
+    def _stream_dropout(self) -> list[Operator]:
+        return self._dropout(self.config.hidden, keeps_output=self._two_stacks)
 
     def embedding(self) -> Layer:
+        """Return the embedding layer; encoder and decoder share the parameters of one table."""
         config, rows = self.config, self.rows
         if config.patches is not None:
             return self._squares(config.patches)
         words = config.embedding_width or config.hidden
         entries = -(-config.vocabulary // self.shares)
-        table = Operator("embedding", (rows, words, entries), parameters=entries * words)
+        parameters = 0 if self.decodes else entries * words
+        table = Operator("embedding", (rows, words, entries), parameters=parameters)
         # Other embeddings have the width of the table in BERT, and of the stream elsewhere.
         width = words if config.family == "bert" else config.hidden
         widened = [linear(rows, words, config.hidden, bias=config.family == "bert")]
         operators = [table, *(widened if words != width else [])]
         operators += [self._over("scale", words)] if config.embedding_scaled else []
-        for kinds, number in ((self.sequence, self._table), (rows, config.token_types)):
+        learned = config.positions + config.spare_positions if config.places == "learned" else 0
+        # Biases of distances are added to the scores instead.
+        added = [] if config.buckets else [self._over("add", width)]
+        for kinds, number in ((self.sequence, learned), (rows, config.token_types)):
             if number:
                 row = Operator("embedding", (kinds, width, number), parameters=number * width)
-                operators += [row, self._over("add", width)]
+                operators += [row, *added]
+        operators += added if config.places == "computed" else []
         operators += [self._norm(width)] if config.family == "bert" or config.embedding_norm else []
         operators += widened if width != config.hidden else []
-        operators += self._dropout()
-        return Layer("embedding", tuple(operators), self._output, all_reduces=int(self.shares > 1))
+        return self._layer("embedding", [*operators, *self._stream_dropout()], 1)
 
     def _squares(self, patches: Patches) -> Layer:
         """Return the embedding layer of a vision transformer: image patches and learned extra tokens."""
@@ -291,179 +237,215 @@ class _Parts:
         squares = Operator("conv", shape, parameters=hidden * (patches.channels * side**2 + 1))
         joined = replace(self._over("copy", hidden), parameters=patches.extra * hidden)
         placed = replace(self._over("scale", hidden), parameters=self.sequence * hidden)
-        operators = (squares, self._over("copy", hidden), joined, placed, *self._dropout())
-        return Layer("embedding", operators, self._output)
+        operators = [squares, self._over("copy", hidden), joined, placed, *self._stream_dropout()]
+        return self._layer("embedding", operators, 0)
 
-    @property
-    def _table(self) -> int:
-        """Rows of the table of learned position embeddings; 0 if positions are not learned."""
-        learned = self.config.places == "learned"
-        return self.config.positions + self.config.spare_positions if learned else 0
-
-    def block(self, index: int) -> Layer:
-        """Return a transformer block: attention and feed-forward layer, with residual connections."""
+    def block(self, index: int, last: bool) -> Layer:
+        """Return a block, counted from 0: attention and feed-forward layer, with residual connections."""
         config = self.config
-        parts = (self._attention(), self._inner_of(index - 1))
+        parts = [self._attention(first=index == 0)]
+        parts += [self._attention(crosses=True)] if self.decodes else []
         operators: list[Operator] = []
-        for number, part in enumerate(parts):
+        for number, part in enumerate([*parts, self._inner_of(index)]):
             # Parallel branches may share their norm.
             alone = config.parallel != 1 or number == 0
             operators += [self._norm()] if config.norms in ("before", "around") and alone else []
             operators += part
             operators += [self._norm()] if config.norms in ("around", "branch") else []
-            operators += self._residual()
+            operators += [*self._stream_dropout(), self._over("add", config.hidden)]
             operators += [self._norm()] if config.norms == "after" else []
-        if not config.holds_weights(index - 1):
+        if not config.holds_weights(index):
             operators = [replace(operator, parameters=0) for operator in operators]
+        operators += [self._norm()] if self._two_stacks and last and config.norms == "before" else []
         # Parallel branches are added before the all-reduce.
-        sums = 1 if config.parallel else 2
-        return Layer(f"block {index}", tuple(operators), self._output, sums if self.shares > 1 else 0)
+        sums = 1 if config.parallel else len(parts) + 1
+        return self._layer(f"block {index + 1}", operators, sums, last=last)
 
-    def _attention(self) -> list[Operator]:
+    def _attention(self, *, first: bool = False, crosses: bool = False) -> list[Operator]:
+        """Return the operators of attention.
+
+        Parameters
+        ----------
+        first
+            Whether this block looks up the biases of distances, for all blocks of the stack.
+        crosses
+            Whether a decoder attends to what the encoder returned.
+        """
         config, rows = self.config, self.rows
         heads, latent = config.heads // self.shares, config.latent
         if latent is None:
             operators, width, value = self._projections(), config.per_head, config.per_head
         else:
-            operators = latent_projections(latent, rows, config.hidden, heads)
-            operators += self._positions(heads * latent.rotary, latent.rotary)
+            operators = self._latent_projections(latent, heads)
             width, value = latent.plain + latent.rotary, latent.value
-        operators += [
-            self._over("copy", heads * width),
-            *self._copies_of_keys(heads * width, heads * value),
-        ]  # queries, keys, values by head
-        operators += [*self._scored(self.batch * heads, width, value), self._over("copy", heads * value)]
+        # Queries, keys and values by head.
+        operators.append(self._over("copy", heads * width))
+        same = width == value
+        operators += [self._over("copy", heads * width, 2 if same else 1)]
+        operators += [] if same else [self._over("copy", heads * value)]
+        operators += self._scored(width, value, first=first, masked=self.decodes and not crosses)
         # A bias after the all-reduce is the same on each device; one of them counts it.
         output = linear(rows, heads * value, config.hidden, bias=config.biased_output)
-        return [*operators, replace(output, saved=0)]
+        return [*operators, self._over("copy", heads * value), replace(output, saved=0)]
 
-    def _scored(self, batch: int, width: int, value: int) -> list[Operator]:
+    def _scored(self, width: int, value: int, *, first: bool, masked: bool) -> list[Operator]:
         """Return the operators of attention scores (QKᵀ), softmax, and the weighted sum of values."""
         config, sequence = self.config, self.sequence
-        sinks = config.heads // self.shares if config.sinks else 0
+        heads = config.heads // self.shares
+        batch, sinks = self.batch * heads, heads if config.sinks else 0
         if self.fused:
             return [Operator("attention", (batch, sequence, width, value), parameters=sinks)]
-        scores = [Operator("bmm", (batch, sequence, width, sequence), saved=0)]
-        scores += self._capped(sequence, batch * sequence) if config.scores_cap else []
+        rows = batch * sequence
+        scaled = self._two_stacks and not config.buckets
+        scores = [self._over("scale", heads * width)] if scaled else []
+        scores.append(Operator("bmm", (batch, sequence, width, sequence), saved=0))
+        scores += self._capped(sequence, rows) if config.scores_cap else []
         if config.sinks:
-            scores.append(replace(self._over("copy", sequence + 1, 1, batch * sequence), parameters=sinks))
+            scores.append(replace(self._over("copy", sequence + 1, 1, rows), parameters=sinks))
+        if config.buckets and first:
+            shape = (sequence * sequence, heads, config.buckets)
+            scores.append(Operator("embedding", shape, parameters=config.buckets * heads))
         values = Operator("bmm", (batch, sequence, sequence, value))
-        return [*scores, *self._softmax(batch * sequence), values]
+        return [*scores, *self._softmax(rows, masked), values]
 
-    def _copies_of_keys(self, keys: int, values: int) -> list[Operator]:
-        if keys == values:
-            return [self._over("copy", keys, 2)]
-        return [self._over("copy", keys), self._over("copy", values)]
+    def _softmax(self, rows: int, masked: bool) -> list[Operator]:
+        """Return the operators on attention scores: scale, mask, softmax, dropout."""
+        config, over = self.config, partial(self._over, width=self.sequence, rows=rows)
+        added = replace(over("add"), saved=0)
+        if self.compiled:
+            before = []
+        elif config.buckets:
+            before = [added]
+        elif self._two_stacks:
+            before = [over("scale")] if masked else []
+        elif config.family == "opt":
+            # The mask of all pairs is added, which no cache keeps between heads, and results below the least
+            # number are raised to it; queries were scaled.
+            queries = self._over("scale", config.heads // self.shares * config.per_head)
+            before = [queries, added, over("scale")]
+        else:
+            before = [over("scale"), over("scale")]
+        dropout = [] if config.family == "opt" else self._dropout(self.sequence, rows)
+        return [*before, over("softmax"), *dropout]
 
     def _projections(self) -> list[Operator]:
         """Return the operators of the projections to queries, keys and values, with positions."""
         config, rows = self.config, self.rows
         heads, groups = config.heads // self.shares, -(-config.groups // self.shares)
-        width = config.per_head
-        bias, query, keys = config.attention_bias, heads * width, groups * width
-        if config.fused:
-            operators = [linear(rows, config.hidden, query + 2 * keys, bias=bias)]
-        else:
-            operators = [
-                linear(rows, config.hidden, query, bias=bias),
-                linear(rows, config.hidden, keys, bias=bias, count=2),
-            ]
+        width, project = config.per_head, partial(linear, rows, config.hidden, bias=config.attention_bias)
+        query, keys = heads * width, groups * width
+        operators = [project(query + 2 * keys)] if config.fused else [project(query), project(keys, count=2)]
         if config.head_norms == "all heads":
-            operators += [replace(self._over("rms_norm", all_), parameters=all_) for all_ in (query, keys)]
+            operators += [self._rms_norm(query), self._rms_norm(keys)]
         if config.head_norms == "each head":
-            operators += [
-                replace(self._over("rms_norm", width, 1, rows * count), parameters=width)
-                for count in (heads, groups)
-            ]
+            operators += [self._rms_norm(width, rows * count) for count in (heads, groups)]
         return [*operators, *self._positions(query, keys)]
+
+    def _latent_projections(self, latent: LatentAttention, heads: int) -> list[Operator]:
+        """Return the layers from the residual stream to queries, keys and values (latent attention).
+
+        The narrow vectors are computed whole on every device, heads are divided.
+        """
+        project, hidden, rank = partial(linear, self.rows, bias=False), self.config.hidden, latent.query_rank
+        queries = heads * (latent.plain + latent.rotary)
+        if rank is None:
+            operators = [project(hidden, queries)]
+        else:
+            operators = [project(hidden, rank), self._rms_norm(rank), project(rank, queries)]
+        operators += [project(hidden, latent.rank + latent.rotary), self._rms_norm(latent.rank)]
+        operators.append(project(latent.rank, heads * (latent.plain + latent.value)))
+        return [*operators, *self._positions(heads * latent.rotary, latent.rotary)]
 
     def _positions(self, query: int, keys: int) -> list[Operator]:
         """Return the operators of rotary position embedding of queries and keys (Su et al. 2021)."""
         config = self.config
         if config.places != "rotary":
             return []
+        joined, parts = [self._over("copy", width) for width in (query, keys)], [query, keys]
         if self.compiled:
-            return [self._over("copy", query), self._over("copy", keys)]
+            return joined
         if config.latent is None and config.rotated < config.per_head:
-            parts = [width // config.per_head * config.rotated for width in (query, keys)]
-            joined = [self._over("copy", width) for width in (query, keys)]
+            parts = [width // config.per_head * config.rotated for width in parts]
         else:
-            parts, joined = [query, keys], []
-        return joined + [
-            self._over(kind, width, count)
-            for width in parts
-            for kind, count in (("copy", 1), ("scale", 2), ("add", 1))
-        ]
-
-    def _softmax(self, rows: int) -> list[Operator]:
-        """Return the operators on attention scores: scale, mask, softmax, dropout."""
-        softmax = self._over("softmax", self.sequence, 1, rows)
-        scale = self._over("scale", self.sequence, 1, rows)
-        elements = rows * self.sequence
-        dropout = replace(
-            self._over("dropout", self.sequence, 1, rows), saved=elements + self._mask(elements)
-        )
-        dropouts = [dropout] if self.training else []
-        if self.config.family in ("llama", "opt"):
-            dropouts = []
-        if self.compiled:
-            return [softmax, *dropouts]
-        if self.config.family == "opt":
-            # The mask of all pairs is added, which no cache keeps between heads, and results below the least
-            # number are raised to it; queries were scaled.
-            queries = self._over("scale", self.config.heads // self.shares * self.config.per_head)
-            mask = self._over("add", self.sequence, 1, rows)
-            return [queries, replace(mask, saved=0), scale, softmax, *dropouts]
-        return [scale, scale, softmax, *dropouts]
+            joined = []
+        kinds = (("copy", 1), ("scale", 2), ("add", 1))
+        return joined + [self._over(kind, width, count) for width in parts for kind, count in kinds]
 
     def _inner_of(self, block: int) -> list[Operator]:
         """Return the operators of a block's feed-forward layer or experts; blocks count from 0."""
-        config, experts = self.config, self.config.experts
+        config = self.config
+        width, experts = config.width, config.experts
+        if self.decodes:
+            width, experts = config.decoder_width or 0, config.decoder_experts
         if experts is None or not experts.are_in(block):
-            return self._inner(self.rows, config.width // self.shares, 1)
-        return expert_operators(experts, self.batch, self.sequence, config.hidden, self._inner, self.shares)
+            return self._inner(self.rows, width // self.shares, 1)
+        return self._experts(experts)
+
+    def _experts(self, experts: Experts) -> list[Operator]:
+        """Return the operators of a mixture of experts; its router is whole on every device."""
+        rows, hidden, number = self.rows, self.config.hidden, experts.number
+        reached = min(number, rows * experts.per_token)
+        tokens = -(-rows * experts.per_token // reached)
+        if experts.capacity is not None:
+            tokens = min(tokens, self.batch * experts.capacity)
+        operators = [linear(rows, hidden, number, bias=experts.router_bias)]
+        operators += [self._over("softmax", number), self._over("copy", number)]  # the largest
+        layers = self._inner(tokens, experts.width // self.shares, reached)
+        if reached < number:
+            # Experts without tokens take memory, too.
+            unused = sum(op.parameters * op.count for op in layers) // reached * (number - reached)
+            operators.append(Operator("copy", (1, number), parameters=unused, saved=0))
+        operators += [Operator("copy", (tokens, hidden), reached, saved=tokens * hidden), *layers]
+        operators.append(Operator("scale", (tokens, hidden), reached))
+        operators.append(Operator("add", (tokens, hidden), reached, saved=0))
+        if not experts.shared_width:
+            return operators
+        operators += self._inner(rows, experts.shared_width // self.shares, 1)
+        if experts.gated:
+            gate = linear(rows, hidden, 1, bias=False)
+            operators += [gate, self._over("tanh", 1), self._over("scale", hidden)]
+        return [*operators, replace(self._over("add", hidden), saved=0)]
 
     def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
         """Return the operators of `count` feed-forward layers of a width, each for `rows` tokens."""
-        config = self.config
-        kernels = ACTIVATIONS[config.activation]
-        if self.compiled and len(kernels) > 1:
-            kernels = ("gelu",)
-        activation = [self._over(kind, width, count, rows) for kind in kernels]
-        bias = config.inner_bias
+        config, bias = self.config, self.config.inner_bias
+        kernels = published()["activations"][config.activation]
+        kernels = ["gelu"] if self.compiled and len(kernels) > 1 else kernels
+        gates = 2 if config.gated else 1
+        operators = [linear(rows, config.hidden, width, bias=bias, count=gates * count)]
+        operators += [self._over(kind, width, count, rows) for kind in kernels]
+        operators += [self._over("mul", width, count, rows)] if config.gated else []
+        operators += self._dropout(width, rows, count) if self._two_stacks else []
         last = linear(rows, width, config.hidden, bias=bias, count=count)
-        if config.gated:
-            gate = linear(rows, config.hidden, width, bias=bias, count=2 * count)
-            return [gate, *activation, self._over("mul", width, count, rows), last]
-        first = linear(rows, config.hidden, width, bias=bias, count=count)
-        return [first, *activation, replace(last, saved=0)]
+        return [*operators, last if config.gated and not self._two_stacks else replace(last, saved=0)]
 
     def head(self) -> Layer:
         """Return the output layer: final normalisation and vocabulary, classes, or BERT's pooler."""
         config, rows = self.config, self.rows
-        operators: list[Operator] = [] if config.norms == "after" else [self._norm()]
+        # Of two stacks, the last block of each ends with the normalisation.
+        ends = config.norms == "after" or self._two_stacks
+        operators: list[Operator] = [] if ends else [self._norm()]
         if config.patches is not None and config.patches.classes:
-            classes = config.patches.classes
-            return Layer(
-                "head", (*operators, linear(self.batch, config.hidden, classes)), self.batch * classes
-            )
+            last = linear(self.batch, config.hidden, config.patches.classes)
+            return Layer("head", (*operators, last), last.outputs)
         if not config.head:
             if not config.pooler:
-                return Layer("head", tuple(operators), self._output)
+                return Layer("head", tuple(operators), rows * config.hidden)
             pooler = linear(self.batch, config.hidden, config.hidden)
             operators += [pooler, Operator("tanh", (self.batch, config.hidden))]
-            return Layer("head", tuple(operators), self.batch * config.hidden)
+            return Layer("head", tuple(operators), pooler.outputs)
         words = config.embedding_width or config.hidden
         if config.family == "bert":
-            activation = [self._over(kind, words) for kind in ACTIVATIONS[config.activation]]
+            kernels = published()["activations"][config.activation]
+            activation = [self._over(kind, words) for kind in kernels]
             operators += [linear(rows, config.hidden, words), *activation, self._norm(words)]
         elif words != config.hidden:
             operators.append(linear(rows, config.hidden, words, bias=False))
+        operators += [self._over("scale", words)] if config.buckets and config.tied else []
         entries = -(-config.vocabulary // self.shares)
         last = linear(rows, words, entries, bias=config.head_bias, shared=config.tied)
         if config.family == "bert":
             last = replace(last, parameters=entries)  # its bias
         operators += [last, *(self._capped(entries) if config.words_cap else [])]
-        if self.training:
-            operators.append(self._over("softmax", entries))  # of the loss
-        return Layer("head", tuple(operators), rows * entries)
+        operators += [self._over("softmax", entries)] if self.training else []  # of the loss
+        return Layer("head", tuple(operators), last.outputs)

@@ -8,8 +8,10 @@ Styles give the structure of published transformers' blocks, which a ``config.js
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field
@@ -17,10 +19,10 @@ from pydantic import Field
 from ...common.errors import InstanceError
 from ...common.faults import validated
 from ...common.fields import Model
-from ...files.reading import fail
+from ...files.reading import fail, parse_yaml, read_text
 
 ModelT = TypeVar("ModelT", bound=Model)
-Names = Mapping[str, tuple[str, ...]]
+Names = Mapping[str, Sequence[str]]
 """Field → its possible names in files."""
 SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration", "MTModel")
 """Parts of the names of architectures with an output layer over the vocabulary."""
@@ -53,24 +55,34 @@ def checked(model: type[ModelT], fields: Mapping[str, Any], names: Names, source
         raise InstanceError(faults) from None
 
 
-_EXPERTS = {
-    "number": ("num_local_experts", "n_routed_experts", "num_experts"),
-    "per_token": ("num_experts_per_tok", "num_experts_per_token"),
-    "width": ("moe_intermediate_size", "intermediate_size", "d_ff", "ffn_dim"),
-    "capacity": ("expert_capacity",),
-    "router_bias": ("router_bias",),
-    "first_dense": ("first_k_dense_replace",),
-    "dense_blocks": ("mlp_only_layers",),
-}
-_LATENT = {
-    "query_rank": ("q_lora_rank",),
-    "rank": ("kv_lora_rank",),
-    "plain": ("qk_nope_head_dim",),
-    "rotary": ("qk_rope_head_dim",),
-    "value": ("v_head_dim",),
-}
-_EVERY = ("decoder_sparse_step", "moe_layer_freq")
-_SHARED = ("n_shared_experts", "shared_expert_intermediate_size")
+TRANSFORMERS = Path(__file__).with_name("transformers.yaml")
+
+
+@cache
+def published() -> Mapping[str, Any]:
+    """Return the kernels of activations, names of fields in files, and styles of blocks."""
+    data = parse_yaml(read_text(TRANSFORMERS))
+    assert isinstance(data, dict)
+    return data
+
+
+def names_of(what: str) -> Names:
+    """Return the names in files of the fields of `one_stack`, `two_stacks`, `experts` and so on."""
+    names: Names = published()["names"][what]
+    return names
+
+
+@cache
+def styles(stacks: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return `model_type` → fields that follow from it, of models with `one_stack` or `two_stacks`."""
+    known = {*TransformerConfig.model_fields, "multi_query", "heads_of_words"}
+
+    def fields_of(style: Mapping[str, Any]) -> dict[str, Any]:
+        own = {key: value for key, value in style.items() if key not in ("like", "types", "source")}
+        assert {*own} <= known, f"{TRANSFORMERS.name}: {own} has an unknown field"
+        return {**fields_of(published()["styles"][style["like"]]), **own} if "like" in style else own
+
+    return {kind: fields_of(style) for style in published()[stacks] for kind in style["types"]}
 
 
 class Experts(Model):
@@ -147,27 +159,27 @@ def experts_of(data: Mapping[str, Any], source: str) -> Experts | None:
     InstanceError
         If a size is missing or impossible.
     """
-    fields = picked(data, _EXPERTS)
+    names = names_of("experts")
+    fields = picked(data, names)
     if fields.get("number", 1) == 1:
         return None
     switch = data.get("model_type") == "switch_transformers"
     fields.setdefault("router_bias", data.get("model_type") == "gpt_oss")
-    every = next((data[name] for name in _EVERY if data.get(name) is not None), 1)
-    width = fields.get("width")
-    number = data.get(_SHARED[0])
-    if number is not None and isinstance(width, int):
-        fields["shared_width"] = number * width if isinstance(number, int) else number
-    elif data.get(_SHARED[1]):
-        fields |= {"shared_width": data[_SHARED[1]], "gated": True}
+    width, every = fields.get("width"), fields.get("every", 1)
+    count, whole = (data.get(name) for name in names["shared_width"])
+    fields.pop("shared_width", None)
+    if count is not None and isinstance(width, int):
+        fields["shared_width"] = count * width if isinstance(count, int) else count
+    elif whole:
+        fields |= {"shared_width": whole, "gated": True}
     if isinstance(every, int):
         # DeepSeek counts from 0, Qwen from 1, Switch begins with a dense block.
         start = 0 if "moe_layer_freq" in data else min(1, every - 1) if switch else every - 1
         fields["phase"] = max(start, 0)
-    names = {**_EXPERTS, "every": _EVERY, "shared_width": _SHARED}
-    experts = checked(Experts, {**fields, "every": every}, names, source)
+    experts = checked(Experts, fields, names, source)
     if experts.per_token > experts.number:
         what = f"is {experts.per_token}, more than the {experts.number} experts"
-        raise fail(source, what, _EXPERTS["per_token"][0])
+        raise fail(source, what, names["per_token"][0])
     return experts
 
 
@@ -179,87 +191,12 @@ def latent_of(data: Mapping[str, Any], source: str) -> LatentAttention | None:
     InstanceError
         If a size is missing or impossible.
     """
-    fields = picked(data, _LATENT)
-    return checked(LatentAttention, fields, _LATENT, source) if "rank" in fields else None
+    names = names_of("latent")
+    fields = picked(data, names)
+    return checked(LatentAttention, fields, names, source) if "rank" in fields else None
 
 
-Style = Mapping[str, Any]
-"""Default values of fields of `TransformerConfig`."""
-_BERT: Style = {
-    "family": "bert", "norms": "after", "places": "learned", "attention_bias": True, "inner_bias": True,
-    "tied": True, "activation": "gelu",
-}  # fmt: skip
-_GPT2: Style = {**_BERT, "family": "gpt2", "norms": "before", "activation": "gelu_new", "fused": True}
-_VIT: Style = {**_GPT2, "output_bias": True, "activation": "gelu", "fused": False, "pooler": True}
-_OPT: Style = {**_GPT2, "family": "opt", "activation": "relu", "fused": False, "spare_positions": 2}
-_LLAMA: Style = {
-    "family": "llama", "norms": "before", "norm": "rms_norm", "norm_vectors": 1, "places": "rotary",
-    "attention_bias": False, "inner_bias": False, "gated": True, "tied": False, "activation": "silu",
-}  # fmt: skip
-_QWEN2: Style = {**_LLAMA, "attention_bias": True, "output_bias": False}
-_GEMMA: Style = {
-    **_LLAMA,
-    "tied": True,
-    "activation": "gelu_pytorch_tanh",
-    "embedding_scaled": True,
-    "head_width": 256,
-}
-_GEMMA2: Style = {**_GEMMA, "norms": "around"}
-_PLAIN: Style = {
-    **_LLAMA, "norm": "layer_norm", "norm_vectors": 2, "gated": False, "attention_bias": True,
-    "inner_bias": True, "activation": "gelu",
-}  # fmt: skip
-_ROBERTA: Style = {**_BERT, "pooler": True, "spare_positions": 2}
-_FUSED: Style = {**_LLAMA, "fused": True}
-_QWEN3: Style = {**_LLAMA, "head_norms": "each head"}
-_OLMO2: Style = {**_LLAMA, "norms": "branch", "head_norms": "all heads"}
 PICTURES = ("vit", "deit")
-STYLES: Mapping[str, Style] = {
-    "bert": {**_BERT, "pooler": True},
-    # The first two rows of the table of positions are not used.
-    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), _ROBERTA),
-    "distilbert": _BERT,
-    # Its pretraining detects replaced words.
-    "electra": {**_BERT, "heads_of_words": ("ForMaskedLM", "ForCausalLM")},
-    "albert": {**_BERT, "pooler": True, "activation": "gelu_new", "different_blocks": 1},
-    **dict.fromkeys(("gpt2", "gpt3", "megatron"), _GPT2),
-    **dict.fromkeys(PICTURES, _VIT),
-    "gpt_neo": {**_GPT2, "fused": False, "attention_bias": False, "output_bias": True},
-    "gpt_bigcode": {**_GPT2, "activation": "gelu_pytorch_tanh", "multi_query": True},
-    "opt": _OPT,
-    **dict.fromkeys(("llama", "mistral", "mixtral", "granite"), _LLAMA),
-    **dict.fromkeys(("deepseek", "deepseek_v2", "deepseek_v3", "kimi_k2"), _LLAMA),
-    **dict.fromkeys(("phi3", "internlm2"), _FUSED),
-    **dict.fromkeys(("qwen2", "qwen2_moe"), _QWEN2),
-    **dict.fromkeys(("qwen3", "qwen3_moe"), _QWEN3),
-    "gemma": _GEMMA,
-    "gemma2": _GEMMA2,
-    "gemma3_text": {**_GEMMA2, "head_norms": "each head"},
-    "olmo": {**_LLAMA, "norm": "layer_norm", "norm_vectors": 0},
-    "olmo2": _OLMO2,
-    "olmo3": _OLMO2,
-    "olmoe": {**_LLAMA, "head_norms": "all heads"},
-    "gpt_oss": {**_LLAMA, "attention_bias": True, "inner_bias": True, "sinks": True},
-    "cohere": {**_LLAMA, "norm": "layer_norm", "parallel": 1, "tied": True},
-    "stablelm": {**_LLAMA, "norm": "layer_norm", "norm_vectors": 2, "output_bias": False},
-    "starcoder2": {**_PLAIN, "tied": True, "activation": "gelu_pytorch_tanh"},
-    "phi": {**_PLAIN, "parallel": 1, "head_bias": True, "activation": "gelu_new"},
-    "gpt_neox": {**_PLAIN, "fused": True, "parallel": 2},
-    "gptj": {**_PLAIN, "parallel": 1, "attention_bias": False, "head_bias": True, "activation": "gelu_new"},
-    "falcon": {
-        **_PLAIN, "fused": True, "parallel": 1, "attention_bias": False, "inner_bias": False, "tied": True,
-        "multi_query": True,
-    },
-    "bloom": {
-        **_PLAIN, "fused": True, "places": "slopes", "tied": True, "embedding_norm": True,
-        "activation": "gelu_new",
-    },
-    "mpt": {
-        **_PLAIN, "fused": True, "places": "slopes", "tied": True, "attention_bias": False,
-        "inner_bias": False, "norm_vectors": 1,
-    },
-}  # fmt: skip
-"""`model_type` of a file → its style."""
 _HEADS = ("qk_layernorm", "use_qk_norm", "qk_ln")
 _NOT_KNOWN: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys((*_HEADS, "rope", "add_cross_attention"), (True,)),
@@ -278,13 +215,13 @@ def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
         If the type is unknown, or a switch has an unsupported value.
     """
     kind = data.get("model_type")
-    if not isinstance(kind, str) or kind not in STYLES:
+    known = styles("one_stack")
+    if not isinstance(kind, str) or kind not in known:
         inner = data.get("text_config")
-        within = isinstance(inner, Mapping) and str(inner.get("model_type")) in STYLES
+        within = isinstance(inner, Mapping) and str(inner.get("model_type")) in known
         hint = " its text_config may be given in a file of its own;" if within else ""
-        raise fail(source, f"is {kind!r:.60};{hint} known are {', '.join(STYLES)}", "model_type")
-    data = with_attention(data)
-    style = STYLES[kind]
+        raise fail(source, f"is {kind!r:.60};{hint} known are {', '.join(known)}", "model_type")
+    style = known[kind]
     for name, values in _NOT_KNOWN.items():
         fits = name in _HEADS and "head_norms" in style
         if data.get(name) in values and not fits:
@@ -322,7 +259,7 @@ def _biases(data: Mapping[str, Any], source: str) -> dict[str, Any]:
     return {}
 
 
-def _blocks(data: Mapping[str, Any], style: Style, source: str) -> dict[str, Any]:
+def _blocks(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Return the fields on heads, positions and parallel branches of a block, from the file's flags."""
     fields: dict[str, Any] = {}
     # Falcon's later models have groups of heads and two norms, regardless of the other switches.
@@ -346,37 +283,11 @@ def _blocks(data: Mapping[str, Any], style: Style, source: str) -> dict[str, Any
     return fields
 
 
-Family = Literal["bert", "gpt2", "opt", "llama"]
-_NAMES = {
-    "hidden": ("hidden_size", "n_embd", "d_model", "n_embed", "dim"),
-    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
-    "blocks": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "vocabulary": ("vocab_size",),
-    "positions": ("max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_seq_len"),
-    "intermediate": ("intermediate_size", "ffn_dim", "n_inner", "d_ff", "hidden_dim", "ffn_hidden_size"),
-    "key_value_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"),
-    "head_width": ("head_dim", "d_kv"),
-    "activation": ("hidden_activation", "hidden_act", "activation_function", "dense_act_fn", "activation"),
-    "token_types": ("type_vocab_size",),
-    "tied": ("tie_word_embeddings",),
-    "embedding_width": ("word_embed_proj_dim", "embedding_size"),
-    "attention_bias": ("attention_bias", "use_qkv_bias", "qkv_bias"),
-    "inner_bias": ("mlp_bias",),
-    "different_blocks": ("num_hidden_groups",),
-    "rotary_share": ("partial_rotary_factor", "rotary_pct"),
-    "rotary_width": ("rotary_dim",),
-    "scores_cap": ("attn_logit_softcapping",),
-    "words_cap": ("final_logit_softcapping",),
-    "window": ("sliding_window",),
-    "further": ("num_nextn_predict_layers",),
-}
-_PATCHES = {
-    "picture": ("image_size",),
-    "patch": ("patch_size",),
-    "channels": ("num_channels",),
-    "classes": ("num_labels",),
-}
+Family = Literal["bert", "gpt2", "opt", "llama", "encoder-decoder"]
+_GATED = "gated-"
+_ENCODER = "EncoderModel"
 _Size = Field(ge=1, le=10**7)
+_Blocks = Field(ge=1, le=10_000)
 USUAL_POSITIONS = 2048
 """Default number of tokens of a sample, if positions need no table and the file gives none."""
 
@@ -413,7 +324,9 @@ class TransformerConfig(Model):
 
     Attributes
     ----------
-    intermediate
+    blocks, decoder_blocks
+        Blocks of the stack, or of the encoder; and of the decoder, if there is one.
+    intermediate, decoder_width
         Width between the two linear layers of a block; by default four times `hidden`.
     key_value_heads
         Heads of keys and values (Ainslie et al. 2023); by default as many as `heads`.
@@ -442,7 +355,10 @@ class TransformerConfig(Model):
     different_blocks
         How many different sets of weights blocks have; by default each its own.
     places
-        How positions are known: from a table, by rotation of queries and keys, or by slopes added to scores.
+        How positions are known: from a table, by rotation of queries and keys, by slopes added to scores, or
+        computed: as sines added to the embedding, or as biases of distances if there are any.
+    buckets
+        Distances whose bias is learned for each head; 0: none.
     spare_positions
         Rows of that table beyond `positions`.
     rotary_share, rotary_width
@@ -466,7 +382,7 @@ class TransformerConfig(Model):
         Layers that predict further tokens and are left out.
     patches
         What a model of pictures reads.
-    experts
+    experts, decoder_experts
         In place of the inner layer of some blocks.
     latent
         In place of heads of keys and values.
@@ -475,11 +391,13 @@ class TransformerConfig(Model):
     family: Family
     hidden: int = _Size
     heads: int = _Size
-    blocks: int = Field(ge=1, le=10_000)
+    blocks: int = _Blocks
+    decoder_blocks: int | None = None
     vocabulary: int = _Size
     positions: int = _Size
     says_positions: bool = True
     intermediate: int | None = Field(default=None, ge=1, le=10**7)
+    decoder_width: int | None = None
     key_value_heads: int | None = Field(default=None, ge=1, le=10**7)
     head_width: int | None = Field(default=None, ge=1, le=10**6)
     activation: str = "gelu"
@@ -495,7 +413,8 @@ class TransformerConfig(Model):
     norms: Literal["before", "after", "around", "branch"] = "before"
     parallel: int = Field(default=0, ge=0, le=2)
     different_blocks: int | None = Field(default=None, ge=1, le=10_000)
-    places: Literal["learned", "rotary", "slopes"]
+    places: Literal["learned", "rotary", "slopes", "computed"]
+    buckets: int = Field(default=0, ge=0, le=10**6)
     spare_positions: int = Field(default=0, ge=0, le=10)
     rotary_share: float = Field(default=1.0, gt=0, le=1)
     rotary_width: int | None = Field(default=None, ge=1, le=10**6)
@@ -513,6 +432,7 @@ class TransformerConfig(Model):
     further: int = Field(default=0, ge=0, le=1000)
     patches: Patches | None = None
     experts: Experts | None = None
+    decoder_experts: Experts | None = None
     latent: LatentAttention | None = None
 
     @property
@@ -546,18 +466,31 @@ class TransformerConfig(Model):
         return block == 0 or block * sets // self.blocks != (block - 1) * sets // self.blocks
 
 
-def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the configuration fields of a file, completed by the defaults of its model type."""
-    fields = {**style, **picked(data, _NAMES)}
+class EncoderDecoderConfig(TransformerConfig):
+    """The shape of a transformer with encoder and decoder, whose widths follow from nothing else."""
+
+    intermediate: int = _Size
+    decoder_blocks: int = _Blocks
+    decoder_width: int = _Size
+
+
+def _architecture(data: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Return whether the file's architecture, if it names one, gives a probability of every word."""
+    named = data.get("architectures")
+    return {"head": any(word in str(named[0]) for word in words)} if isinstance(named, list) and named else {}
+
+
+def _fields_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the fields of a model with one stack, completed by the defaults of its model type."""
+    data = with_attention(data)
+    style = style_of(data, source)
+    fields = {**style, **picked(data, names_of("one_stack"))}
     one = fields.pop("multi_query", None)
     if one is not None:
         fields["key_value_heads"] = 1 if one else None
     if style["family"] not in ("bert", "opt"):
         fields.pop("embedding_width", None)
-    heads = fields.pop("heads_of_words", SAYS_HEAD)
-    architectures = data.get("architectures")
-    if isinstance(architectures, list) and architectures:
-        fields["head"] = any(word in str(architectures[0]) for word in heads)
+    fields |= _architecture(data, fields.pop("heads_of_words", SAYS_HEAD))
     if data.get("use_sliding_window") is False:
         fields.pop("window", None)
     ratio, hidden = data.get("expansion_ratio"), fields.get("hidden")
@@ -565,7 +498,30 @@ def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -
         raise fail(source, f"is {ratio!r:.60}; it must be a whole number", "expansion_ratio")
     if ratio is not None and isinstance(hidden, int):
         fields.setdefault("intermediate", ratio * hidden)
-    return {**fields, **_tokens_of(data, style, fields.get("positions"), source)}
+    fields |= _tokens_of(data, style, fields.get("positions"), source)
+    return {**fields, "experts": experts_of(data, source), "latent": latent_of(data, source)}
+
+
+def _encoder_decoder_fields_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the fields of a model with encoder and decoder, completed by the defaults of its type."""
+    kind, known = str(data.get("model_type")), styles("two_stacks")
+    if kind not in known:
+        what = f"is {kind!r:.60}; known with encoder and decoder are {', '.join(known)}"
+        raise fail(source, what, "model_type")
+    fields = {**known[kind], **picked(data, names_of("two_stacks")), **_architecture(data, SAYS_HEAD)}
+    name = str([*(data.get("architectures") or ()), ""][0])
+    if _ENCODER in name:
+        raise fail(source, f"is {name:.60}, an encoder alone; known are both together", "architectures")
+    inner = str(data.get("feed_forward_proj", ""))
+    fields["gated"] = inner.startswith(_GATED) or data.get("is_gated_act") is True
+    if "dense_act_fn" not in data and inner:
+        # In files gated-gelu means the approximation by tanh.
+        fields["activation"] = "gelu_new" if inner == "gated-gelu" else inner.removeprefix(_GATED)
+    if kind == "switch_transformers":
+        fields["decoder_experts"] = experts_of(data, source)
+        steps = {"decoder_sparse_step": data.get("encoder_sparse_step")}
+        fields["experts"] = experts_of({**data, **steps}, source)
+    return fields
 
 
 def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], number: Any, source: str) -> dict[str, Any]:
@@ -582,14 +538,13 @@ def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], number: Any, s
 
 
 def _patches_of(data: Mapping[str, Any], source: str) -> Patches:
-    fields = picked(data, _PATCHES)
-    names = data.get("id2label")
+    fields, names = picked(data, names_of("patches")), data.get("id2label")
     architecture = str(data.get("architectures"))
     fields.setdefault("classes", len(names) if isinstance(names, Mapping) else 2)
     if "ForImageClassification" not in architecture:
         fields["classes"] = 0
     fields["extra"] = 2 if data.get("model_type") == "deit" else 1
-    patches = checked(Patches, fields, _PATCHES, source)
+    patches = checked(Patches, fields, names_of("patches"), source)
     if patches.picture < patches.patch:
         raise fail(source, f"is {patches.patch}, more than the picture of {patches.picture}", "patch_size")
     return patches
@@ -607,13 +562,19 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     """
     if not isinstance(data, Mapping):
         raise fail(source, "is no mapping; a model's config.json is one")
-    fields = _fields_of(with_attention(data), style_of(data, source), source)
-    fields["experts"], fields["latent"] = experts_of(data, source), latent_of(data, source)
-    config = checked(TransformerConfig, fields, _NAMES, source)
+    kind = data.get("model_type")
+    both = isinstance(kind, str) and (kind in styles("two_stacks") or data.get("is_encoder_decoder") is True)
+    names = names_of("two_stacks" if both else "one_stack")
+    model = EncoderDecoderConfig if both else TransformerConfig
+    fields = (_encoder_decoder_fields_of if both else _fields_of)(data, source)
+    config = checked(model, fields, names, source)
+    if both and data.get("decoder_attention_heads", config.heads) != config.heads:
+        what = f"differs from the encoder's {config.heads}; both must agree"
+        raise fail(source, what, "decoder_attention_heads")
     if config.head_width is None and config.hidden % config.heads:
-        what = f"is {config.heads}, which does not divide hidden_size {config.hidden}"
-        raise fail(source, what, _NAMES["heads"][0])
+        what = f"is {config.heads}, which does not divide {names['hidden'][0]} {config.hidden}"
+        raise fail(source, what, " or ".join(names["heads"]) if both else names["heads"][0])
     if config.heads % config.groups:
         what = f"is {config.groups}, which does not divide num_attention_heads {config.heads}"
-        raise fail(source, what, _NAMES["key_value_heads"][0])
+        raise fail(source, what, names["key_value_heads"][0])
     return config

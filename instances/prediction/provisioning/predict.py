@@ -430,7 +430,7 @@ def predict(
             raise OptionError(f"measurements: say of which hardware they are, such as {given[0].name}=FILE")
         measurements = {given[0].name: measurements}
     described = model if isinstance(model, ModelDescription) else load_model(model)
-    if fused_attention and not isinstance(described, Transformer):
+    if fused_attention and (not isinstance(described, Transformer) or described.config.decoder_blocks):
         raise OptionError(f"{described.name}: fused attention is known of transformers with one stack only")
     asked = None if precision is None else str(precision).strip().lower()
     setting = Setting(batch, sequence, "fp32" if asked is None else asked, fused_attention=fused_attention)

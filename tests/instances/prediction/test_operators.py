@@ -86,85 +86,89 @@ def test_precision_and_count_are_checked() -> None:
         Operator("add", (1, 2), count=0)
 
 
-PICTURE = Sizes((1, 6, 8, 8))
-MATRIX = Sizes((5, 7))
+PICTURE = (1, 6, 8, 8)
+MATRIX = (5, 7)
+Shape = tuple[int, ...]
+
+
+def _operator(call: str, args: Sequence[object], output: Shape, parameters: int = 0) -> Operator:
+    """Return the operator of a call, with shapes for tensors."""
+    sized = [Sizes(arg) if isinstance(arg, tuple) else arg for arg in args]
+    found = operator_of(call, sized, Sizes(output), parameters)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
     ("call", "args", "output", "expected"),
     [
-        ("addmm", [Sizes((3,)), Sizes((5, 7)), Sizes((7, 3))], Sizes((5, 3)), ("linear", (5, 7, 3))),
-        ("bmm", [Sizes((2, 5, 7)), Sizes((2, 7, 3))], Sizes((2, 5, 3)), ("bmm", (2, 5, 7, 3))),
-        ("embedding", [Sizes((9, 4)), Sizes((1, 5))], Sizes((1, 5, 4)), ("embedding", (5, 4, 9))),
+        ("addmm", [(3,), (5, 7), (7, 3)], (5, 3), ("linear", (5, 7, 3))),
+        ("bmm", [(2, 5, 7), (2, 7, 3)], (2, 5, 3), ("bmm", (2, 5, 7, 3))),
+        ("embedding", [(9, 4), (1, 5)], (1, 5, 4), ("embedding", (5, 4, 9))),
         ("add", [MATRIX, MATRIX], MATRIX, ("add", (5, 7))),
-        ("add", [MATRIX, Sizes((7,))], MATRIX, ("scale", (5, 7))),
+        ("add", [MATRIX, (7,)], MATRIX, ("scale", (5, 7))),
         ("mul", [MATRIX, 3.0], MATRIX, ("scale", (5, 7))),
         ("relu", [PICTURE], PICTURE, ("relu", (64, 6))),
-        ("mean", [PICTURE, [-1, -2]], Sizes((1, 6)), ("pool", (1, 6, 8, 8, 8, 8, 0))),
-        ("mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
+        ("mean", [PICTURE, [-1, -2]], (1, 6), ("pool", (1, 6, 8, 8, 8, 8, 0))),
+        ("mean", [MATRIX, [-1]], (5, 1), ("sum", (7, 5))),
         (
             "_embedding_bag",
-            [Sizes((9, 4)), Sizes((5,)), Sizes((2,))],
-            Sizes((2, 4)),
+            [(9, 4), (5,), (2,)],
+            (2, 4),
             ("embedding", (5, 4, 9)),
         ),
-        ("max_pool2d_with_indices", [PICTURE, [2, 4]], Sizes((1, 6, 4, 2)), ("sum", (8, 48))),
-        ("adaptive_max_pool2d", [PICTURE, [4, 4]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
-        ("_adaptive_avg_pool2d", [PICTURE, [3, 3]], Sizes((1, 6, 3, 3)), ("sum", (7, 54))),
-        ("var_mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
-        ("avg_pool2d", [PICTURE, [2, 2]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
+        ("max_pool2d_with_indices", [PICTURE, [2, 4]], (1, 6, 4, 2), ("sum", (8, 48))),
+        ("adaptive_max_pool2d", [PICTURE, [4, 4]], (1, 6, 4, 4), ("pool", (1, 6, 8, 8, 2, 2, 0))),
+        ("_adaptive_avg_pool2d", [PICTURE, [3, 3]], (1, 6, 3, 3), ("sum", (7, 54))),
+        ("var_mean", [MATRIX, [-1]], (5, 1), ("sum", (7, 5))),
+        ("avg_pool2d", [PICTURE, [2, 2]], (1, 6, 4, 4), ("pool", (1, 6, 8, 8, 2, 2, 0))),
     ],
 )
 def test_calls_become_operators(
-    call: str, args: Sequence[object], output: Sizes, expected: tuple[str, tuple[int, ...]]
+    call: str, args: Sequence[object], output: Shape, expected: tuple[str, Shape]
 ) -> None:
-    found = operator_of(call, args, output, parameters=4)
-    assert found is not None
+    found = _operator(call, args, output, 4)
     assert (found.kind, found.shape, found.parameters) == (*expected, 4)
 
 
 def _convolution(**given: object) -> list[object]:
     fields: dict[str, object] = {
-        "input": PICTURE, "weight": Sizes((4, 6, 3, 3)), "bias": None, "stride": [1, 1], "padding": [1, 1],
+        "input": PICTURE, "weight": (4, 6, 3, 3), "bias": None, "stride": [1, 1], "padding": [1, 1],
         "dilation": [1, 1], "transposed": False, "output_padding": [0, 0], "groups": 1,
     }  # fmt: skip
     return list({**fields, **given}.values())
 
 
 def test_convolutions_return_as_much_as_pytorchs() -> None:
-    plain = operator_of("convolution", _convolution(), Sizes((1, 4, 8, 8)))
-    assert plain is not None
+    plain = _operator("convolution", _convolution(), (1, 4, 8, 8))
     assert plain.outputs == 4 * 64
-    spread = operator_of("convolution", _convolution(dilation=[2, 2], padding=[2, 2]), Sizes((1, 4, 8, 8)))
+    spread = _operator("convolution", _convolution(dilation=[2, 2], padding=[2, 2]), (1, 4, 8, 8))
     assert spread == plain
-    row = _convolution(input=Sizes((1, 6, 9)), weight=Sizes((4, 6, 3)), stride=[2], padding=[1], dilation=[1])
-    found = operator_of("convolution", row, Sizes((1, 4, 5)))
-    assert found is not None
+    row = _convolution(input=(1, 6, 9), weight=(4, 6, 3), stride=[2], padding=[1], dilation=[1])
+    found = _operator("convolution", row, (1, 4, 5))
     assert (found.outputs, found.flops) == (20, 2 * 20 * 18)
 
 
 @pytest.mark.parametrize(
     ("more", "output"),
     [
-        ({"dilation": [3, 3], "padding": [0, 0]}, Sizes((1, 4, 2, 2))),
-        ({"weight": Sizes((4, 6, 4, 4)), "dilation": [2, 2], "padding": [3, 3]}, Sizes((1, 4, 8, 8))),
-        ({"stride": [1, 2]}, Sizes((1, 4, 8, 4))),
+        ({"dilation": [3, 3], "padding": [0, 0]}, (1, 4, 2, 2)),
+        ({"weight": (4, 6, 4, 4), "dilation": [2, 2], "padding": [3, 3]}, (1, 4, 8, 8)),
+        ({"stride": [1, 2]}, (1, 4, 8, 4)),
     ],
 )
-def test_holes_and_uneven_strides_return_as_much(more: dict[str, object], output: Sizes) -> None:
-    found = operator_of("convolution", _convolution(**more), output)
-    assert found is not None
+def test_holes_and_uneven_strides_return_as_much(more: dict[str, object], output: Shape) -> None:
+    found = _operator("convolution", _convolution(**more), output)
     kernel = _convolution(**more)[1]
-    assert isinstance(kernel, Sizes)
+    assert isinstance(kernel, tuple)
     assert found.outputs == prod(output)
     assert found.flops == 2 * prod(output) * prod(kernel[1:])
 
 
 def test_a_transposed_convolution_is_one_from_its_end() -> None:
     """From 8 × 8 to 16 × 16 pixels: as many products, and what it returns waits for the backward pass."""
-    args = _convolution(weight=Sizes((6, 4, 4, 4)), stride=[2, 2], transposed=True)
-    found = operator_of("convolution", args, Sizes((1, 4, 16, 16)), parameters=7)
-    assert found is not None
+    args = _convolution(weight=(6, 4, 4, 4), stride=[2, 2], transposed=True)
+    found = _operator("convolution", args, (1, 4, 16, 16), parameters=7)
     assert (found["channels"], found["filters"], found.output_size) == (4, 6, (8, 8))
     assert found.flops == 2 * prod(PICTURE) * 4 * 16
     assert (found.activations, found.parameters) == (4 * 256, 7)
@@ -174,12 +178,13 @@ def test_a_transposed_convolution_is_one_from_its_end() -> None:
     ("call", "args"),
     [
         ("convolution", _convolution(transposed=True, stride=[1, 2])),
-        ("convolution", _convolution(input=Sizes((1, 6, 8, 8, 8)))),
+        ("convolution", _convolution(input=(1, 6, 8, 8, 8))),
         ("fft_r2c", [MATRIX]),
     ],
 )
 def test_what_is_not_known_gives_nothing(call: str, args: Sequence[object]) -> None:
-    assert operator_of(call, args, PICTURE) is None
+    sized = [Sizes(arg) if isinstance(arg, tuple) else arg for arg in args]
+    assert operator_of(call, sized, Sizes(PICTURE)) is None
 
 
 @pytest.mark.parametrize("library", ["pytorch", "onnx"])

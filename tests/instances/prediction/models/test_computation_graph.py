@@ -58,62 +58,24 @@ def test_the_package_does_not_import_pytorch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def _alexnet(torch: Any) -> Any:
-    nn = torch.nn
-    layers: list[Any] = []
-    for channels, filters, kernel, stride, padding, pooled in (
-        (3, 64, 11, 4, 2, True), (64, 192, 5, 1, 2, True), (192, 384, 3, 1, 1, False),
-        (384, 256, 3, 1, 1, False), (256, 256, 3, 1, 1, True),
-    ):  # fmt: skip
-        layers += [nn.Conv2d(channels, filters, kernel, stride, padding), nn.ReLU(inplace=True)]
-        layers += [nn.MaxPool2d(3, 2)] if pooled else []
-    layers += [
-        nn.AdaptiveAvgPool2d(6),
-        nn.Flatten(),
-        nn.Dropout(),
-        nn.Linear(9216, 4096),
-        nn.ReLU(inplace=True),
-    ]
-    layers += [nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 1000)]
-    return nn.Sequential(*layers)
-
-
-def test_a_network_of_convolutions_is_that_of_its_name(torch: Any) -> None:
-    with torch.device("meta"):
-        module, example = _alexnet(torch), torch.zeros(1, 3, 224, 224)
-    model, named = module_model(module, example), load_model("alexnet")
-    assert model.parameters() == named.parameters() == 61_100_840
-    whole = Setting(3, training=False)
-    found, known = (_forward(one.operators(whole)) for one in (model, named))
-    # Pooling to the size that a picture has already is one more call.
-    assert {key: count for key, count in found.items() if key not in known} == {
-        ("pool", (3, 256, 6, 6, 1, 1, 0)): 1
-    }
-    assert {key: count for key, count in found.items() if key in known} == known
-    waiting = [sum(layer.activations for layer in one.layers(Setting(3))) for one in (model, named)]
-    assert waiting[0] - 3 * 9216 == waiting[1]
-
-
-def test_a_small_network_is_that_of_its_table(torch: Any, tmp_path: Any) -> None:
+def test_a_small_network_is_that_of_its_table(torch: Any, tmp_path: Path) -> None:
+    """With what waits for the backward pass, of which an operator in place adds nothing."""
     nn = torch.nn
     module = nn.Sequential(
-        nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
         nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         nn.Linear(8, 5),
     )  # fmt: skip
     module.train()
     file = tmp_path / "small.csv"
     file.write_text(
-        "layer,kind,shape,parameters\n0,conv,1x3x8x3x3x32x32x2x1x1x1,216\n1,batch_norm,256x8,16\n"
-        "2,relu,256x8,\n3,pool,1x8x16x16x2x2x0,\n4,conv,1x8x8x3x3x8x8x1x1x1x8,80\n5,silu,64x8,\n"
-        "6,pool,1x8x8x8x8x8x0,\n8,linear,1x8x5,45\n".replace(",\n", ",0\n")
+        "layer,kind,shape,parameters,saved\n0,conv,1x3x8x3x3x32x32x2x1x1x1,216,\n1,batch_norm,256x8,16,\n"
+        "2,relu,256x8,0,0\n3,pool,1x8x16x16x2x2x0,0,\n4,conv,1x8x8x3x3x8x8x1x1x1x8,80,\n5,silu,64x8,0,\n"
+        "6,pool,1x8x8x8x8x8x0,0,\n8,linear,1x8x5,45,\n"
     )
     model = module_model(module, torch.zeros(1, 3, 32, 32), name="small")
-    table = load_model(file)
-    setting = Setting(4)
-    assert [layer.name for layer in model.layers(setting)] == [layer.name for layer in table.layers(setting)]
-    assert model.operators(setting) == table.operators(setting)
-    assert model.parameters() == table.parameters() == sum(p.numel() for p in module.parameters())
+    assert model.layers(Setting(4)) == load_model(file).layers(Setting(4))
+    assert model.parameters() == sum(p.numel() for p in module.parameters())
     assert all(part.training for part in module.modules())
 
 
@@ -158,14 +120,10 @@ def test_a_transformer_is_that_of_its_configuration(torch: Any) -> None:
     module = _gpt(torch, hidden=32, heads=4, blocks=2, words=50, positions=16)
     model = module_model(module, torch.zeros(1, 16, dtype=torch.long), depth=2)
     data = {
-        "model_type": "gpt2",
-        "n_embd": 32,
-        "n_head": 4,
-        "n_layer": 2,
-        "n_positions": 16,
-        "vocab_size": 50,
-    }
-    same = transformer_of("same", "", config_of({**data, "activation_function": "gelu"}, "same"))
+        "model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 50,
+        "activation_function": "gelu",
+    }  # fmt: skip
+    same = transformer_of("same", "", config_of(data, "same"))
     setting = Setting(1, training=False)
     kinds = ("linear", "bmm", "layer_norm", "softmax", "gelu", "embedding", "add")
     found, known = (_forward(one.operators(setting), *kinds) for one in (model, same))
@@ -193,14 +151,20 @@ def test_fused_attention_is_taken_apart(torch: Any) -> None:
     assert torch.backends.mha.get_fastpath_enabled()
 
 
-def test_normalisations_go_over_what_they_normalise(torch: Any) -> None:
-    nn = torch.nn
-    groups = operators_of(nn.GroupNorm(2, 8), torch.zeros(1, 8, 4, 4))
-    assert [(op.kind, op.shape) for op in groups] == [("layer_norm", (2, 64))]
-    layers = operators_of(nn.LayerNorm((4, 5)), torch.zeros(1, 3, 4, 5))
-    assert [(op.kind, op.shape) for op in layers] == [("layer_norm", (3, 20))]
-    softmax = operators_of(nn.Softmax(1), torch.zeros(1, 6, 4, 4))
-    assert [(op.kind, op.shape) for op in softmax] == [("softmax", (16, 6))]
+@pytest.mark.parametrize(
+    ("norm", "given", "kind", "shape"),
+    [
+        (("GroupNorm", 2, 8), (1, 8, 4, 4), "layer_norm", (2, 64)),
+        (("LayerNorm", (4, 5)), (1, 3, 4, 5), "layer_norm", (3, 20)),
+        (("Softmax", 1), (1, 6, 4, 4), "softmax", (16, 6)),
+    ],
+)
+def test_normalisations_go_over_what_they_normalise(
+    torch: Any, norm: tuple[Any, ...], given: tuple[int, ...], kind: str, shape: tuple[int, ...]
+) -> None:
+    name, *sizes = norm
+    found = operators_of(getattr(torch.nn, name)(*sizes), torch.zeros(given))
+    assert [(op.kind, op.shape) for op in found] == [(kind, shape)]
 
 
 def test_parameters_that_nothing_uses_are_said(torch: Any) -> None:
@@ -331,25 +295,31 @@ def test_numbers_of_the_example_and_of_masks_decide(torch: Any) -> None:
     assert "those of the example were taken" in model.assumptions[-1]
 
 
-def test_a_graph_becomes_operators(tmp_path: Path) -> None:
+def _written(
+    file: Path, nodes: list[Any], output: list[int], picture: list[int], **weights: list[int]
+) -> None:
+    """Write an ONNX file with the input x, weights of zeros, and the output y."""
     onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], name="first", pads=[1, 1, 1, 1], strides=[2, 2]),
-        helper.make_node("Relu", ["c"], ["r"], name="active"),
-        helper.make_node("Flatten", ["r"], ["f"]),
-        helper.make_node("Gemm", ["f", "m", "b"], ["y"], name="last"),
+    stored = [
+        onnx.TensorProto(name=name, dims=dims, data_type=kind, raw_data=bytes(4 * prod(dims)))
+        for name, dims in weights.items()
     ]
-    weights = [
-        onnx.TensorProto(name=name, dims=dims, data_type=kind, raw_data=bytes(4 * size))
-        for name, dims, size in (("w", [4, 3, 3, 3], 108), ("m", [64, 10], 640), ("b", [10], 10))
-    ]
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", kind, [1, 3, 8, 8])],
-        [helper.make_tensor_value_info("y", kind, [1, 10])], weights,
-    )  # fmt: skip
-    file = tmp_path / "mine.onnx"
+    ends = [helper.make_tensor_value_info(name, kind, dims) for name, dims in (("x", picture), ("y", output))]
+    made = [helper.make_node(*args, **how) for args, how in nodes]
+    graph = helper.make_graph(made, "g", ends[:1], ends[1:], stored)
     onnx.save(helper.make_model(graph), str(file))
+
+
+def test_a_graph_becomes_operators(tmp_path: Path) -> None:
+    file = tmp_path / "mine.onnx"
+    nodes = [
+        (("Conv", ["x", "w"], ["c"]), {"name": "first", "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        (("Relu", ["c"], ["r"]), {"name": "active"}),
+        (("Flatten", ["r"], ["f"]), {}),
+        (("Gemm", ["f", "m", "b"], ["y"]), {"name": "last"}),
+    ]
+    _written(file, nodes, [1, 10], [1, 3, 8, 8], w=[4, 3, 3, 3], m=[64, 10], b=[10])
     model = onnx_model(file, str(file))
     layers = model.layers(Setting(5))
     assert [layer.operators[0].kind for layer in layers] == ["conv", "relu", "linear"]
@@ -358,15 +328,8 @@ def test_a_graph_becomes_operators(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_not_known_is_one_line(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [helper.make_node("Det", ["x"], ["y"], name="odd")], "g",
-        [helper.make_tensor_value_info("x", kind, [1, 2, 2])],
-        [helper.make_tensor_value_info("y", kind, [1])],
-    )  # fmt: skip
     file = tmp_path / "mine.onnx"
-    onnx.save(helper.make_model(graph), str(file))
+    _written(file, [(("Det", ["x"], ["y"]), {"name": "odd"})], [1], [1, 2, 2])
     with pytest.raises(InstanceError, match="odd: is Det, which is not known in this form; known are Abs"):
         onnx_model(file, str(file))
     file.write_bytes(b"\xff\xff")
