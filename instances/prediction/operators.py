@@ -169,9 +169,7 @@ class Operator:
     def flops(self) -> float:
         """Floating-point operations of one call; a multiplication and an addition are two."""
         match self.kind:
-            case "linear":
-                return 2.0 * prod(self.shape)
-            case "bmm":
+            case "linear" | "bmm":
                 return 2.0 * prod(self.shape)
             case "attention":
                 return 2.0 * self["batch"] * self["rows"] ** 2 * (self["inner"] + self["columns"])

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -22,6 +22,10 @@ from ...common.fields import Model
 from ...files.reading import fail, parse_yaml, read_text
 
 ModelT = TypeVar("ModelT", bound=Model)
+Size = Annotated[int, Field(ge=1, le=10**7)]
+Width = Annotated[int, Field(ge=1, le=10**6)]
+Number = Annotated[int, Field(ge=1, le=10**5)]
+Blocks = Annotated[int, Field(ge=1, le=10_000)]
 Names = Mapping[str, Sequence[str]]
 """Field → its possible names in files."""
 SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration", "MTModel")
@@ -110,16 +114,16 @@ class Experts(Model):
         Blocks with experts have an index (from 0) of `phase` modulo `every`.
     """
 
-    number: int = Field(ge=1, le=10**5)
-    per_token: int = Field(default=1, ge=1, le=10**5)
-    width: int = Field(ge=1, le=10**7)
+    number: Number
+    per_token: Number = 1
+    width: Size
     shared_width: int = Field(default=0, ge=0, le=10**7)
     gated: bool = False
     router_bias: bool = False
-    capacity: int | None = Field(default=None, ge=1, le=10**7)
+    capacity: Size | None = None
     first_dense: int = Field(default=0, ge=0, le=10_000)
     dense_blocks: tuple[int, ...] = ()
-    every: int = Field(default=1, ge=1, le=10_000)
+    every: Blocks = 1
     phase: int = 0
 
     def are_in(self, block: int) -> bool:
@@ -144,11 +148,11 @@ class LatentAttention(Model):
         Width of a head of values.
     """
 
-    query_rank: int | None = Field(default=None, ge=1, le=10**7)
-    rank: int = Field(ge=1, le=10**7)
-    plain: int = Field(ge=1, le=10**6)
-    rotary: int = Field(ge=1, le=10**6)
-    value: int = Field(ge=1, le=10**6)
+    query_rank: Size | None = None
+    rank: Size
+    plain: Width
+    rotary: Width
+    value: Width
 
 
 def experts_of(data: Mapping[str, Any], source: str) -> Experts | None:
@@ -286,8 +290,6 @@ def _blocks(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -> d
 Family = Literal["bert", "gpt2", "opt", "llama", "encoder-decoder"]
 _GATED = "gated-"
 _ENCODER = "EncoderModel"
-_Size = Field(ge=1, le=10**7)
-_Blocks = Field(ge=1, le=10_000)
 USUAL_POSITIONS = 2048
 """Default number of tokens of a sample, if positions need no table and the file gives none."""
 
@@ -307,9 +309,9 @@ class Patches(Model):
         What the first token tells apart; 0: there is no last layer.
     """
 
-    picture: int = Field(ge=1, le=10**5)
-    patch: int = Field(ge=1, le=10**5)
-    channels: int = Field(default=3, ge=1, le=10**5)
+    picture: Number
+    patch: Number
+    channels: Number = 3
     extra: int = Field(default=1, ge=1, le=2)
     classes: int = Field(default=0, ge=0, le=10**7)
 
@@ -389,22 +391,22 @@ class TransformerConfig(Model):
     """
 
     family: Family
-    hidden: int = _Size
-    heads: int = _Size
-    blocks: int = _Blocks
+    hidden: Size
+    heads: Size
+    blocks: Blocks
     decoder_blocks: int | None = None
-    vocabulary: int = _Size
-    positions: int = _Size
+    vocabulary: Size
+    positions: Size
     says_positions: bool = True
-    intermediate: int | None = Field(default=None, ge=1, le=10**7)
+    intermediate: Size | None = None
     decoder_width: int | None = None
-    key_value_heads: int | None = Field(default=None, ge=1, le=10**7)
-    head_width: int | None = Field(default=None, ge=1, le=10**6)
+    key_value_heads: Size | None = None
+    head_width: Width | None = None
     activation: str = "gelu"
     token_types: int = Field(default=0, ge=0, le=10**6)
     head: bool = True
     tied: bool = True
-    embedding_width: int | None = Field(default=None, ge=1, le=10**7)
+    embedding_width: Size | None = None
     embedding_norm: bool = False
     embedding_scaled: bool = False
     pooler: bool = False
@@ -412,12 +414,12 @@ class TransformerConfig(Model):
     norm_vectors: int = Field(default=2, ge=0, le=2)
     norms: Literal["before", "after", "around", "branch"] = "before"
     parallel: int = Field(default=0, ge=0, le=2)
-    different_blocks: int | None = Field(default=None, ge=1, le=10_000)
+    different_blocks: Blocks | None = None
     places: Literal["learned", "rotary", "slopes", "computed"]
     buckets: int = Field(default=0, ge=0, le=10**6)
     spare_positions: int = Field(default=0, ge=0, le=10)
     rotary_share: float = Field(default=1.0, gt=0, le=1)
-    rotary_width: int | None = Field(default=None, ge=1, le=10**6)
+    rotary_width: Width | None = None
     attention_bias: bool = False
     output_bias: bool | None = None
     inner_bias: bool = False
@@ -469,9 +471,9 @@ class TransformerConfig(Model):
 class EncoderDecoderConfig(TransformerConfig):
     """The shape of a transformer with encoder and decoder, whose widths follow from nothing else."""
 
-    intermediate: int = _Size
-    decoder_blocks: int = _Blocks
-    decoder_width: int = _Size
+    intermediate: Size
+    decoder_blocks: Blocks
+    decoder_width: Size
 
 
 def _architecture(data: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
