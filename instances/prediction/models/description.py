@@ -98,18 +98,13 @@ class Layer:
         return replace(self, operators=operators)
 
     @property
-    def forward(self) -> tuple[Operator, ...]:
-        """Operators of the forward pass, on one device."""
-        return self.operators
-
-    @property
     def backward(self) -> tuple[Operator, ...]:
         """Operators of the backward pass, on one device."""
         return tuple(chain.from_iterable(operator.backward() for operator in self.operators))
 
     def passes(self, training: bool) -> tuple[Operator, ...]:
         """Return the operators of the forward and, in training, of the backward pass of the layer."""
-        return self.forward + self.backward if training else self.forward
+        return self.operators + self.backward if training else self.operators
 
     @property
     def parameters(self) -> int:

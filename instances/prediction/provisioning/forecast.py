@@ -422,7 +422,7 @@ def _step_of(times: OperatorTimes, training: bool) -> Callable[[Layer], Estimate
 
 
 def _forward_of(times: OperatorTimes) -> Callable[[Layer], float]:
-    return lambda layer: times.total(layer.forward).seconds
+    return lambda layer: times.total(layer.operators).seconds
 
 
 def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[FoundT]:

@@ -283,37 +283,39 @@ DEGREES = {"A100-40": [1, 2, 4], "V100-16": [4, 8]}
 TWO_PRICES = {"A100-40": 2.0, "V100-16": 1.0}
 
 
-def unit_names(types: Sequence[str], degrees: Sequence[str] | None = None) -> list[str]:
-    """Return the names of the units that are meant."""
-    return [unit.name for unit in units_of(types, degrees, list(DEGREES), DEGREES.__getitem__)]
+def asked(types: Sequence[str], degrees: Sequence[str] | None = None) -> list[Unit]:
+    """Return the units that are meant."""
+    return units_of(types, degrees, list(DEGREES), DEGREES.__getitem__)
 
 
 @pytest.mark.parametrize(
-    ("types", "degrees", "expected"),
+    ("types", "degrees", "expected", "by_name"),
     [
-        (["A100-40"], None, ["A100-40"]),
-        (["A100-40-tp4", "V100-16-tp1"], None, ["A100-40-tp4", "V100-16"]),
-        (["all"], None, ["A100-40", "V100-16"]),
-        (["A100-40", "V100-16-tp8"], ["2", "1"], ["A100-40", "A100-40-tp2", "V100-16-tp8"]),
-        (["all"], ["all"], ["A100-40", "A100-40-tp2", "A100-40-tp4", "V100-16-tp4", "V100-16-tp8"]),
+        (["A100-40"], None, ["A100-40"], [True]),
+        (["A100-40-tp4", "V100-16-tp1"], None, ["A100-40-tp4", "V100-16"], [True, True]),
+        (["all"], None, ["A100-40", "V100-16"], [False, False]),
+        (["A100-40", "V100-16-tp8"], "21", ["A100-40", "A100-40-tp2", "V100-16-tp8"], [False, False, True]),
+        (
+            ["all"],
+            ["all"],
+            ["A100-40", "A100-40-tp2", "A100-40-tp4", "V100-16-tp4", "V100-16-tp8"],
+            [False] * 5,
+        ),
     ],
 )
-def test_what_types_stand_for(types: list[str], degrees: list[str] | None, expected: list[str]) -> None:
-    """Degrees are for GPU types that name none."""
-    assert unit_names(types, degrees) == expected
-
-
-def test_only_types_by_name_have_to_be_there() -> None:
-    """The others are left out where the source lacks them."""
-    (alone,) = units_of(["A100-40"], None, list(DEGREES), DEGREES.__getitem__)
-    (four,) = units_of(["A100-40"], ["4"], list(DEGREES), DEGREES.__getitem__)
-    assert (alone.named, four.named) == (True, False)
+def test_what_types_stand_for(
+    types: list[str], degrees: Sequence[str] | None, expected: list[str], by_name: list[bool]
+) -> None:
+    """Degrees are for GPU types that name none; only types by name have to be there."""
+    units = asked(types, degrees)
+    assert [unit.name for unit in units] == expected
+    assert [unit.named for unit in units] == by_name
 
 
 def test_unknown_types_are_refused_together() -> None:
     """With or without a degree."""
     with pytest.raises(InstanceError) as caught:
-        unit_names(["H100", "A100-40", "H100-tp4"])
+        asked(["H100", "A100-40", "H100-tp4"])
     assert [line.split(";")[0] for line in str(caught.value).split("\n")] == [
         "options: types.H100: unknown GPU type 'H100'",
         "options: types.H100-tp4: unknown GPU type 'H100-tp4'",

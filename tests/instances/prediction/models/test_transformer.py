@@ -9,6 +9,7 @@ Encoder and decoder: cross attention, biases of distances, shares.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,7 @@ def _model(data: dict[str, Any]) -> Transformer:
 
 def _counted(model: Transformer) -> float:
     """Return the operations of products of 2 × 64 tokens."""
-    operators = model.operators(Setting(2, 64, training=False))
-    return flops(op for op in operators if op.kind in ("linear", "bmm"))
+    return _work(model.operators(Setting(2, 64, training=False)))
 
 
 @pytest.mark.parametrize("name", PUBLISHED["bundled"])
@@ -70,9 +70,13 @@ def test_two_stacks_are_those_of_the_implementation(architecture: str) -> None:
     assert all(layer.operators for layer in model.layers(Setting()))
 
 
+def _work(operators: Iterable[Operator], *kinds: str) -> float:
+    """Return the operations of products, or of operators of some kinds."""
+    return flops(op for op in operators if op.kind in (kinds or ("linear", "bmm")))
+
+
 def _products(name: str, setting: Setting) -> float:
-    operators = load_model(name).operators(setting)
-    return flops(op for op in operators if op.kind in ("linear", "bmm"))
+    return _work(load_model(name).operators(setting))
 
 
 def test_operations_are_those_of_the_formula() -> None:
@@ -87,23 +91,17 @@ def test_operations_are_those_of_the_formula() -> None:
 
 def test_fused_attention_has_the_same_products_forward_and_keeps_no_scores() -> None:
     """Of 4·B·s²·h operations a block; going back the scores are computed again: five products for two."""
-    forward = {fused: Setting(2, 2048, training=False, fused_attention=fused) for fused in (False, True)}
-    model = load_model("llama-2-7b")
-    counted = {
-        fused: flops(op for op in model.operators(how) if op.kind in ("linear", "bmm", "attention"))
-        for fused, how in forward.items()
-    }
-    assert counted[True] == pytest.approx(counted[False])
-    fused, plain = (Setting(2, 2048, precision="bf16", fused_attention=fused) for fused in (True, False))
-    own = flops(op for op in model.operators(fused) if op.kind == "attention")
-    assert own == pytest.approx(32 * 3.5 * 4 * 2 * 2048**2 * 4096)
-    scores = 32 * 2048**2 * 2
-    saved = [
-        sum(op.activations * op.count for op in model.layers(how)[1].operators) for how in (plain, fused)
-    ]
-    assert saved[0] - saved[1] >= scores
-    long = [device_memory(model.layers(how), how).total for how in (plain, fused)]
-    assert long[0] - long[1] >= 32 * 2 * scores  # bytes of all blocks
+    model, scores = load_model("llama-2-7b"), 32 * 2048**2 * 2
+    forward = [Setting(2, 2048, training=False, fused_attention=fused) for fused in (False, True)]
+    plain, same = (_work(model.operators(how), "linear", "bmm", "attention") for how in forward)
+    assert same == pytest.approx(plain)
+    how = [Setting(2, 2048, precision="bf16", fused_attention=fused) for fused in (False, True)]
+    assert _work(model.operators(how[1]), "attention") == pytest.approx(32 * 3.5 * 4 * 2 * 2048**2 * 4096)
+    layers = [model.layers(setting) for setting in how]
+    saved, left = (ones[1].activations for ones in layers)
+    assert saved - left >= scores
+    held, less = (device_memory(*ones).total for ones in zip(layers, how, strict=True))
+    assert held - less >= 32 * 2 * scores  # bytes of all blocks
 
 
 def test_activations_are_those_of_the_formula() -> None:
@@ -116,7 +114,7 @@ def test_activations_are_those_of_the_formula() -> None:
 
 def test_shares_divide_the_products_and_not_the_stream() -> None:
     whole, half = (load_model("llama-3-8b").layers(Setting(1, 512, tensor_parallel=t))[1] for t in (1, 2))
-    products = [flops(op for op in layer.forward if op.kind in ("linear", "bmm")) for layer in (whole, half)]
+    products = [_work(layer.operators) for layer in (whole, half)]
     assert products[0] == 2 * products[1]
     assert whole.output == half.output
     assert (whole.all_reduces, half.all_reduces) == (0, 2)
@@ -262,7 +260,7 @@ def test_operations_of_two_stacks_are_those_of_the_formula() -> None:
     """A token meets each weight once; scores and values are 4·s²·h in each of three attentions."""
     s = 256
     operators = load_model("transformer-base").operators(Setting(2, s, training=False))
-    products = flops(op for op in operators if op.kind in ("linear", "bmm"))
+    products = _work(operators)
     weights = 6 * (4 + 8) * 512**2 + 6 * (8 + 8) * 512**2 + 37000 * 512
     assert products == 2 * (2 * s * weights + 18 * 4 * s**2 * 512)
 
@@ -312,9 +310,7 @@ def test_devices_share_heads_and_widths_of_both_stacks() -> None:
     for one, other in zip(whole, half, strict=True):
         assert one.output == other.output or one.name == "head"
         if "block" in one.name:
-            products = [
-                flops(op for op in layer.operators if op.kind in ("linear", "bmm")) for layer in (one, other)
-            ]
+            products = [_work(layer.operators) for layer in (one, other)]
             assert products[0] == 2 * products[1]
             assert (one.all_reduces, other.all_reduces) == (0, 3 if one.name == "decoder block 3" else 2)
 
