@@ -98,9 +98,9 @@ if TYPE_CHECKING:
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.importers import import_trace as import_trace
-    from .instances.prediction.models.computation_graph import module_model as module_model
-    from .instances.prediction.provisioning.predict import Prediction as Prediction
-    from .instances.prediction.provisioning.predict import predict as predict
+    from .instances.prediction import Prediction as Prediction
+    from .instances.prediction import module_model as module_model
+    from .instances.prediction import predict as predict
     from .instances.scheduling.instance import SchedulingInstance as SchedulingInstance
     from .instances.scheduling.kind import Scheduling as Scheduling
     from .instances.staging.instance import StagingInstance as StagingInstance
@@ -144,7 +144,7 @@ _HOMES = {
     "LossFit": "instances.allocation.fits",
     "MovesFrontier": "solvers.consolidation.frontier",
     "OptionError": "instances.common.errors",
-    "Prediction": "instances.prediction.provisioning.predict",
+    "Prediction": "instances.prediction",
     "Record": "planner.batch.task",
     "RefusedError": "instances.common.errors",
     "Result": "solvers.common.result",
@@ -181,11 +181,11 @@ _HOMES = {
     "import_trace": "instances.importers",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
-    "module_model": "instances.prediction.models.computation_graph",
+    "module_model": "instances.prediction",
     "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
     "plot": "planner.publish",
-    "predict": "instances.prediction.provisioning.predict",
+    "predict": "instances.prediction",
     "report": "planner.publish",
     "save": "instances.documents",
     "solve": "planner.api",

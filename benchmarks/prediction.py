@@ -41,11 +41,11 @@ from clusterplan.instances.prediction.operator_times import (
     FAMILIES,
     FAMILY,
     Coefficients,
-    DataSheetTimes,
-    FittedTimes,
     Measurement,
+    OperatorTimes,
+    least_coefficients,
     logarithms,
-    pooled,
+    parts,
 )
 from clusterplan.instances.prediction.operators import Operator
 
@@ -171,6 +171,24 @@ class Before:
     sheet: Coefficients
 
 
+def pooled(measured: Sequence[tuple[Gpu, Sequence[Measurement]]]) -> dict[str, np.ndarray]:
+    """Return operator family → coefficients that fit several equally weighted GPUs best."""
+    coefficients = {}
+    for family in FAMILIES:
+        rows, weights = [], []
+        for gpu, all_of_it in measured:
+            own = [m for m in all_of_it if FAMILY[m.operator.kind] == family]
+            if own:
+                seconds = np.array([m.seconds for m in own])
+                rows.append(parts([m.operator for m in own], gpu) / seconds[:, None])
+                weights.append(np.full(len(own), len(own) ** -0.5))
+        if rows:
+            weight = np.concatenate(weights)
+            coefficients[family] = least_coefficients(np.vstack(rows) * weight[:, None], weight)
+    coefficients.setdefault("conv", coefficients["linear"])
+    return coefficients
+
+
 def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Before:
     """Return the coefficients of the GPUs other than this and the unseen one."""
     generator = np.random.default_rng(seed)
@@ -212,10 +230,11 @@ def whole_models(
         own = [row.measurement for row in all_rows if row.gpu == name]
         here = [model for model in models if (model.gpu, model.sort == "experts") == (name, experts)]
         targets = [model for model in here if model.sort != "compiled"]
-        fitted = FittedTimes(gpu, planned(gpu, own, targets), before.fit)
-        sheet = DataSheetTimes(gpu, before.sheet)
+        fitted = OperatorTimes(gpu, planned(gpu, own, targets), towards=before.fit)
+        sheet = OperatorTimes(gpu, sheet=before.sheet)
         for model in here:
-            seconds, hot = fitted.unthrottled_and_power_limited(model.operators)
+            calls = fitted.seconds(model.operators)
+            seconds, hot = fitted.unthrottled_and_power_limited(model.operators, calls)
             blind = sheet.total(model.operators).seconds
             outside = min(np.log(model.seconds / seconds), 0.0) + max(np.log(model.seconds / hot), 0.0)
             found.append(
@@ -241,7 +260,6 @@ def larger_shapes(
     all_rows: Sequence[Row],
     befores: Mapping[str, Before],
     family: str,
-    size: int = 20,
     own_too: bool = False,
 ) -> list[dict[str, object]]:
     """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
@@ -269,9 +287,9 @@ def larger_shapes(
             known[index].operator: known[index] for index in drawn.permutation(len(known))[:CANDIDATES]
         }
         targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
-        chosen = plan_measurements(equal_shares(targets, gpu), gpu, list(by_shape), size)
+        chosen = plan_measurements(equal_shares(targets, gpu), gpu, list(by_shape))
         held = [m for m in held if m.operator not in set(chosen)]
-        times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name].fit)
+        times = OperatorTimes(gpu, [by_shape[op] for op in chosen], towards=befores[name].fit)
         for measured, estimate in zip(held, times.predict([m.operator for m in held]), strict=True):
             residuals = times.fits[family, "fp32"].residuals
             found.append(
@@ -289,7 +307,7 @@ def by_data_sheet(all_rows: Sequence[Row], befores: Mapping[str, Before]) -> lis
     found: list[dict[str, object]] = []
     for name in sorted({row.gpu for row in all_rows}):
         own = [row.measurement for row in all_rows if row.gpu == name]
-        sheet = DataSheetTimes(gpu_named(name), befores[name].sheet)
+        sheet = OperatorTimes(gpu_named(name), sheet=befores[name].sheet)
         for measured, estimate in zip(own, sheet.predict([m.operator for m in own]), strict=True):
             ratio = estimate.seconds / measured.seconds
             family = FAMILY[measured.operator.kind]

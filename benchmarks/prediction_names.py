@@ -27,11 +27,12 @@ from report import protocol, write_lines
 from runner import DATA
 
 import clusterplan
+from clusterplan.instances.prediction.hardware import gpu_named
 from clusterplan.instances.prediction.models.description import ModelDescription, Setting
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.models.transformer import Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
-from clusterplan.instances.prediction.operator_times import times_on
+from clusterplan.instances.prediction.operator_times import OperatorTimes
 
 PROFILES = DATA / "sailor" / "profiles"
 GPUS = {
@@ -74,7 +75,7 @@ def rows() -> Iterator[dict[str, object]]:
 def _row(
     model: ModelDescription, name: str, gpu: str, size: int, degree: int, measured: float
 ) -> dict[str, object]:
-    times = times_on(GPUS[gpu])
+    times = OperatorTimes(gpu_named(GPUS[gpu]))
     volta = gpu in ("V100-16", "Titan-RTX", "RTX-2080")
     tried = []
     for precision in ("fp32",) if volta else ("fp32", "tf32"):

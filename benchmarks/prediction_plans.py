@@ -30,11 +30,12 @@ import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.hardware import GIB
 from clusterplan.instances.documents import load_catalogue
+from clusterplan.instances.prediction import CATALOGUE
 from clusterplan.instances.prediction.calibration import spread_of_total
+from clusterplan.instances.prediction.forecast import Forecast, LayerForecast, forecasts, rentable_hardware
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.provisioning.forecast import LayerForecast, forecast, rentable_hardware
-from clusterplan.instances.prediction.provisioning.predict import CATALOGUE
+from clusterplan.instances.prediction.operator_times import OperatorTimes
 
 OPT_GPUS = {
     "A100-40": ("a100-40", "tf32"),
@@ -58,6 +59,15 @@ STEP_BATCHES = 4
 Document = dict[str, Any]
 
 
+def on_gpu(model: str, gpu: str, setting: Setting) -> Forecast:
+    """Return the forecast of a model on a GPU, from its data sheet."""
+    hardware = rentable_hardware([gpu], load_catalogue(CATALOGUE))
+    (one,) = forecasts(
+        load_model(model), [(hardware[0], setting)], {gpu: OperatorTimes(hardware[0].gpu)}, "adam"
+    )
+    return one
+
+
 def opt(floor: float) -> tuple[Document, Document]:
     """Return the measured and the predicted instance of OPT-350."""
     measured = clusterplan.import_sailor(
@@ -70,13 +80,11 @@ def opt(floor: float) -> tuple[Document, Document]:
     layers: list[Document] = [{**layer, "compute_s": {}} for layer in measured["layers"]]
     for name, (gpu, precision) in OPT_GPUS.items():
         setting = Setting(int(measured["probe_batch"]), OPT_TOKENS, precision)
-        (one,) = forecast(
-            load_model("opt-350m"), rentable_hardware([gpu], load_catalogue(CATALOGUE)), setting
-        )
+        one = on_gpu("opt-350m", gpu, setting)
         for layer, row in zip(layers, one.layers, strict=True):
             link = measured["link_gbit_per_s"] * 1e9 / 8
             all_reduce = 2 * row.weight_bytes / link / STEP_BATCHES
-            layer["compute_s"][name] = row.estimate.seconds
+            layer["compute_s"][name] = row.seconds
             layer["communication_s"] = {**layer["communication_s"], name: all_reduce}
             layer |= {"memory_gib": row.memory_bytes / GIB, "weight_bytes": row.weight_bytes}
             layer["output_bytes"] = row.output_bytes
@@ -111,11 +119,7 @@ def groups(model: str) -> Iterator[list[tuple[str, float, float, float]]]:
 def pipedream(model: str) -> tuple[Document, Document]:
     """Return the measured and the predicted instance of a network of convolutions on eight V100."""
     batch = PIPEDREAM[model]
-    (one,) = forecast(
-        load_model(model),
-        rentable_hardware(["v100"], load_catalogue(CATALOGUE)),
-        Setting(batch, precision="fp32"),
-    )
+    one = on_gpu(model, "v100", Setting(batch, precision="fp32"))
     profile = [
         (sum(node[1] for node in group), group[-1][2], sum(node[3] for node in group))
         for group in groups(model)
@@ -124,7 +128,7 @@ def pipedream(model: str) -> tuple[Document, Document]:
         _layer(row, seconds, sent, held)
         for row, (seconds, sent, held) in zip(one.layers, profile, strict=True)
     ]
-    predicted = [_layer(row, row.estimate.seconds, row.output_bytes, row.weight_bytes) for row in one.layers]
+    predicted = [_layer(row, row.seconds, row.output_bytes, row.weight_bytes) for row in one.layers]
     head = {
         "schema_version": 1,
         "kind": "staging",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
 from clusterplan.instances.common.arrays import Floats
-from clusterplan.instances.prediction.calibration import LEAST_SCALE, OUTSIDE, coverage, student_ends
+from clusterplan.instances.prediction.calibration import LEAST_SCALE, OUTSIDE, student_ends
 
 PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 SORTS = ("plain", "compiled", "experts")
@@ -56,6 +57,27 @@ def _covered(of: str, basis: str, family: str, scores: Floats, gpus: list[str]) 
         "two": float(np.mean([*two.values()])),
         "each": " ".join(f"{gpu} {share:.0%}" for gpu, share in one.items()),
     }  # fmt: skip
+
+
+def coverage(scores: Floats, groups: Sequence[Hashable], together: int) -> dict[Hashable, float]:
+    """Return group → fraction of its scores inside the interval fitted to the other groups.
+
+    Parameters
+    ----------
+    scores, groups
+        One group for each score.
+    together
+        Number of groups held out at a time, over all combinations; the share of a group is the mean over
+        those with it. Pairs give finer shares if there are few groups.
+    """
+    shares: dict[Hashable, list[float]] = {name: [] for name in dict.fromkeys(groups)}
+    for apart in combinations(shares, together):
+        out = np.array([group in apart for group in groups])
+        low, high = student_ends(scores[~out], [group for group in groups if group not in apart])
+        for name in apart:
+            own = scores[np.array([group == name for group in groups])]
+            shares[name].append(float(np.mean((own >= low) & (own <= high))))
+    return {name: float(np.mean(of_it)) for name, of_it in shares.items()}
 
 
 def hold_outs(table: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 from prediction import Row, rows
-from prediction_steps import mape, vtrain
+from prediction_steps import fit_formula, fit_steps, mape, vtrain
 from report import protocol, write_lines
 from runner import data_folder
 
@@ -23,12 +23,11 @@ from clusterplan.instances.prediction.hardware import gpu_named
 from clusterplan.instances.prediction.operator_times import (
     FAMILIES,
     FAMILY,
+    PLATFORM,
     fitted,
     logarithms,
     parts,
-    platform,
 )
-from clusterplan.instances.prediction.step_times import fit_formula, fit_steps
 
 SIZES, HELD = (20, 100, 400), 1000
 Errors = dict[str, float]
@@ -74,7 +73,7 @@ def operators(all_rows: list[Row], family: str, size: int) -> Errors:
 
 def _operators_of(name: str, family: str, known: list, new: list) -> Errors:
     gpu = gpu_named(name)
-    fit = fitted(gpu, known, platform())[family]
+    fit = fitted(gpu, known, PLATFORM)[family]
     at, other = (np.array([logarithms(m.operator) for m in part]) for part in (known, new))
     base, plain = (parts([m.operator for m in part], gpu) @ fit.theta for part in (known, new))
     taken, seconds = (np.array([m.seconds for m in part]) for part in (known, new))

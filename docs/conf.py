@@ -57,8 +57,8 @@ nitpick_ignore_regex = [
     ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
     ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|kind\.Builder)"),
     ("py:class", r"clusterplan\.instances\.common\.speed\..*"),
-    ("py:class", r"clusterplan\.instances\.prediction\.(provisioning|models|epochs)\..*"),
     ("py:class", r"clusterplan\.planner\.study\.(Scenario|Row)"),
+    ("py:class", r"clusterplan\.instances\.prediction\..*"),
     ("py:class", r"fractions\.Fraction"),
     ("py:class", r"clusterplan\.instances\.consolidation\.(instance\.Server|job\.PlacementJob)"),
     (

@@ -75,6 +75,13 @@ def test_no_kind_imports_another(arrows: nx.DiGraph[str]) -> None:
     assert [pair for pair in found if not _makes_instances(pair[0])] == []
 
 
+def test_prediction_is_imported_as_a_whole(arrows: nx.DiGraph[str]) -> None:
+    """Others import the package alone, and none of its modules."""
+    package = "clusterplan.instances.prediction"
+    users = [(a, b) for a, b in arrows.edges if b.startswith(package) and not a.startswith(package)]
+    assert {b for _, b in users} == {package}
+
+
 def _checks(module: str) -> bool:
     """Return whether a module certifies: in a folder `check`, or the enumeration that checks share."""
     parts = module.split(".")

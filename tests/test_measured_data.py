@@ -165,18 +165,18 @@ def test_operators_and_whole_models(shared_data: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_steps_links_and_epochs(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_and_epochs(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both hidden sizes count together: each is one group."""
     benchmark = _module("prediction_steps", monkeypatch)
     monkeypatch.setattr(benchmark, "DATA", shared_data)
-    rows = [*benchmark.steps(), *benchmark.links(), *benchmark.epochs()]
+    rows = [*benchmark.steps(), *benchmark.epochs()]
     shares = {row["what"]: row["covered_percent"] for row in rows if row["covered_percent"] is not None}
     hidden = [shares.pop(what) for what in list(shares) if what.startswith("hidden size")]
     assert len(hidden) == 2
     shares["a hidden size left out"] = sum(hidden) / 2
     equal = [shares.pop(what) for what in list(shares) if what.startswith("epochs of sentiment140")]
     assert equal == [100.0]
-    assert len(shares) == 11
+    assert len(shares) == 7
     assert not {what: share for what, share in shares.items() if not LEAST <= share <= MOST}
 
 

@@ -35,8 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from math import ceil, exp, hypot
+from math import exp, hypot
 
 import numpy as np
 from scipy import stats
@@ -76,11 +75,6 @@ class Estimate:
         return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
 
 
-LENGTHS = (1.0, 2.0, 4.0, 8.0)
-NOISES = (1e-4, 1e-2, 1e-1)
-"""Variances of the noise, relative to the variance of the process."""
-
-
 @dataclass(frozen=True)
 class Correction:
     """A correction of predicted times, fitted by Gaussian-process regression.
@@ -113,7 +107,7 @@ def _matern(one: Floats, other: Floats, length: float) -> Floats:
 
 
 def fit_correction(
-    features: Floats, rest: Floats, lengths: Sequence[float] = LENGTHS, noises: Sequence[float] = NOISES
+    features: Floats, rest: Floats, lengths: Sequence[float], noises: Sequence[float]
 ) -> Correction:
     """Fit a Gaussian-process correction to the residuals of a formula.
 
@@ -124,9 +118,9 @@ def fit_correction(
     rest
         The residuals, shape (points,).
     lengths, noises
-        The grid of length scales and noise variances.
+        The grid of length scales, and of noise variances relative to the variance of the process.
     """
-    best: tuple[float, Correction] | None = None
+    tried = []
     for length in lengths:
         kernel = _matern(features, features, length)
         for noise in noises:
@@ -135,12 +129,11 @@ def fit_correction(
             # The variance of the process maximises the likelihood.
             variance = max(float(rest @ weights) / len(rest), 1e-300)
             likelihood = -0.5 * len(rest) * np.log(variance) - float(np.log(np.diag(factor[0])).sum())
-            if best is None or likelihood > best[0]:
-                # Leave-one-out errors from the inverse alone (section 5.4.2).
-                errors = weights / np.diag(cho_solve(factor, np.eye(len(rest))))
-                best = likelihood, Correction(features, weights, length, errors)
-    assert best is not None
-    return best[1]
+            tried.append((likelihood, length, weights, factor))
+    _, length, weights, factor = max(tried, key=lambda each: each[0])
+    # Leave-one-out errors from the inverse alone (section 5.4.2).
+    errors = weights / np.diag(cho_solve(factor, np.eye(len(rest))))
+    return Correction(features, weights, length, errors)
 
 
 Basis = str
@@ -207,9 +200,7 @@ ROUNDING = 1e-9
 """Tolerance of sums of weights."""
 
 
-def student_ends(
-    scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE
-) -> tuple[float, float]:
+def student_ends(scores: Floats, groups: Sequence[Hashable]) -> tuple[float, float]:
     """Return both ends of the prediction interval for a score of a new group (Student's t).
 
     Raises
@@ -230,9 +221,9 @@ def student_ends(
     free = np.array([max(len(part) - 1, 1) for part in parts])  # a single row has no variance within
     total = between + float(within.sum())
     shares = between**2 / (count - 1) + float((within**2 / free).sum())
-    away = stats.t.ppf((1.0 + confidence) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
+    away = stats.t.ppf((1.0 + CONFIDENCE) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
     low, high = float(means.mean() - away), float(means.mean() + away)
-    level = (1.0 + confidence) / 2.0 * (count + 1) / count
+    level = (1.0 + CONFIDENCE) / 2.0 * (count + 1) / count
     if level > 1.0:
         return low, high
     weights = np.repeat([1.0 / len(part) for part in parts], [len(part) for part in parts]) / count
@@ -245,45 +236,3 @@ def _quantile(scores: Floats, weights: Floats, level: float) -> float:
     order = np.argsort(scores)
     place = int(np.searchsorted(np.cumsum(weights[order]), level - ROUNDING))
     return float(scores[order[min(place, len(order) - 1)]])
-
-
-def largest_error(errors: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return an upper bound on a new absolute error: the conformal quantile, or the maximum.
-
-    Raises
-    ------
-    ValueError
-        If there are no errors.
-    """
-    if not len(errors):
-        raise ValueError("no errors: their quantile needs one or more")
-    rank = min(ceil(confidence * (len(errors) + 1)), len(errors))
-    return float(np.sort(np.abs(errors))[rank - 1])
-
-
-def coverage(
-    scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE, together: int = 1
-) -> dict[Hashable, float]:
-    """Return group → fraction of its scores inside the interval fitted to the other groups.
-
-    Parameters
-    ----------
-    scores, groups
-        One group for each score.
-    together
-        Number of groups held out at a time, over all combinations; the share of a group is the mean over
-        those with it. Pairs give finer shares if there are few groups.
-
-    Raises
-    ------
-    ValueError
-        If fewer than two groups remain.
-    """
-    shares: dict[Hashable, list[float]] = {name: [] for name in dict.fromkeys(groups)}
-    for apart in combinations(shares, together):
-        out = np.array([group in apart for group in groups])
-        low, high = student_ends(scores[~out], [group for group in groups if group not in apart], confidence)
-        for name in apart:
-            own = scores[np.array([group == name for group in groups])]
-            shares[name].append(float(np.mean((own >= low) & (own <= high))))
-    return {name: float(np.mean(of_it)) for name, of_it in shares.items()}

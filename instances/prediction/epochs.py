@@ -46,79 +46,33 @@ class EpochRecord:
     epochs: float | None
 
 
-@dataclass(frozen=True)
-class EpochEstimate:
-    """The predicted number of epochs until the target is met, with its interval.
+@cache
+def predict_epochs(records: tuple[EpochRecord, ...], batch: float) -> Estimate:
+    """Return the epochs (in the field `seconds`) until the target is met with a batch size.
 
-    Parameters
-    ----------
-    epochs, low, high
-        The prediction and the ends of its 90 % interval.
-    inside
-        Whether the batch lies between recorded ones.
-    critical_batch
-        a/b; None if epochs are constant.
-    leave_one_out
-        Mean absolute relative error of each recorded batch size predicted from the others; None with fewer
-        than three.
-    failed
-        Share of the trainings at the nearest recorded batch size that never met the target.
-    """
-
-    epochs: float
-    low: float
-    high: float
-    inside: bool
-    critical_batch: float | None
-    leave_one_out: float | None
-    failed: float
-
-    @property
-    def basis(self) -> str:
-        """A few words on the recorded runs or the assumption that the estimate is based on."""
-        if self.critical_batch is None:
-            return "records of other batch sizes, which need as many"
-        return f"records of other batch sizes, critical batch {self.critical_batch:.4g}"
-
-
-def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimate:
-    """Return the predicted number of epochs until the target is met with a batch size.
-
-    Batch sizes of which fewer than half of the trainings met the target are left out.
+    It is inside what was measured if the batch lies between recorded ones. Batch sizes of which fewer than
+    half of the trainings met the target are left out.
 
     Raises
     ------
     OptionError
-        If no record can be used, or a figure is not positive.
+        If no record can be used.
     """
-    if not batch > 0:
-        raise OptionError(f"batch {batch:g}: must be greater than 0")
     sizes, epochs = _means(records)
     if not len(sizes):
         raise OptionError("no recorded batch size met the target in half of its trainings; give the epochs")
     a, b = _line(sizes, epochs)
     predicted = a + b * batch
-    errors = leave_one_out(sizes, epochs)
-    low, high = _interval(predicted, _scores(records, sizes, epochs, errors))
-    nearest = sizes[np.abs(np.log(sizes / batch)).argmin()]
-    own = [record.epochs for record in records if record.batch == nearest]
-    return EpochEstimate(
-        epochs=predicted,
-        low=low,
-        high=high,
-        inside=bool(sizes.min() <= batch <= sizes.max()),
-        critical_batch=a / b if b else None,
-        leave_one_out=float(np.abs(errors).mean()) if len(errors) else None,
-        failed=own.count(None) / len(own),
-    )
+    low, high = _ends(predicted, records, sizes, epochs)
+    needed = f"critical batch {a / b:.4g}" if b else "which need as many"
+    inside = bool(sizes.min() <= batch <= sizes.max())
+    return Estimate(predicted, low, high, inside, f"records of other batch sizes, {needed}")
 
 
 def _means(records: Sequence[EpochRecord]) -> tuple[Floats, Floats]:
     """Return the batch sizes that met the target, and the mean number of epochs of each."""
     by_size: dict[float, list[float | None]] = defaultdict(list)
     for record in records:
-        if not record.batch > 0 or (record.epochs is not None and not record.epochs > 0):
-            raise OptionError(f"{record}: batch and epochs must be greater than 0")
         by_size[record.batch].append(record.epochs)
     kept = {}
     for size, given in sorted(by_size.items()):
@@ -137,18 +91,14 @@ def _line(sizes: Floats, epochs: Floats) -> tuple[float, float]:
     (a, b), *_ = np.linalg.lstsq(columns, np.ones(len(sizes)))
     rest = columns @ np.array([a, b]) - 1.0
     free = len(sizes) - 2
-    variance = float(rest @ rest) / free * np.linalg.inv(columns.T @ columns)[1, 1]
-    if a <= 0 or b <= 0:
-        return constant, 0.0
-    if variance > 0 and special.stdtr(free, -b / np.sqrt(variance)) > SIGNIFICANCE:
+    error = np.sqrt(float(rest @ rest) / free * np.linalg.inv(columns.T @ columns)[1, 1])
+    if min(a, b) <= 0 or (error > 0 and special.stdtr(free, -b / error) > SIGNIFICANCE):
         return constant, 0.0
     return float(a), float(b)
 
 
 def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
     """Return predicted/recorded − 1 of each batch size's epochs, predicted from the other sizes."""
-    if len(sizes) < FEWEST_SIZES:
-        return np.array([])
     errors = []
     for index in range(len(sizes)):
         a, b = _line(np.delete(sizes, index), np.delete(epochs, index))
@@ -156,26 +106,21 @@ def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
     return np.array(errors)
 
 
-def _scores(
-    records: Sequence[EpochRecord], sizes: Floats, epochs: Floats, errors: Floats
-) -> tuple[list[float], list[float]]:
-    """Return log(recorded/predicted epochs) and batch size of each run, predicted from other sizes."""
-    if not len(errors):
-        return [], []
-    predicted = dict(zip(sizes.tolist(), (epochs * (1.0 + errors)).tolist(), strict=True))
-    rows = [(float(np.log(r.epochs / predicted[r.batch])), r.batch) for r in records
-            if r.epochs is not None and r.batch in predicted]  # fmt: skip
-    return [score for score, _ in rows], [size for _, size in rows]
-
-
-def _interval(predicted: float, scores: tuple[list[float], list[float]]) -> tuple[float, float]:
+def _ends(
+    predicted: float, records: Sequence[EpochRecord], sizes: Floats, epochs: Floats
+) -> tuple[float, float]:
     """Return both ends of the interval of a new run's epochs; wide if few batch sizes were recorded."""
-    if not scores[0]:
+    if len(sizes) < FEWEST_SIZES:
         return predicted / UNKNOWN, predicted * UNKNOWN
-    low, high = student_ends(np.array(scores[0]), scores[1])
-    return predicted * float(np.exp(min(low, -LEAST_HALF_WIDTH))), predicted * float(
-        np.exp(max(high, LEAST_HALF_WIDTH))
-    )
+    others = dict(zip(sizes.tolist(), (epochs * (1.0 + leave_one_out(sizes, epochs))).tolist(), strict=True))
+    scores = [
+        (float(np.log(run.epochs / others[run.batch])), run.batch)
+        for run in records
+        if run.epochs is not None and run.batch in others
+    ]
+    low, high = student_ends(np.array([score for score, _ in scores]), [batch for _, batch in scores])
+    low, high = np.exp([min(low, -LEAST_HALF_WIDTH), max(high, LEAST_HALF_WIDTH)]).tolist()
+    return predicted * low, predicted * high
 
 
 COLUMNS = ("batch", "epochs")
@@ -289,12 +234,6 @@ class Work:
         OptionError
             If the records cannot be used.
         """
-        if not self.records:
-            return Estimate(self.epochs, self.epochs, self.epochs, True, "given")
-        return _recorded(self.records, samples)
-
-
-@cache
-def _recorded(records: tuple[EpochRecord, ...], samples: int) -> Estimate:
-    predicted = predict_epochs(records, samples)
-    return Estimate(predicted.epochs, predicted.low, predicted.high, predicted.inside, predicted.basis)
+        if self.records:
+            return predict_epochs(self.records, samples)
+        return Estimate(self.epochs, self.epochs, self.epochs, True, "given")

@@ -1,26 +1,29 @@
-"""Data sheets of GPUs, and the peaks that a board can sustain within its power limit.
+"""Data sheets of GPUs, the peaks that a board sustains within its power limit, and links between GPUs.
 
 A board with a low power limit, such as T4, lowers its clock in matrix products: of 65 TFLOP/s in half
 precision it sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia
 Turing T4 GPU via Microbenchmarking"). It is assumed to sustain the same peak for each watt as the board
 `Gpu.holds_like`: the PCIe board with the largest chip of about the same years (V100 for Turing,
 H100 for Ada).
+
+A message of X bytes takes α + β·X seconds on a link (Hockney 1994). An all-reduce sums X bytes of each of N
+devices; additions take no time. In a ring over the slowest link it takes 2·(N−1)·α + 2·(N−1)/N·X·β (Patarasuk
+& Yuan 2009), and no algorithm moves fewer than 2·(N−1)/N·X bytes through each device.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from pydantic import Field
 
 from ..common.errors import OptionError
-from ..common.faults import validated
-from ..common.fields import Checked, Complaint, Model, Name, NonNegative, Positive, Text, repeated
+from ..common.fields import Model, Name, NonNegative, Positive, Text
 from ..files.reading import parse_yaml, read_text
-from .operators import PRECISION_BYTES
 
 CATALOGUE = Path(__file__).with_name("gpus.yaml")
 ALIASES: Mapping[str, str] = {
@@ -74,8 +77,6 @@ class Gpu(Model):
         OptionError
             If the data sheet gives none.
         """
-        if precision not in PRECISION_BYTES:
-            raise OptionError(f"precision {precision!r:.60}: unknown; there are {', '.join(PRECISION_BYTES)}")
         if precision not in self.peak_tflops:
             known = ", ".join(self.peak_tflops)
             raise OptionError(f"{self.name}: has no peak for {precision}; it has {known}")
@@ -105,39 +106,11 @@ class Gpu(Model):
         return self.cache_mb * 1e6
 
 
-class GpuCatalogue(Checked):
-    """A list of GPUs."""
-
-    gpus: tuple[Gpu, ...] = Field(min_length=1, max_length=10_000)
-
-    def _complaints(self) -> Iterable[Complaint]:
-        yield from repeated((gpu.name for gpu in self.gpus), "gpus")
-        for index, gpu in enumerate(self.gpus):
-            for precision in gpu.peak_tflops:
-                if precision not in PRECISION_BYTES:
-                    known = ", ".join(PRECISION_BYTES)
-                    yield (
-                        f"gpus[{index}].peak_tflops",
-                        f"{precision!r:.60} is no precision; there are {known}",
-                    )
-
-
-def read_gpus(path: Path) -> Mapping[str, Gpu]:
-    """Return the GPUs of a YAML file by name.
-
-    Raises
-    ------
-    InstanceError
-        If anything is wrong with it.
-    """
-    catalogue = validated(GpuCatalogue, parse_yaml(read_text(path)), str(path))
-    return {gpu.name: gpu for gpu in catalogue.gpus}
-
-
 @cache
 def known_gpus() -> Mapping[str, Gpu]:
     """Return the bundled GPUs by name."""
-    return read_gpus(CATALOGUE)
+    listed = map(Gpu.model_validate, parse_yaml(read_text(CATALOGUE))["gpus"])
+    return {gpu.name: gpu for gpu in listed}
 
 
 def gpu_named(name: str) -> Gpu:
@@ -170,19 +143,10 @@ def powered(gpu: Gpu) -> Gpu:
 
     Without `holds_like` or `watts`, and for a precision that the other board does not have, they are those of
     the data sheet.
-
-    Raises
-    ------
-    OptionError
-        If the board `holds_like` is not in the catalogue, or has no power there.
     """
-    if gpu.holds_like is None or gpu.watts is None:
+    like = gpu if gpu.holds_like is None else powered(gpu_named(gpu.holds_like))
+    if like == gpu or gpu.watts is None or like.watts is None:
         return gpu
-    like = powered(gpu_named(gpu.holds_like))
-    if like.watts is None:
-        raise OptionError(
-            f"{gpu.name}: holds_like {like.name}, of which no power is known; name a board that has watts"
-        )
     share = gpu.watts / like.watts
     peaks = {
         precision: min(peak, share * like.peak_tflops.get(precision, peak / share))
@@ -194,12 +158,103 @@ def powered(gpu: Gpu) -> Gpu:
 def sustained(gpu: Gpu) -> Gpu:
     """Return the GPU with the peak throughputs that its power limit and tensor cores sustain."""
     most = powered(gpu)
-    if not gpu.has_tensor_cores:
-        return most
+    reached = dict.fromkeys(OF_TENSOR_CORES, TENSOR_CORES) if gpu.has_tensor_cores else {}
     peaks = {
-        precision: min(peak, gpu.peak_tflops[precision] * TENSOR_CORES)
-        if precision in OF_TENSOR_CORES
-        else peak
+        precision: min(peak, gpu.peak_tflops[precision] * reached.get(precision, 1.0))
         for precision, peak in most.peak_tflops.items()
     }
     return gpu.model_copy(update={"peak_tflops": peaks})
+
+
+BITS = 8
+GIGA = 1e9
+LINK_ENDS = (1.0, 2.0)
+"""Interval of measured time over the data sheet's, which gives the best case; up to twice as long."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network or device link, by its latency α and its inverse bandwidth β.
+
+    Parameters
+    ----------
+    latency_s
+        α, seconds of the shortest message.
+    seconds_per_byte
+        β, the inverse of the bandwidth in bytes per second, in one direction.
+
+    Raises
+    ------
+    OptionError
+        If a figure is negative or not finite.
+    """
+
+    latency_s: float
+    seconds_per_byte: float
+
+    def __post_init__(self) -> None:
+        for name in ("latency_s", "seconds_per_byte"):
+            if not 0.0 <= getattr(self, name) < 1e9:
+                raise OptionError(f"link: {name} is {getattr(self, name)}; it must be from 0 to 1e9")
+
+    @classmethod
+    def of_bandwidth(cls, gbyte_per_s: float, latency_s: float) -> Link:
+        """Return the link with a bandwidth in 1e9 bytes per second.
+
+        Raises
+        ------
+        OptionError
+            If the bandwidth is not positive.
+        """
+        if not gbyte_per_s > 0:
+            raise OptionError(f"link: bandwidth is {gbyte_per_s} GB/s; it must be greater than 0")
+        return cls(latency_s, 1.0 / (gbyte_per_s * GIGA))
+
+    @classmethod
+    def of_network(cls, gbit_per_s: float, latency_s: float) -> Link:
+        """Return the link with a bandwidth in 1e9 bits per second, the unit of networks."""
+        return cls.of_bandwidth(gbit_per_s / BITS, latency_s)
+
+    def message_s(self, size: float) -> float:
+        """Return the seconds of one message of `size` bytes: α + β·size."""
+        return self.latency_s + self.seconds_per_byte * size
+
+
+def ring_s(link: Link, devices: int, size: float) -> float:
+    """Return the seconds of a ring all-reduce of `size` bytes."""
+    return 2 * (devices - 1) * link.message_s(size / devices)
+
+
+def hierarchical_s(inside: Link, network: Link, servers: Sequence[int], size: float) -> float:
+    """Return the seconds of a hierarchical all-reduce of `size` bytes: within and between servers.
+
+    First a ring reduce-scatter inside each server; then devices with the same part sum it over the servers,
+    all rings at a time through the one link of each server; at last a ring all-gather inside each server. One
+    server has no second step, servers with one device no first and third.
+
+    Parameters
+    ----------
+    inside, network
+        The link between devices of a server, and that of each server to the others, shared by its devices.
+    servers
+        Devices on each server; the largest sets the pace inside.
+    size
+        Bytes on each device.
+    """
+    # Reduce-scatter and all-gather take half of a ring all-reduce each.
+    return ring_s(inside, max(servers), size) + ring_s(network, len(servers), size)
+
+
+def ring_theta(link: Link, size: float, per_sample_s: float) -> tuple[float, ...]:
+    """Return the coefficients θ of the speed model `ring_allreduce` for this link and gradient size.
+
+    They equal `ring_s`: θ2·(w−1)/w is its β term, θ3·(w−1) its α term.
+
+    Parameters
+    ----------
+    size
+        Bytes of the gradients.
+    per_sample_s
+        Seconds of computation for each sample.
+    """
+    return (per_sample_s, 0.0, 2 * size * link.seconds_per_byte, 2 * link.latency_s)

@@ -12,37 +12,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ..common.arrays import Floats
 from ..common.errors import OptionError
 from .hardware import Gpu
-from .operator_times import COLUMNS, FAMILIES, FAMILY, by_family, logarithms, parts, platform, shape_text
+from .operator_times import (
+    COLUMNS,
+    FAMILIES,
+    FAMILY,
+    PLATFORM,
+    by_family,
+    counts_of,
+    logarithms,
+    parts,
+    shape_text,
+)
 from .operators import Operator
 
 PER_FAMILY = 20
-"""Default number of chosen shapes of each family."""
-BLOCK = 2_000_000
-"""Number of distances in memory at a time."""
+"""Number of chosen shapes of each family."""
 
 
 def shares(operators: Sequence[Operator], gpu: Gpu) -> Floats:
     """Return each operator's fraction of the total time, all its calls included, by the data sheet."""
-    theta = platform()
-    design = parts(operators, gpu)
-    seconds = np.array(
-        [
-            row @ theta[FAMILY[operator.kind]] * operator.count
-            for row, operator in zip(design, operators, strict=True)
-        ]
-    )
+    rows = parts(operators, gpu) * np.array([PLATFORM[FAMILY[operator.kind]] for operator in operators])
+    seconds = rows.sum(axis=1) * counts_of(operators)
     return np.asarray(seconds / seconds.sum())
 
 
 def plan_measurements(
-    operators: Sequence[Operator],
-    gpu: Gpu,
-    candidates: Sequence[Operator] | None = None,
-    per_family: int = PER_FAMILY,
+    operators: Sequence[Operator], gpu: Gpu, candidates: Sequence[Operator] | None = None
 ) -> list[Operator]:
     """Return the operator shapes to time, in each family the most informative first.
 
@@ -54,18 +54,7 @@ def plan_measurements(
         The GPU on which they are timed; their shares of the time are predicted for it.
     candidates
         Shapes that can be timed; by default those of the models themselves, and their halves.
-    per_family
-        Number of shapes of each family.
-
-    Raises
-    ------
-    OptionError
-        If `per_family` is below 1, or there are no operators.
     """
-    if per_family < 1:
-        raise OptionError(f"per_family {per_family}: must be at least 1")
-    if not operators:
-        raise OptionError("there are no operators to time")
     given = [replace(op, count=1) for op in candidates] if candidates is not None else _own_shapes(operators)
     weights = shares(operators, gpu)
     wanted, offered = by_family(operators), by_family(given)
@@ -74,7 +63,7 @@ def plan_measurements(
         if family in wanted and family in offered:
             targets = [operators[index] for index in wanted[family]]
             pool = [given[index] for index in offered[family]]
-            chosen += [pool[i] for i in _nearest(targets, weights[wanted[family]], pool, per_family)]
+            chosen += [pool[i] for i in _nearest(targets, weights[wanted[family]], pool)]
     return chosen
 
 
@@ -85,26 +74,18 @@ def _own_shapes(operators: Sequence[Operator]) -> list[Operator]:
     return list(dict.fromkeys([*plain, *halves]))
 
 
-def _nearest(targets: Sequence[Operator], weights: Floats, pool: Sequence[Operator], most: int) -> list[int]:
-    """Return the indices of at most `most` pool shapes, chosen greedily to lie near the targets."""
+def _nearest(targets: Sequence[Operator], weights: Floats, pool: Sequence[Operator]) -> list[int]:
+    """Return the indices of at most `PER_FAMILY` pool shapes, chosen greedily to lie near the targets."""
     wanted = np.array([logarithms(op) for op in targets])
     offered = np.array([logarithms(op) for op in pool])
-    far = np.abs(offered).max() + np.abs(wanted).max() + 1.0
-    near = np.full(len(targets), far)
+    distances = cdist(offered, wanted)
+    near = np.full(len(targets), np.abs(offered).max() + np.abs(wanted).max() + 1.0)
     chosen: list[int] = []
-    block = max(1, BLOCK // len(targets))
-    for _ in range(min(most, len(pool))):
-        best, most_gain = -1, -1.0
-        for start in range(0, len(pool), block):
-            part = offered[start : start + block]
-            distance = np.sqrt(((part[:, None, :] - wanted[None]) ** 2).sum(axis=2))
-            gains = np.maximum(near - distance, 0.0) @ weights
-            gains[[index - start for index in chosen if start <= index < start + block]] = -1.0
-            top = int(np.argmax(gains))
-            if gains[top] > most_gain:
-                best, most_gain = start + top, float(gains[top])
-        chosen.append(best)
-        near = np.minimum(near, np.sqrt(((wanted - offered[best]) ** 2).sum(axis=1)))
+    for _ in range(min(PER_FAMILY, len(pool))):
+        gains = np.maximum(near - distances, 0.0) @ weights
+        gains[chosen] = -1.0
+        chosen.append(int(np.argmax(gains)))
+        near = np.minimum(near, distances[chosen[-1]])
     return chosen
 
 

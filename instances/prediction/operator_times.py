@@ -30,12 +30,12 @@ according to its data sheet. Measured times are those that the script of a measu
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from ..common.arrays import Floats
@@ -43,7 +43,7 @@ from ..common.errors import Fault, Faults, OptionError
 from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
 from .calibration import Correction, Estimate, fit_correction, spread, spread_of_total
-from .hardware import Gpu, gpu_named, powered, sustained
+from .hardware import Gpu, powered, sustained
 from .operators import SHAPES, Operator
 
 COLUMNS = ("kind", "precision", "shape", "seconds")
@@ -223,11 +223,6 @@ def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
     return float((work + EXPOSED * launches) @ counts), HOST * float(launches @ counts)
 
 
-def sizes(operator: Operator) -> Floats:
-    """Return (floating-point operations, bytes) of one call of an operator."""
-    return np.array([operator.flops, operator.bytes])
-
-
 def logarithms(operator: Operator) -> tuple[float, ...]:
     """Return the features of an operator for the Gaussian-process correction: log2 of its sizes.
 
@@ -237,37 +232,6 @@ def logarithms(operator: Operator) -> tuple[float, ...]:
     if family == "elementwise":
         return (float(np.log2(operator.bytes)),)
     return tuple(float(np.log2(max(size, 1))) for size in operator.shape)
-
-
-class OperatorTimes(ABC):
-    """Predicts the seconds of operators on one GPU.
-
-    Made by `times_on(gpu, measurements)` of this module, where `gpu` is a name of the
-    catalogue or a `Gpu` of `instances.prediction.hardware`, and `measurements` a CSV file, a table, or None.
-    """
-
-    @abstractmethod
-    def seconds(self, operators: Sequence[Operator]) -> Floats:
-        """Return the seconds of each term of one call of each operator; shape (operators, terms)."""
-
-    @abstractmethod
-    def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the predicted seconds of each operator, summed over its `count` calls.
-
-        Raises
-        ------
-        OptionError
-            If the GPU has no peak for a precision.
-        """
-
-    @abstractmethod
-    def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the predicted seconds of a whole step, with its interval."""
-
-    def launch_bound(self, operators: Sequence[Operator]) -> bool:
-        """Return whether launching all kernels takes the host longer than the GPU runs them."""
-        work, launches = work_and_launches(self.seconds(operators), counts_of(operators))
-        return launches > work
 
 
 def counts_of(operators: Sequence[Operator]) -> Floats:
@@ -301,8 +265,8 @@ PLATFORM: Mapping[str, tuple[float, ...]] = {
     "softmax": (0, 0, 0, 0, 0, 1.61, 3.786e-05),
     "elementwise": (0, 0, 0, 0, 0, 1.232, 2.936e-05),
 }
-"""Coefficients of other GPUs, to which a fit is shrunk: fitted by `pooled` to the single-precision rows of
-NeuSight (Lee, Phanishayee & Mahajan 2025) on P4, P100, T4, V100 and A100."""
+"""Coefficients of other GPUs, to which a fit is shrunk: fitted to the single-precision rows of NeuSight (Lee,
+Phanishayee & Mahajan 2025) on P4, P100, T4, V100 and A100, all with equal weights."""
 
 DATA_SHEETS: Mapping[str, tuple[float, ...]] = {
     **PLATFORM,
@@ -313,18 +277,8 @@ DATA_SHEETS: Mapping[str, tuple[float, ...]] = {
 """The same for the peaks that GPUs sustain (`hardware.sustained`), for a GPU without measurements.
 A fit does not need them, because its measurements reflect what the GPU sustains."""
 
-Coefficients = Mapping[str, Floats]
+Coefficients = Mapping[str, ArrayLike]
 """Family → coefficients, one for each of `PARTS`."""
-
-
-def platform() -> Coefficients:
-    """Return operator family → coefficients of many GPUs, to which a fit is shrunk."""
-    return {family: np.array(theta) for family, theta in PLATFORM.items()}
-
-
-def of_data_sheets() -> Coefficients:
-    """Return operator family → coefficients for a GPU known only from its data sheet."""
-    return {family: np.array(theta) for family, theta in DATA_SHEETS.items()}
 
 
 @dataclass(frozen=True)
@@ -353,7 +307,7 @@ class Fit:
         return float(np.exp(self.correction(np.array([logarithms(operator)]))[0]))
 
 
-def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None) -> Floats:
+def relative_fit(design: Floats, seconds: Floats, towards: Floats) -> Floats:
     """Return the coefficients θ ≥ 0 with the minimum sum of squared relative errors of the times.
 
     Parameters
@@ -365,12 +319,9 @@ def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None)
     towards
         Coefficients of other GPUs to which it is shrunk, up to scale.
     """
-    rows, values = design / seconds[:, None], np.ones(len(seconds))
-    if towards is not None:
-        drawn, to = _shrinkage_rows(towards)
-        rows = np.vstack([np.pad(rows, ((0, 0), (0, len(GROUPS)))), drawn])
-        values = np.append(values, to)
-    return _least(rows, values)[: design.shape[1]]
+    drawn, to = _shrinkage_rows(towards)
+    rows = np.vstack([np.pad(design / seconds[:, None], ((0, 0), (0, len(GROUPS)))), drawn])
+    return least_coefficients(rows, np.append(np.ones(len(seconds)), to))[: design.shape[1]]
 
 
 def _shrinkage_rows(towards: Floats) -> tuple[Floats, Floats]:
@@ -378,24 +329,15 @@ def _shrinkage_rows(towards: Floats) -> tuple[Floats, Floats]:
 
     The scales of `GROUPS` are additional unknowns after the coefficients; the call has no scale.
     """
-    rows, values = [], []
-    for column in np.flatnonzero(towards > 0):
-        row, value = np.zeros(len(towards) + len(GROUPS)), SHRINKAGE
-        row[column] = SHRINKAGE / towards[column]
-        for index, group in enumerate(GROUPS):
-            if column in group:
-                row[len(towards) + index], value = -SHRINKAGE, 0.0
-        rows.append(row)
-        values.append(value)
-    for index in range(len(GROUPS)):
-        row = np.zeros(len(towards) + len(GROUPS))
-        row[len(towards) + index] = SCALE_SHRINKAGE
-        rows.append(row)
-        values.append(SCALE_SHRINKAGE)
-    return np.array(rows), np.array(values)
+    columns = np.flatnonzero(towards > 0)
+    scaled = np.array([[column in group for group in GROUPS] for column in columns])
+    own = np.eye(len(towards))[columns] * SHRINKAGE / towards[columns, None]
+    scales = np.pad(SCALE_SHRINKAGE * np.eye(len(GROUPS)), ((0, 0), (len(towards), 0)))
+    rows = np.vstack([np.hstack([own, -SHRINKAGE * scaled]), scales])
+    return rows, np.append(SHRINKAGE * ~scaled.any(axis=1), np.full(len(GROUPS), SCALE_SHRINKAGE))
 
 
-def _least(rows: Floats, values: Floats) -> Floats:
+def least_coefficients(rows: Floats, values: Floats) -> Floats:
     """Return the non-negative least-squares solution, computed with columns scaled to equal length."""
     lengths = np.linalg.norm(rows, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
@@ -419,7 +361,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         chosen = [operators[index] for index in indices]
         design = parts(chosen, gpu)
         seconds = np.array([measured[index].seconds for index in indices])
-        prior = towards[family]
+        prior = np.asarray(towards[family])
         theta = relative_fit(design, seconds, prior)
         theta[-1] = max(theta[-1], LEAST_CALL)
         largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
@@ -445,121 +387,68 @@ def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
     return residuals
 
 
-def pooled(measured: Sequence[tuple[Gpu, Sequence[Measurement]]]) -> dict[str, Floats]:
-    """Return operator family → coefficients that fit several equally weighted GPUs best."""
-    coefficients = {}
-    for family in FAMILIES:
-        rows, weights = [], []
-        for gpu, all_of_it in measured:
-            own = [m for m in all_of_it if FAMILY[m.operator.kind] == family]
-            if own:
-                seconds = np.array([m.seconds for m in own])
-                rows.append(parts([m.operator for m in own], gpu) / seconds[:, None])
-                weights.append(np.full(len(own), len(own) ** -0.5))
-        if rows:
-            weight = np.concatenate(weights)
-            coefficients[family] = _least(np.vstack(rows) * weight[:, None], weight)
-    if "conv" not in coefficients and "linear" in coefficients:
-        coefficients["conv"] = coefficients["linear"]
-    return coefficients
-
-
-class DataSheetTimes(OperatorTimes):
-    """Predicts times from a data sheet: PALEO's roofline with fitted efficiencies.
-
-    Parameters
-    ----------
-    gpu
-        The GPU on which the operators run.
-    coefficients
-        Coefficients of each family; by default those fitted to public measurements of other GPUs.
-    """
-
-    def __init__(self, gpu: Gpu, coefficients: Coefficients | None = None) -> None:
-        self.gpu = sustained(gpu)
-        self.coefficients = coefficients or of_data_sheets()
-        self.basis = f"data sheet of {gpu.name}, at the efficiency of other GPUs"
-
-    def seconds(self, operators: Sequence[Operator]) -> Floats:
-        """Return the seconds of each term of one call of each operator; shape (operators, terms)."""
-        thetas = [self.coefficients[FAMILY[op.kind]] for op in operators]
-        return np.asarray(parts(operators, self.gpu) * np.reshape(thetas, (-1, len(PARTS))))
-
-    def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the predicted seconds of each operator, summed over its `count` calls."""
-        estimates = []
-        for row, operator in zip(self.seconds(operators), operators, strict=True):
-            seconds = float(row.sum()) * operator.count
-            low, high = spread("data sheet", FAMILY[operator.kind], inside=False)
-            estimates.append(Estimate(seconds, seconds * low, seconds * high, False, self.basis))
-        return estimates
-
-    def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the predicted seconds of a whole step of these operators."""
-        seconds = queued(self.seconds(operators), counts_of(operators))
-        low, high = spread_of_total("data sheet", inside=False)
-        return Estimate(seconds, seconds * low, seconds * high, False, self.basis)
-
-
 FEWEST = 3
 """Measurements of a family that its three coefficients need; with fewer the data sheet is used."""
 MEASURED = 0.9
 """Share of a total's time that must be in measured families for the total to count as measured."""
 
 
-class FittedTimes(OperatorTimes):
-    """Predicts times with coefficients fitted to measurements of the GPU, by family and precision.
+class OperatorTimes:
+    """Predicts the seconds of operators on one GPU, from its data sheet and from measurements.
 
-    A single operator is corrected by the residuals of similar measured shapes. Families and precisions
-    without measurements are predicted from the data sheet, which their basis states; that of a total states
-    it if they take more than a tenth of its time.
+    Without measurements, times are those of PALEO's roofline, with efficiencies fitted to other GPUs. With
+    some, coefficients are fitted by family and precision, and a single operator is corrected by the residuals
+    of similar measured shapes. Families and precisions without measurements are predicted from the data
+    sheet, which their basis states; that of a total states it if they take more than a tenth of its time.
 
     Parameters
     ----------
     gpu
-        The GPU of all measurements.
+        The GPU on which the operators run.
     measured
-        At least one measurement.
-    coefficients
-        Coefficients of other GPUs, to which the fit is shrunk.
-
-    Raises
-    ------
-    OptionError
-        If there is no measurement.
+        Measurements on this GPU.
+    sheet, towards
+        Coefficients of each family: for the data sheet, and those to which a fit is shrunk. By default they
+        are those fitted to public measurements of other GPUs.
     """
 
     def __init__(
-        self, gpu: Gpu, measured: Sequence[Measurement], coefficients: Coefficients | None = None
+        self,
+        gpu: Gpu,
+        measured: Sequence[Measurement] = (),
+        sheet: Coefficients = DATA_SHEETS,
+        towards: Coefficients = PLATFORM,
     ) -> None:
-        if not measured:
-            raise OptionError(f"{gpu.name}: there are no measurements")
-        self.gpu = gpu
-        prior = coefficients or platform()
-        self.sheet = DataSheetTimes(gpu)
+        self.gpu, self.sustained, self.sheet = gpu, sustained(gpu), sheet
+        self.sheet_basis = f"data sheet of {gpu.name}, at the efficiency of other GPUs"
         self.fits = {}
-        self.counts: dict[tuple[str, str], int] = {}
         self.measured = {m.operator.precision for m in measured}
         for precision in sorted(self.measured):
             own = [m for m in measured if m.operator.precision == precision]
-            for family, fit in fitted(gpu, own, prior).items():
+            for family, fit in fitted(gpu, own, towards).items():
                 if len(fit.residuals) >= FEWEST:
                     self.fits[family, precision] = fit
-                    self.counts[family, precision] = len(fit.residuals)
 
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the predicted seconds of each operator, summed over its `count` calls."""
-        estimates = self.sheet.predict(operators)
-        for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
-            key = self._key(operator)
-            if key not in self.fits:
-                continue
-            fit = self.fits[key]
-            seconds = float(row @ fit.theta) * fit.factor(operator) * operator.count
-            inside = self._inside(operator)
-            low, high = spread("measured", key[0], inside, _scale(fit.residuals))
-            basis = f"{self.counts[key]} measurements of {key[0]} on {self.gpu.name}"
-            estimates[index] = Estimate(seconds, seconds * low, seconds * high, inside, basis)
+        """Return the predicted seconds of each operator, summed over its `count` calls.
+
+        Raises
+        ------
+        OptionError
+            If the GPU has no peak for a precision.
+        """
+        estimates = []
+        for row, operator in zip(self.seconds(operators), operators, strict=True):
+            seconds, inside, basis = float(row.sum()) * operator.count, False, self.sheet_basis
+            family, fit = FAMILY[operator.kind], self._fit(operator)
+            if fit is None:
+                low, high = spread("data sheet", family, inside)
+            else:
+                seconds *= fit.factor(operator)
+                inside = self._inside(operator)
+                low, high = spread("measured", family, inside, float(np.sqrt(np.mean(fit.residuals**2))))
+                basis = f"{len(fit.residuals)} measurements of {family} on {self.gpu.name}"
+            estimates.append(Estimate(seconds, seconds * low, seconds * high, inside, basis))
         return estimates
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
@@ -569,92 +458,73 @@ class FittedTimes(OperatorTimes):
         whole models on P100, T4, V100 and A100 is 3.2 % without and 3.7 % with them.
         """
         rows, counts = self.seconds(operators), counts_of(operators)
+        if not self.fits:
+            seconds = queued(rows, counts)
+            low, high = spread_of_total("data sheet", inside=False)
+            return Estimate(seconds, seconds * low, seconds * high, False, self._basis(operators, 0.0))
         each = rows.sum(axis=1) * counts
-        measured = each @ np.array([self._key(op) in self.fits for op in operators])
+        measured = each @ np.array([self._fit(op) is not None for op in operators])
         known = measured >= MEASURED * each.sum()
         inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
-        seconds, longest = self._unthrottled_and_power_limited(operators, rows, counts)
+        seconds, longest = self.unthrottled_and_power_limited(operators, rows)
         basis = self._basis(operators, 1.0 if known else float(measured / each.sum()))
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
     def _basis(self, operators: Sequence[Operator], share: float) -> str:
         """Return the text on what a total is based on; `share` of its time was measured."""
-        count = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
+        if not self.measured:
+            return self.sheet_basis
+        used = {(FAMILY[op.kind], op.precision) for op in operators}
+        count = sum(len(self.fits[key].residuals) for key in used & set(self.fits))
         if not count:
-            used = {op.precision for op in operators}
-            other = "" if used & self.measured else f", and they are in {_listed(self.measured)}"
-            few = f"too few measurements are of this model's operators in {_listed(used)}{other}"
-            return f"{self.sheet.basis}; {few}"
+            precisions = {op.precision for op in operators}
+            other = "" if precisions & self.measured else f", and they are in {_listed(self.measured)}"
+            few = f"too few measurements are of this model's operators in {_listed(precisions)}{other}"
+            return f"{self.sheet_basis}; {few}"
         basis = f"{count} measurements on {self.gpu.name}"
-        return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
+        return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet_basis}"
 
-    def unthrottled_and_power_limited(self, operators: Sequence[Operator]) -> tuple[float, float]:
-        """Return the total seconds without and with the GPU's power limit.
+    def launch_bound(self, operators: Sequence[Operator]) -> bool:
+        """Return whether launching all kernels takes the host longer than the GPU runs them."""
+        work, launches = work_and_launches(self.seconds(operators), counts_of(operators))
+        return launches > work
+
+    def unthrottled_and_power_limited(
+        self, operators: Sequence[Operator], rows: Floats
+    ) -> tuple[float, float]:
+        """Return the total seconds without and with the GPU's power limit, given those of each call.
 
         A few calls may be timed before the board reaches that limit. In a whole model its matrix products are
         then slower, down to the peak of `powered`. Both totals are equal if that is the full peak;
         predictions from the data sheet include the limit already.
         """
-        counts = counts_of(operators)
-        return self._unthrottled_and_power_limited(operators, self.seconds(operators), counts)
-
-    def _unthrottled_and_power_limited(
-        self, operators: Sequence[Operator], rows: Floats, counts: Floats
-    ) -> tuple[float, float]:
-        known = np.array([self._key(op) in self.fits for op in operators])
+        counts, hot = counts_of(operators), rows.copy()
+        known = np.array([self._fit(op) is not None for op in operators])
         arithmetic = rows[:, list(GROUPS[0])].sum(axis=1)
         peak, limited = (parts(operators, gpu)[:, 0] for gpu in (self.gpu, powered(self.gpu)))
-        hot = rows.copy()
         hot[:, 0] += known * np.maximum(limited - np.maximum(arithmetic, peak), 0.0)
         return queued(rows, counts), queued(hot, counts)
 
     def seconds(self, operators: Sequence[Operator]) -> Floats:
         """Return the seconds of each term of one call of each operator; shape (operators, terms)."""
-        rows = self.sheet.seconds(operators)
-        for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
-            if self._key(operator) in self.fits:
-                rows[index] = row * self.fits[self._key(operator)].theta
-        return rows
+        rows = parts(operators, self.sustained)
+        thetas = [self.sheet[FAMILY[operator.kind]] for operator in operators]
+        if self.fits:
+            for index, row in enumerate(parts(operators, self.gpu)):
+                if fit := self._fit(operators[index]):
+                    rows[index], thetas[index] = row, fit.theta
+        return np.asarray(rows * np.array(thetas).reshape(-1, len(PARTS)))
 
-    @staticmethod
-    def _key(operator: Operator) -> tuple[str, str]:
-        return FAMILY[operator.kind], operator.precision
+    def _fit(self, operator: Operator) -> Fit | None:
+        """Return the fit of an operator's family in its precision; None if too few were measured."""
+        return self.fits.get((FAMILY[operator.kind], operator.precision))
 
     def _inside(self, operator: Operator) -> bool:
         """Return whether an operator's operations and bytes lie within the measured range."""
-        fit = self.fits.get(self._key(operator))
-        return fit is not None and bool(np.all(sizes(operator) <= fit.largest))
+        fit = self._fit(operator)
+        return fit is not None and bool(np.all(np.array([operator.flops, operator.bytes]) <= fit.largest))
 
 
 def _listed(precisions: Iterable[str]) -> str:
     return " and ".join(sorted(precisions))
-
-
-def _scale(residuals: np.ndarray) -> float:
-    """Return the root mean square of leave-one-out errors (logarithms of ratios)."""
-    return float(np.sqrt(np.mean(residuals**2)))
-
-
-def times_on(gpu: str | Gpu, measurements: str | Path | Sequence[Measurement] | None = None) -> OperatorTimes:
-    """Return the predictor of operator times on a GPU.
-
-    Parameters
-    ----------
-    gpu
-        A name of the catalogue, or a data sheet.
-    measurements
-        A CSV file, or measurements; without them the data sheet and other GPUs' coefficients are used.
-
-    Raises
-    ------
-    OptionError
-        If the GPU is unknown.
-    InstanceError
-        If the file is wrong.
-    """
-    known = gpu_named(gpu) if isinstance(gpu, str) else gpu
-    if measurements is None:
-        return DataSheetTimes(known)
-    rows = read_measurements(measurements) if isinstance(measurements, str | Path) else measurements
-    return FittedTimes(known, rows)

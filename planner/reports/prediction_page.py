@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...instances.prediction.provisioning.offers import OF_MEMORY
-from ...instances.prediction.provisioning.predict import Prediction
-from ...instances.prediction.provisioning.report import short as roughly
+from ...instances.prediction import OF_MEMORY, Prediction
+from ...instances.prediction import short as roughly
 from .page import Cell, CellColumn, Column, Facts, Table, figure_column, render, table_of, text, text_column
 from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
 

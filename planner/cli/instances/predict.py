@@ -14,9 +14,8 @@ import typer
 
 from ....instances.common.errors import OptionError
 from ....instances.documents import save
-from ....instances.prediction.provisioning.predict import CATALOGUE, Prediction
-from ....instances.prediction.provisioning.predict import predict as predicted
-from ....instances.prediction.provisioning.report import short
+from ....instances.prediction import CATALOGUE, Prediction, short
+from ....instances.prediction import predict as predicted
 from ...api import solve
 from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output import say, write_file

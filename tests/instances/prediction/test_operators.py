@@ -1,26 +1,30 @@
-"""Operators of models and the hardware that runs them."""
+"""Operators of models, the GPUs that run them, and the links between these."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import refused
 
-from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.common.speed import ring_allreduce_step_s
 from clusterplan.instances.prediction.hardware import (
     TENSOR_CORES,
+    Link,
     gpu_named,
+    hierarchical_s,
     known_gpus,
     powered,
-    read_gpus,
+    ring_s,
+    ring_theta,
     sustained,
 )
 from clusterplan.instances.prediction.operators import (
+    PRECISION_BYTES,
     SHAPES,
     Operator,
     Sizes,
@@ -193,8 +197,10 @@ def test_calls_are_kinds_of_operators(library: str) -> None:
 
 
 def test_every_gpu_says_where_its_figures_come_from() -> None:
+    assert len(known_gpus()) == 29
     for gpu in known_gpus().values():
         assert gpu.source
+        assert gpu.peak_tflops.keys() <= PRECISION_BYTES.keys()
         assert gpu.peak("fp32") >= 1e12
         assert gpu.memory_gb >= 8
 
@@ -219,17 +225,6 @@ def test_unknown_gpus_and_missing_peaks_are_one_line() -> None:
         gpu_named("h1000")
     with pytest.raises(OptionError, match="t4: has no peak for bf16; it has fp32, fp16"):
         gpu_named("t4").peak("bf16")
-    with pytest.raises(OptionError, match="precision 'int4': unknown"):
-        gpu_named("t4").peak("int4")
-
-
-def test_a_list_of_ones_own_is_checked(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(
-        "gpus: [{name: x, peak_tflops: {fp33: 1}, bandwidth_gb_per_s: 1, memory_gb: 1, source: me}]"
-    )
-    with pytest.raises(InstanceError, match="'fp33' is no precision"):
-        read_gpus(file)
 
 
 def test_a_watt_does_as_much_as_on_the_board_that_holds_its_clock() -> None:
@@ -282,7 +277,7 @@ def test_a_board_of_which_no_power_is_known_keeps_its_peaks() -> None:
     assert powered(own) == own
 
 
-def test_a_board_of_ones_own_holds_like_one_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_board_of_ones_own_holds_like_one_of_the_catalogue() -> None:
     """By any of its names; what holds like a board of little power holds no more than that one."""
     t4 = gpu_named("t4")
     own = t4.model_copy(update={"name": "own", "holds_like": "V100-32"})
@@ -291,10 +286,6 @@ def test_a_board_of_ones_own_holds_like_one_of_the_catalogue(monkeypatch: pytest
     assert powered(like_t4).peak_tflops == powered(t4).peak_tflops
     with pytest.raises(OptionError, match=r"GPU 'v1000': unknown; did you mean 'v100'\?"):
         powered(own.model_copy(update={"holds_like": "v1000"}))
-    unknown = t4.model_copy(update={"watts": None})
-    monkeypatch.setattr("clusterplan.instances.prediction.hardware.gpu_named", lambda _: unknown)
-    with pytest.raises(OptionError, match="own: holds_like t4, of which no power is known; name a board"):
-        powered(own)
 
 
 def test_a_peak_that_the_other_board_does_not_have_is_kept() -> None:
@@ -312,3 +303,62 @@ def test_every_board_holds_like_one_that_has_its_power_and_peaks() -> None:
             assert gpu.watts
             assert like.watts
             assert like.holds_like is None
+
+
+def test_a_network_of_100_gbit_moves_12_5_gigabytes_a_second() -> None:
+    link = Link.of_network(100, latency_s=2e-6)
+    assert link.message_s(12.5e9) == pytest.approx(1.0 + 2e-6)
+
+
+@pytest.mark.parametrize("figures", [(-1.0, 1.0), (0.0, float("nan")), (float("inf"), 0.0)])
+def test_links_that_cannot_be(figures: tuple[float, float]) -> None:
+    with pytest.raises(OptionError, match="must be from 0"):
+        Link(*figures)
+
+
+def test_a_bandwidth_of_nothing() -> None:
+    with pytest.raises(OptionError, match="greater than 0"):
+        Link.of_network(0.0, 1.0)
+
+
+LINK = Link(latency_s=1.0, seconds_per_byte=10.0)
+
+
+def _messages_of_a_ring(devices: int, size: float) -> float:
+    """Run a ring all-reduce on numbers; return its seconds on LINK, and check the sums."""
+    held = [[float(d * devices + part) for part in range(devices)] for d in range(devices)]
+    sums = [sum(held[d][part] for d in range(devices)) for part in range(devices)]
+    seconds = 0.0
+    for phase in ("reduce", "gather"):
+        for round_ in range(devices - 1):
+            shift = 0 if phase == "reduce" else 1
+            sent = [((d - round_ + shift) % devices, d) for d in range(devices)]
+            values = [held[d][part] for part, d in sent]
+            for (part, d), value in zip(sent, values, strict=True):
+                to = (d + 1) % devices
+                held[to][part] = held[to][part] + value if phase == "reduce" else value
+            seconds += LINK.message_s(size / devices)
+    assert all(row == sums for row in held)
+    return seconds
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 5, 8])
+def test_a_ring_takes_as_long_as_its_messages(devices: int) -> None:
+    assert ring_s(LINK, devices, 24.0) == pytest.approx(_messages_of_a_ring(devices, 24.0))
+
+
+def test_a_hierarchy_by_hand() -> None:
+    # Inside: 2 x 1 round of 4 bytes at 1 s + 0.5 s a byte; between 3 servers: 4 rounds of 8/3 bytes.
+    fast, slow = Link(1.0, 0.5), Link(2.0, 3.0)
+    assert hierarchical_s(fast, slow, [2, 2, 2], 8.0) == pytest.approx(2 * 3.0 + 4 * (2 + 8.0))
+    for devices in (1, 3, 8):
+        assert hierarchical_s(fast, slow, [devices], 8.0) == ring_s(fast, devices, 8.0)
+        assert hierarchical_s(fast, slow, [1] * devices, 8.0) == ring_s(slow, devices, 8.0)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7, 64])
+def test_theta_of_a_ring_is_the_ring(workers: int) -> None:
+    link = Link(2e-5, 1e-9)
+    theta = ring_theta(link, 4e8, per_sample_s=0.01)
+    expected = 0.01 * 256 / workers + ring_s(link, workers, 4e8)
+    assert ring_allreduce_step_s(theta, 256, 0, workers) == pytest.approx(expected)

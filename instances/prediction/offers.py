@@ -16,11 +16,11 @@ from functools import cached_property
 from math import gcd
 from typing import Any, Literal
 
-from ...common.errors import OptionError
-from ..calibration import Estimate
-from ..epochs import Work
-from ..hardware import Gpu
-from .forecast import HOUR_S, Forecast, Rented, Server
+from ..common.errors import OptionError
+from .calibration import Estimate
+from .epochs import HOUR_S, Work
+from .forecast import Forecast, Rented, Server
+from .hardware import Gpu
 from .parallel_step import Parallelism, Setup, Stage, StepForecast, stages_of
 
 MAX_GPUS = 4096
@@ -148,9 +148,7 @@ class Offer:
         return (rank, hours, paid, gpu_hours) if rank == 2 else (rank, paid, gpu_hours, hours)
 
 
-def best_offer(
-    forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism, optimiser: str = "adam"
-) -> Offer | None:
+def best_offer(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Offer | None:
     """Return the best offer on one type of GPU; None if nothing that was requested fits its memory.
 
     Parameters
@@ -158,13 +156,11 @@ def best_offer(
     forecasts
         Forecasts of the same hardware for groups of 1, 2, 4 … GPUs, as far as tensor parallelism is possible.
     """
-    offers = list(_offers(forecasts, work, wanted, optimiser))
+    offers = list(_offers(forecasts, work, wanted))
     return min(offers, key=Offer.order, default=None)
 
 
-def _offers(
-    forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism, optimiser: str
-) -> Iterator[Offer]:
+def _offers(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Iterator[Offer]:
     for one in forecasts:
         tensor = one.setting.tensor_parallel
         pipelines = [wanted.pipeline] if wanted.pipeline else powers(len(one.layers))
@@ -173,7 +169,7 @@ def _offers(
             for server in one.rented.servers:
                 if tensor <= server.gpus:
                     group = Parallelism(tensor, pipeline)
-                    yield from _replicated(one, server, stages, group, work, wanted, optimiser)
+                    yield from _replicated(one, server, stages, group, work, wanted)
 
 
 def powers(most: int) -> list[int]:
@@ -188,7 +184,6 @@ def _replicated(
     group: Parallelism,
     work: Work,
     wanted: RequestedParallelism,
-    optimiser: str,
 ) -> Iterator[Offer]:
     """Yield offers with increasing numbers of data-parallel replicas, until more do not help."""
     most = MAX_GPUS if one.rented.limit is None else min(MAX_GPUS, one.rented.limit)
@@ -196,7 +191,7 @@ def _replicated(
     for data in _replicas(group, wanted, server.sold, most):
         if not work.divides(one.batch, data):
             return
-        offer = _fitting(one, server, stages, replace(group, data=data), work, wanted, optimiser)
+        offer = _fitting(one, server, stages, replace(group, data=data), work, wanted)
         if offer is None:
             continue
         if offer.gpus > most or (enough and offer.gpus > enough):
@@ -229,7 +224,6 @@ def _fitting(
     parallelism: Parallelism,
     work: Work,
     wanted: RequestedParallelism,
-    optimiser: str,
 ) -> Offer | None:
     """Return the fastest offer that fits into memory, recomputing activations only if needed; else None."""
     batches = work.batches(one.batch, parallelism.data)
@@ -237,7 +231,7 @@ def _fitting(
         offers = []
         for stage in wanted.zero_stages() if wanted.recompute in (None, again) else ():
             chosen = replace(parallelism, zero_stage=stage, recompute=again)
-            setup = Setup(one, server, stages[again], chosen, batches, optimiser)
+            setup = Setup(one, server, stages[again], chosen, batches)
             if setup.memory().total <= one.rented.memory_bytes:
                 step = setup.forecast()
                 offers.append(Offer(one, server, chosen, step, work.epochs_at(step.samples), work))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...common.errors import one_line
-from ..calibration import Estimate
-from ..epochs import Work
-from ..models.description import DeviceMemory, ModelDescription
+from ..common.errors import one_line
+from .calibration import Estimate
+from .epochs import Work
 from .forecast import FRAMEWORK_BYTES, Forecast, Rented, Server
+from .models.description import DeviceMemory, ModelDescription
 from .offers import OF_MEMORY, Offer, Refusal
 
 FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")

@@ -11,26 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from forecasts import forecasts_on, rented
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction.epochs import Work
-from clusterplan.instances.prediction.hardware import gpu_named
-from clusterplan.instances.prediction.models.description import Setting, device_memory
-from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.operator_times import DataSheetTimes
-from clusterplan.instances.prediction.provisioning.forecast import (
+from clusterplan.instances.prediction.forecast import (
     FRAMEWORK_BYTES,
     NETWORK_GBIT_PER_S,
     Forecast,
-    Rented,
-    forecast,
-    measurements_of,
-    rentable_hardware,
-    width,
 )
-from clusterplan.instances.prediction.provisioning.predict import CATALOGUE, Prediction, predict
-from clusterplan.instances.prediction.provisioning.report import (
+from clusterplan.instances.prediction.hardware import gpu_named
+from clusterplan.instances.prediction.models.description import Setting, device_memory
+from clusterplan.instances.prediction.operator_times import OperatorTimes
+from clusterplan.instances.prediction.provisioning import CATALOGUE, Prediction, predict
+from clusterplan.instances.prediction.report import (
     forecast_notes,
     launch_notes,
     pointer,
@@ -38,12 +33,8 @@ from clusterplan.instances.prediction.provisioning.report import (
 )
 
 
-def _rented(*names: str, **more: object) -> list[Rented]:
-    return rentable_hardware(names, load_catalogue(CATALOGUE), **more)  # type: ignore[arg-type]
-
-
 def test_a_gpu_is_as_cheap_as_its_cheapest_machine() -> None:
-    small, large = _rented("a100-40", " A100-80 ")
+    small, large = rented("a100-40", " A100-80 ")
     assert small.price_usd_per_hour == pytest.approx(21.957642 / 8)
     assert large.price_usd_per_hour == pytest.approx(27.44705 / 8)
     assert small.network_gbit_per_s == 400 / 8
@@ -51,39 +42,39 @@ def test_a_gpu_is_as_cheap_as_its_cheapest_machine() -> None:
 
 
 def test_a_machine_of_the_price_list() -> None:
-    (one,) = _rented("g6.xlarge")
+    (one,) = rented("g6.xlarge")
     assert (one.gpu.name, one.price_usd_per_hour) == ("l4", 0.8048)
     assert any("g6.xlarge" in sentence for sentence in one.notes)
 
 
 def test_every_machine_that_has_the_gpu_is_known() -> None:
-    (one,) = _rented("l4")
+    (one,) = rented("l4")
     assert [server.gpus for server in one.servers] == [1, 1, 4, 8]
     assert all(server.sold == server.gpus for server in one.servers)
-    (given,) = _rented("l4", prices={"l4": 0.5})
+    (given,) = rented("l4", prices={"l4": 0.5})
     assert {(server.price_usd_per_hour, server.sold) for server in given.servers} == {(0.5, 1)}
-    (unlisted,) = _rented("k80")
+    (unlisted,) = rented("k80")
     assert [(server.gpus, server.sold) for server in unlisted.servers] == [(8, 1)]
 
 
 def test_the_gpu_of_every_machine_of_the_price_list_is_known() -> None:
     names = [machine.name for machine in load_catalogue(CATALOGUE).types if machine.gpus]
-    known = {one.name: one.gpu.name for one in _rented(*names)}
+    known = {one.name: one.gpu.name for one in rented(*names)}
     assert known["p6-b200.48xlarge"] == "b200"
     assert known["p6-b300.48xlarge"] == "b300"
     assert known["g7e.2xlarge"] == "rtx-pro-6000"
 
 
 def test_what_is_given_wins() -> None:
-    (one,) = _rented("l4", prices={"l4": 0.5}, limits={"l4": 3}, network_gbit_per_s=8)
+    (one,) = rented("l4", prices={"l4": 0.5}, limits={"l4": 3}, network_gbit_per_s=8)
     assert (one.price_usd_per_hour, one.limit) == (0.5, 3)
     assert one.network.seconds_per_byte == pytest.approx(1e-9)
-    (same,) = _rented("L4", prices={"L4": 0.5}, limits={" l4": 3}, network_gbit_per_s=8)
+    (same,) = rented("L4", prices={"L4": 0.5}, limits={" l4": 3}, network_gbit_per_s=8)
     assert same == one
 
 
 def test_hardware_that_the_list_lacks_has_no_price() -> None:
-    (one,) = _rented("k80")
+    (one,) = rented("k80")
     assert one.price_usd_per_hour is None
     assert one.network_gbit_per_s == NETWORK_GBIT_PER_S
 
@@ -100,13 +91,13 @@ def test_hardware_that_the_list_lacks_has_no_price() -> None:
 )
 def test_what_is_not_known(names: list[str], more: dict[str, object], what: str) -> None:
     with pytest.raises(OptionError, match=what):
-        _rented(*names, **more)
+        rented(*names, **more)
 
 
 def _timed(path: Path, times: float) -> Prediction:
     """Return the prediction with planned measurements of so many times what the data sheet says."""
     operators = predict("gpt2", "l4", batch=1, sequence=128)._plan()
-    said = DataSheetTimes(gpu_named("l4")).predict(operators)
+    said = OperatorTimes(gpu_named("l4")).predict(operators)
     rows = [
         f"{op.kind},{op.precision},{'x'.join(map(str, op.shape))},{one.seconds * times}"
         for op, one in zip(operators, said, strict=True)
@@ -136,33 +127,20 @@ def test_measurements_of_what_is_not_rented_are_refused() -> None:
         predict("gpt2", "l4", measurements={"h100": "nowhere.csv"})
 
 
-def test_files_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "l4.csv"
-    path.write_text("kind,precision,shape,seconds\nlinear,fp32,1024x1024x1024,0.0002\n")
-    hardware = rentable_hardware(["l4"], load_catalogue(CATALOGUE))
-    (row,) = measurements_of(hardware, {"l4": path})["l4"]
-    assert row.seconds == 0.0002
-
-
 def test_layers_share_the_time_of_the_step() -> None:
-    hardware = rentable_hardware(["h100", "l4"], load_catalogue(CATALOGUE))
-    setting = Setting(batch=2, sequence=256)
-    found = forecast(load_model("gpt2"), hardware, setting)
+    found = forecasts_on("gpt2", rented("h100", "l4"), Setting(batch=2, sequence=256))
     for one in found:
-        assert sum(layer.estimate.seconds for layer in one.layers) == pytest.approx(one.step.seconds)
-        assert one.samples_per_s == pytest.approx(2 / one.step.seconds)
+        assert sum(layer.seconds for layer in one.layers) == pytest.approx(one.step.seconds)
         assert one.fits == (one.memory_bytes <= one.rented.memory_bytes)
-        assert one.layers[1].output_bytes == 2 * 256 * 768 * width(setting)
+        assert one.layers[1].output_bytes == 2 * 256 * 768 * one.element_bytes
     assert sum("90 % confidence" in line for line in forecast_notes(found)) == 2
     assert len(list(work_assumptions(Work()))) == 2
 
 
 @pytest.mark.parametrize(("gpu", "tensor"), [("h100", 1), ("h100", 2), ("k80", 1)])
 def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu: str, tensor: int) -> None:
-    model, hardware = load_model("gpt2"), rentable_hardware([gpu], load_catalogue(CATALOGUE))
-
     def at(batch: int) -> Forecast:
-        (one,) = forecast(model, hardware, Setting(batch, 64, "fp32", tensor_parallel=tensor))
+        (one,) = forecasts_on("gpt2", rented(gpu), Setting(batch, 64, "fp32", tensor_parallel=tensor))
         return one
 
     first = at(1)
@@ -189,8 +167,7 @@ def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu
 
 
 def test_faster_gpus_are_busy_later_and_take_as_long_until_then() -> None:
-    hardware = rentable_hardware(["a100-80", "h100"], load_catalogue(CATALOGUE))
-    slow, fast = forecast(load_model("gpt2"), hardware, Setting(1, 64, "bf16"))
+    slow, fast = forecasts_on("gpt2", rented("a100-80", "h100"), Setting(1, 64, "bf16"))
     assert fast.step.seconds == pytest.approx(slow.step.seconds)
     assert slow.busy_batch is not None
     assert fast.busy_batch is not None

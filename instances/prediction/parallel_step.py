@@ -3,10 +3,11 @@
 A model's layers are divided among the stages of a pipeline as evenly as possible.
 
 The time of a stage for each batch is that of its layers, of the all-reduces of its tensor-parallel group, and
-of transfers to and from the next stage. Batches pass the stages one after the other
-(`step_times.pipeline_s`). Then the replicas all-reduce their gradients, and the optimiser updates its states.
-There is no overlap. Tensor-parallel groups are inside a server; replicas fill a server before they use
-another (Megatron-LM; Narayanan et al. 2021, section 3).
+of transfers to and from the next stage. Batches pass the stages one after the other, m of them in
+(m − 1)·max_k t_k + Σ_k t_k seconds on stages of t_k (GPipe, Huang et al. 2019; the same for 1F1B of
+PipeDream-Flush, Narayanan et al. 2021, section 2.2). Then the replicas all-reduce their gradients, and the
+optimiser updates its states. There is no overlap. Tensor-parallel groups are inside a server; replicas fill a
+server before they use another (Megatron-LM; ibid., section 3).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...common.errors import OptionError
-from ..calibration import Estimate
-from ..communication import LINK_ENDS, Link, hierarchical_s, ring_s
-from ..models.description import MASTER_BYTES, OPTIMISER_NUMBERS, STAGES, DeviceMemory, held_bytes
-from ..operator_times import MEMORY, PLATFORM
-from .forecast import Forecast, LayerForecast, Server, width
+from ..common.errors import OptionError
+from .calibration import Estimate
+from .forecast import Forecast, LayerForecast, Server
+from .hardware import LINK_ENDS, Link, hierarchical_s, ring_s
+from .models.description import MASTER_BYTES, OPTIMISER_NUMBERS, STAGES, DeviceMemory, held_bytes
+from .operator_times import MEMORY, PLATFORM
 
 MOST = 10**6
 
@@ -154,7 +155,7 @@ def stages_of(one: Forecast, pipeline: int, recompute: bool) -> list[Stage]:
 
 
 def _compute_s(row: LayerForecast, recompute: bool) -> float:
-    return row.estimate.seconds + (row.forward_s if recompute else 0.0)
+    return row.seconds + (row.forward_s if recompute else 0.0)
 
 
 def _stage(rows: Sequence[LayerForecast], recompute: bool) -> Stage:
@@ -223,20 +224,13 @@ class Setup:
     stages: Sequence[Stage]
     parallelism: Parallelism
     batches: int
-    optimiser: str = "adam"
-
-    def __post_init__(self) -> None:
-        tensor = self.parallelism.tensor
-        if tensor > self.server.gpus:
-            available = f"{self.server.name} has {self.server.gpus} GPUs"
-            raise OptionError(f"tensor {tensor}: {available}, and tensors are shared inside a server")
 
     def memory(self) -> DeviceMemory:
         """Return the memory of the device with the highest use, in bytes by use."""
-        way, count, element_bytes = self.parallelism, len(self.stages), width(self.one.setting)
+        way, count, one = self.parallelism, len(self.stages), self.one
         devices = [
             DeviceMemory(
-                *held_bytes(stage.parameters, element_bytes, self.optimiser, way.zero_stage, way.data),
+                *held_bytes(stage.parameters, one.element_bytes, one.optimiser, way.zero_stage, way.data),
                 activations=stage.waiting_bytes * min(self.batches, count - index) + stage.working_bytes,
             )
             for index, stage in enumerate(self.stages)
@@ -270,8 +264,8 @@ class Setup:
         slots = [one + other for one, other in zip(compute, sent, strict=True)]
         slowest = max(range(len(slots)), key=slots.__getitem__)
         waiting = sum(slots) - slots[slowest]
-        element_bytes = width(self.one.setting)
-        gradients = max(self._gradients_s(stage.parameters * element_bytes, sums) for stage in self.stages)
+        size = self.one.element_bytes
+        gradients = max(self._gradients_s(stage.parameters * size, sums) for stage in self.stages)
         update = max(self._update_s(stage.parameters) for stage in self.stages)
         communication = self.batches * sent[slowest] + links * gradients
         return self.batches * compute[slowest], waiting, communication, update * slower
@@ -317,8 +311,8 @@ class Setup:
 
     def _update_s(self, parameters: int) -> float:
         """Return the seconds in which the optimiser reads and writes the states of these parameters."""
-        element_bytes = width(self.one.setting)
+        element_bytes = self.one.element_bytes
         master = 2 * MASTER_BYTES if element_bytes < MASTER_BYTES else element_bytes
-        moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.optimiser] + 2 * element_bytes + master
+        moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.one.optimiser] + 2 * element_bytes + master
         shared = self.parallelism.data if self.parallelism.zero_stage else 1
         return UPDATE_OVER_BANDWIDTH * parameters * moved / shared / self.one.rented.gpu.bytes_per_s

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from forecasts import forecasts_on, rented
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.documents import load_catalogue
+from clusterplan.instances.prediction import predict
 from clusterplan.instances.prediction.epochs import EpochRecord, Work
+from clusterplan.instances.prediction.forecast import Forecast
 from clusterplan.instances.prediction.models.description import Setting
-from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.provisioning.forecast import Forecast, forecast, rentable_hardware
-from clusterplan.instances.prediction.provisioning.offers import (
+from clusterplan.instances.prediction.offers import (
     OF_MEMORY,
     Offer,
     RequestedParallelism,
@@ -24,16 +24,12 @@ from clusterplan.instances.prediction.provisioning.offers import (
     best_offer,
     why_not,
 )
-from clusterplan.instances.prediction.provisioning.parallel_step import Parallelism, Setup, stages_of
-from clusterplan.instances.prediction.provisioning.predict import CATALOGUE, predict
+from clusterplan.instances.prediction.parallel_step import Parallelism, Setup, stages_of
 
 
 def _groups(name: str, hardware: str, batch: int = 4, **limits: int) -> list[Forecast]:
-    given = rentable_hardware([hardware], load_catalogue(CATALOGUE), limits=limits or None)
-    return [
-        forecast(load_model(name), given, Setting(batch, 512, "bf16", tensor_parallel=t))[0]
-        for t in (1, 2, 4)
-    ]
+    given = rented(hardware, limits=limits or None)
+    return [forecasts_on(name, given, Setting(batch, 512, "bf16", tensor_parallel=t))[0] for t in (1, 2, 4)]
 
 
 GPT2, LLAMA = _groups("gpt2", "l4"), _groups("llama-2-7b", "a100-40", 1)
@@ -163,10 +159,8 @@ def test_the_best_of_several_sorts_is_priced_and_fast() -> None:
 
 
 def test_of_gpus_that_cost_nothing_as_few_are_taken_as_are_enough() -> None:
-    given = rentable_hardware(["l4"], load_catalogue(CATALOGUE), prices={"l4": 0.0})
-    groups = [
-        forecast(load_model("gpt2"), given, Setting(4, 512, "bf16", tensor_parallel=t))[0] for t in (1, 2)
-    ]
+    given = rented("l4", prices={"l4": 0.0})
+    groups = [forecasts_on("gpt2", given, Setting(4, 512, "bf16", tensor_parallel=t))[0] for t in (1, 2)]
     found = best_offer(groups, Work(1e6), RequestedParallelism())
     assert found is not None
     assert found.gpus == 1

@@ -7,22 +7,21 @@ are read once, and refused if they cannot be seconds of that GPU.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from ...common.errors import OptionError
-from ...common.hardware import HardwareCatalogue, HardwareType
-from ...files.reading import fail
-from ..calibration import Estimate
-from ..communication import Link
-from ..hardware import ALIASES, Gpu, gpu_named, known_gpus
-from ..models.description import LARGEST, Layer, ModelDescription, Setting, device_memory
-from ..operator_times import DataSheetTimes, Measurement, OperatorTimes, read_measurements, times_on
-from ..operators import PRECISION_BYTES, Operator
+from ..common.errors import OptionError
+from ..common.hardware import HardwareCatalogue, HardwareType
+from ..files.reading import fail
+from .calibration import Estimate
+from .hardware import ALIASES, Gpu, Link, gpu_named, known_gpus
+from .models.description import LARGEST, Layer, ModelDescription, Setting, device_memory
+from .operator_times import Measurement, OperatorTimes, read_measurements
+from .operators import PRECISION_BYTES
 
 ValueT = TypeVar("ValueT")
 NETWORK_GBIT_PER_S = 100.0
@@ -233,10 +232,10 @@ SLOWER, FASTER = 100.0, 20.0
 """Limits of the median of measured over data-sheet time; beyond, units or machine must be wrong."""
 
 
-def measurements_of(
-    hardware: Sequence[Rented], given: Mapping[str, str | Path]
-) -> dict[str, Sequence[Measurement]]:
-    """Return GPU type → operator measurements, read from the files given for some types.
+def operator_times(
+    hardware: Sequence[Rented], measurements: Mapping[str, str | Path]
+) -> dict[str, OperatorTimes]:
+    """Return GPU type → predictor of its operators' times, from the files of measurements given for some.
 
     Raises
     ------
@@ -246,28 +245,28 @@ def measurements_of(
         If a file is invalid, or its times cannot be seconds of that GPU.
     """
     gpus = {one.name: one.gpu for one in hardware}
-    for name in given:
+    for name in measurements:
         if name not in gpus:
             known = ", ".join(gpus)
             raise OptionError(f"measurements of {name!r:.60}: not in the hardware; there are {known}")
-    return {name: _plausible(gpus[name], file) for name, file in given.items()}
+    times = {name: OperatorTimes(gpu) for name, gpu in gpus.items()}
+    for name, file in measurements.items():
+        rows = read_measurements(file)
+        _check_unit(gpus[name].name, times[name], rows, str(file))
+        times[name] = OperatorTimes(gpus[name], rows)
+    return times
 
 
-def _plausible(gpu: Gpu, file: str | Path) -> Sequence[Measurement]:
-    rows = read_measurements(file)
-    predicted = DataSheetTimes(gpu).predict([row.operator for row in rows])
+def _check_unit(gpu: str, times: OperatorTimes, rows: Sequence[Measurement], file: str) -> None:
+    """Refuse measurements that cannot be seconds of the GPU of these times by its data sheet."""
+    predicted = times.predict([row.operator for row in rows])
     ratio = median(row.seconds / one.seconds for row, one in zip(rows, predicted, strict=True))
     if ratio > SLOWER:
-        what = f"half of its times are {ratio:,.0f} times what the data sheet of {gpu.name} says, or more"
-        raise fail(str(file), f"{what}; seconds are needed: are they milliseconds, or of another machine?")
+        what = f"half of its times are {ratio:,.0f} times what the data sheet of {gpu} says, or more"
+        raise fail(file, f"{what}; seconds are needed: are they milliseconds, or of another machine?")
     if ratio < 1 / FASTER:
-        what = f"half of its times are 1/{1 / ratio:,.0f} of what the data sheet of {gpu.name} says, or less"
-        raise fail(str(file), f"{what}; seconds of one call on that GPU are needed")
-    return rows
-
-
-FoundT = TypeVar("FoundT")
-HOUR_S = 3600.0
+        what = f"half of its times are 1/{1 / ratio:,.0f} of what the data sheet of {gpu} says, or less"
+        raise fail(file, f"{what}; seconds of one call on that GPU are needed")
 
 
 @dataclass(frozen=True)
@@ -276,8 +275,8 @@ class LayerForecast:
 
     Parameters
     ----------
-    forward_s
-        Seconds of the forward pass, a part of the step.
+    seconds, forward_s
+        Seconds of the layer, and of its forward pass among them, as parts of the step.
     memory_bytes
         Parameters, gradients, optimiser and activations.
     output_bytes, weight_bytes
@@ -287,7 +286,7 @@ class LayerForecast:
     """
 
     layer: Layer
-    estimate: Estimate
+    seconds: float
     forward_s: float
     memory_bytes: float
     output_bytes: float
@@ -305,8 +304,8 @@ class Forecast:
         Batch, sequence, precision and the size of the group.
     step
         Forward and backward pass of the batch, with the interval of whole steps.
-    model, times
-        The model, and the predictor of operator times.
+    model, times, optimiser
+        The model, the predictor of operator times, and the name of the optimiser.
     """
 
     rented: Rented
@@ -316,6 +315,7 @@ class Forecast:
     memory_bytes: float
     model: ModelDescription = field(repr=False)
     times: OperatorTimes = field(repr=False, compare=False)
+    optimiser: str = "adam"
 
     @property
     def batch(self) -> int:
@@ -323,23 +323,14 @@ class Forecast:
         return self.setting.batch
 
     @property
+    def element_bytes(self) -> int:
+        """Bytes of one element in the precision of the setting."""
+        return PRECISION_BYTES[self.setting.precision]
+
+    @property
     def fits(self) -> bool:
         """Whether the memory of one GPU suffices for the whole model and the batch."""
         return self.memory_bytes <= self.rented.memory_bytes
-
-    @property
-    def samples_per_s(self) -> float:
-        """Samples per second that one GPU trains."""
-        return self.batch / self.step.seconds
-
-    def gpu_hours(self, samples: float) -> Estimate:
-        """Return the GPU-hours (in the field `seconds`) for a number of samples, without communication."""
-        return self.step.times(samples / self.batch / HOUR_S)
-
-    def cost_usd(self, samples: float) -> Estimate | None:
-        """Return the cost in USD (in the field `seconds`) of a number of samples; None without a price."""
-        price = self.rented.price_usd_per_hour
-        return None if price is None else self.gpu_hours(samples).times(price)
 
     @cached_property
     def launch_bound(self) -> bool:
@@ -367,73 +358,53 @@ class Forecast:
         return self.step.low / self.step.seconds, self.step.high / self.step.seconds
 
 
-def forecast(
+def forecasts(
     model: ModelDescription,
-    hardware: Sequence[Rented],
-    setting: Setting,
-    measurements: Mapping[str, Sequence[Measurement]] | None = None,
-    optimiser: str = "adam",
+    hardware: Sequence[tuple[Rented, Setting]],
+    times: Mapping[str, OperatorTimes],
+    optimiser: str,
 ) -> list[Forecast]:
-    """Return the forecast of the model on each type of hardware.
+    """Return the forecast of the model on each type of hardware, in a setting of its own.
 
     Parameters
     ----------
-    setting
-        Batch of one GPU, sequence, precision; training.
-    measurements
-        Name of hardware → measurements on its GPU.
+    hardware
+        Each type with batch of one GPU, sequence, precision and tensor parallelism.
+    times
+        Name of hardware → predictor of the times of operators on its GPU.
 
     Raises
     ------
     OptionError
         If the setting is not possible for the model, or a GPU lacks the precision.
     """
-    given = measurements or {}
-    layers = model.layers(setting)
-    memory = _once(layers, lambda layer: device_memory([layer], setting, optimiser).total)
-    whole = device_memory(layers, setting, optimiser).total
-    step_operators = model.operators(setting)
-    forecasts = []
-    for one in hardware:
-        times = times_on(one.gpu, given.get(one.name))
-        step = times.total(step_operators)
-        alone = _once(layers, _step_of(times, setting.training))
-        forward = _once(layers, _forward_of(times))
-        # Launches of one layer overlap with the work of another, so layers share the time of the whole step.
-        scale = step.seconds / sum(part.seconds for part in alone)
-        rows = [
-            LayerForecast(
-                layer,
-                part.times(scale),
-                min(ahead, part.seconds) * scale,
-                memory_bytes,
-                layer.output * width(setting),
-                layer.parameters * width(setting),
-                layer.activations * width(setting),
-            )
-            for layer, part, ahead, memory_bytes in zip(layers, alone, forward, memory, strict=True)
-        ]
-        forecasts.append(Forecast(one, setting, step, tuple(rows), whole, model, times))
-    return forecasts
-
-
-def _step_of(times: OperatorTimes, training: bool) -> Callable[[Layer], Estimate]:
-    return lambda layer: times.total(layer.passes(training))
-
-
-def _forward_of(times: OperatorTimes) -> Callable[[Layer], float]:
-    return lambda layer: times.total(layer.operators).seconds
-
-
-def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[FoundT]:
-    """Return the result of `make` for each layer, computed once for layers with equal operators."""
-    known: dict[tuple[Operator, ...], FoundT] = {}
-    return [
-        known[layer.operators] if layer.operators in known else known.setdefault(layer.operators, make(layer))
-        for layer in layers
-    ]
-
-
-def width(setting: Setting) -> int:
-    """Return the bytes of one element in the precision of a setting."""
-    return PRECISION_BYTES[setting.precision]
+    found = {}
+    for setting in dict.fromkeys(own for _, own in hardware):
+        layers, operators = model.layers(setting), model.operators(setting)
+        whole = device_memory(layers, setting, optimiser).total
+        alike = {layer.operators: layer for layer in layers}
+        memory = {key: device_memory([layer], setting, optimiser).total for key, layer in alike.items()}
+        for one in (one for one, own in hardware if own == setting):
+            of_gpu = times[one.name]
+            step = of_gpu.total(operators)
+            alone = {
+                key: of_gpu.total(layer.passes(setting.training)).seconds for key, layer in alike.items()
+            }
+            forward = {key: of_gpu.total(layer.operators).seconds for key, layer in alike.items()}
+            # Launches of a layer overlap with the work of another, so layers share the time of the step.
+            scale = step.seconds / sum(alone[layer.operators] for layer in layers)
+            width = PRECISION_BYTES[setting.precision]
+            rows = [
+                LayerForecast(
+                    layer,
+                    alone[layer.operators] * scale,
+                    min(forward[layer.operators], alone[layer.operators]) * scale,
+                    memory[layer.operators],
+                    layer.output * width,
+                    layer.parameters * width,
+                    layer.activations * width,
+                )
+                for layer in layers
+            ]
+            found[one.name] = Forecast(one, setting, step, tuple(rows), whole, model, of_gpu, optimiser)
+    return [found[one.name] for one, _ in hardware]

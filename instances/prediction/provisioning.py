@@ -12,22 +12,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...allocation.instance import AllocationInstance
-from ...common.base import Instance
-from ...common.errors import OptionError, RefusedError
-from ...common.faults import validated
-from ...common.hardware import GIB
-from ...documents import load_catalogue
-from ...staging.instance import StagingInstance
-from ..communication import LINK_ENDS, ring_theta
-from ..epochs import HOUR_S, Work, read_records
-from ..measurement_plan import measurement_script, plan_measurements, plan_table
-from ..models.description import ModelDescription, Setting
-from ..models.load import load_model
-from ..models.transformer import Transformer
-from ..operator_times import Measurement
-from .forecast import Forecast, Rented, forecast, measurements_of, rentable_hardware, width
-from .offers import Offer, Refusal, RequestedParallelism, best_of, best_offer, no_precision, why_not
+from ..allocation.instance import AllocationInstance
+from ..common.base import Instance
+from ..common.errors import OptionError, RefusedError
+from ..common.faults import validated
+from ..common.hardware import GIB
+from ..documents import load_catalogue
+from ..staging.instance import StagingInstance
+from .epochs import HOUR_S, Work, read_records
+from .forecast import Forecast, Rented, forecasts, operator_times, rentable_hardware
+from .hardware import LINK_ENDS, ring_theta
+from .measurement_plan import measurement_script, plan_measurements, plan_table
+from .models.description import ModelDescription, Setting
+from .models.load import load_model
+from .models.transformer import Transformer
+from .offers import (
+    Offer,
+    Refusal,
+    RequestedParallelism,
+    best_of,
+    best_offer,
+    no_precision,
+    powers,
+    why_not,
+)
+from .operator_times import OperatorTimes
 from .report import (
     answer_of,
     forecast_notes,
@@ -198,13 +207,13 @@ def _type(one: Forecast) -> dict[str, Any]:
 
 def _widest(forecasts: Sequence[Forecast]) -> Forecast:
     """Return the forecast in the precision with most bytes per element, which needs most memory."""
-    return max(forecasts, key=lambda one: width(one.setting))
+    return max(forecasts, key=lambda one: one.element_bytes)
 
 
 def _of_widths(forecasts: Sequence[Forecast]) -> Iterator[str]:
     """Yield a note on memory if the GPU types compute in precisions of different sizes."""
     widest = _widest(forecasts)
-    if any(width(one.setting) < width(widest.setting) for one in forecasts):
+    if any(one.element_bytes < widest.element_bytes for one in forecasts):
         yield (
             f"GPUs compute in {precisions(forecasts)}; memory of layers and what is sent are as large as in "
             f"{widest.setting.precision} on all of them."
@@ -219,7 +228,7 @@ def _layer(index: int, forecasts: Sequence[Forecast], work: Work) -> dict[str, A
         "input_bytes": widest[index - 1].output_bytes if index else 0.0,
         "output_bytes": widest[index].output_bytes,
         "weight_bytes": widest[index].weight_bytes,
-        "compute_s": {one.rented.name: one.layers[index].estimate.seconds for one in forecasts},
+        "compute_s": {one.rented.name: one.layers[index].seconds for one in forecasts},
         "communication_s": {
             one.rented.name: 2
             * one.layers[index].weight_bytes
@@ -403,7 +412,7 @@ def predict(
     prices, limits, network_gbit_per_s, catalogue
         USD per hour of a GPU and number of GPUs, by name; the network of a GPU; the price list.
     gpus, tensor, pipeline, zero_stage, recompute
-        Number of GPUs and parallelism; what is not given is chosen (see `provisioning.offers`).
+        Number of GPUs and parallelism; what is not given is chosen (see `prediction.offers`).
     optimiser
         sgd, momentum, adam or adamw.
     global_batch
@@ -441,7 +450,7 @@ def predict(
     work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)
     if known:
         work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
-    timed = measurements_of(given, measurements or {})
+    times = operator_times(given, measurements or {})
     left_out = [
         (one, no_precision(one.gpu, asked))
         for one in given
@@ -455,9 +464,9 @@ def predict(
         for one in given
         if one.name not in lacking
     ]
-    alone = _forecasts(described, able, timed, optimiser)
-    groups = _groups(described, able, timed, optimiser, wanted, alone)
-    offers = [best_offer(own, work, wanted, optimiser) for own in groups]
+    alone = forecasts(described, able, times, optimiser)
+    groups = _groups(alone, times, wanted)
+    offers = [best_offer(own, work, wanted) for own in groups]
     refusals = [
         why_not(own, work, wanted) if offer is None else None
         for own, offer in zip(groups, offers, strict=True)
@@ -465,42 +474,19 @@ def predict(
     return Prediction(described, work, asked, tuple(alone), tuple(offers), tuple(refusals), tuple(left_out))
 
 
-def _forecasts(
-    model: ModelDescription,
-    hardware: Sequence[tuple[Rented, Setting]],
-    measurements: Mapping[str, Sequence[Measurement]],
-    optimiser: str,
-) -> list[Forecast]:
-    """Return the forecast of each GPU type in its own setting."""
-    by_name = {}
-    for setting in dict.fromkeys(setting for _, setting in hardware):
-        alike = [one for one, own in hardware if own == setting]
-        for each in forecast(model, alike, setting, measurements, optimiser):
-            by_name[each.rented.name] = each
-    return [by_name[one.name] for one, _ in hardware]
-
-
 def _groups(
-    model: ModelDescription,
-    hardware: Sequence[tuple[Rented, Setting]],
-    measurements: Mapping[str, Sequence[Measurement]],
-    optimiser: str,
-    wanted: RequestedParallelism,
-    alone: Sequence[Forecast],
+    alone: Sequence[Forecast], times: Mapping[str, OperatorTimes], wanted: RequestedParallelism
 ) -> list[list[Forecast]]:
     """Return for each GPU type the forecasts of tensor-parallel groups of increasing size."""
-    most = max(server.gpus for one, _ in hardware for server in one.servers)
-    degrees = [wanted.tensor] if wanted.tensor else [1 << power for power in range(most.bit_length())]
-    groups: list[list[Forecast]] = [[] for _ in hardware]
-    for degree in degrees:
+    model, optimiser = alone[0].model, alone[0].optimiser
+    most = max(server.gpus for one in alone for server in one.rented.servers)
+    found: list[Sequence[Forecast]] = []
+    for degree in [wanted.tensor] if wanted.tensor else powers(most):
+        shared = [(one.rented, replace(one.setting, tensor_parallel=degree)) for one in alone]
         try:
-            shared = [(one, replace(setting, tensor_parallel=degree)) for one, setting in hardware]
-            forecasts = alone if degree == 1 else _forecasts(model, shared, measurements, optimiser)
+            found.append(alone if degree == 1 else forecasts(model, shared, times, optimiser))
         except OptionError:
             # Degrees that do not divide the model's heads or widths are skipped.
             if wanted.tensor:
                 raise
-            continue
-        for group, one in zip(groups, forecasts, strict=True):
-            group.append(one)
-    return groups
+    return [list(group) for group in zip(*found, strict=True)]

@@ -11,30 +11,26 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from forecasts import forecasts_on, rented
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.documents import load_catalogue
-from clusterplan.instances.prediction.communication import Link, hierarchical_s, ring_s
-from clusterplan.instances.prediction.models.description import Setting, device_memory
-from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.operator_times import times_on
-from clusterplan.instances.prediction.operators import Operator
-from clusterplan.instances.prediction.provisioning.forecast import (
+from clusterplan.instances.prediction.forecast import (
     LINK_LATENCY_S,
     Forecast,
-    forecast,
-    rentable_hardware,
 )
-from clusterplan.instances.prediction.provisioning.parallel_step import (
+from clusterplan.instances.prediction.hardware import Link, gpu_named, hierarchical_s, ring_s
+from clusterplan.instances.prediction.models.description import Setting, device_memory
+from clusterplan.instances.prediction.models.load import load_model
+from clusterplan.instances.prediction.operator_times import OperatorTimes
+from clusterplan.instances.prediction.operators import Operator
+from clusterplan.instances.prediction.parallel_step import (
     Parallelism,
     Setup,
     even_partition,
     stages_of,
 )
-from clusterplan.instances.prediction.provisioning.predict import CATALOGUE
-from clusterplan.instances.prediction.step_times import pipeline_s
 
 
 def test_words_and_product() -> None:
@@ -71,8 +67,7 @@ def test_each_stage_needs_a_layer(parts: int) -> None:
 
 
 def _forecast(**more: int) -> Forecast:
-    hardware = rentable_hardware(["h100"], load_catalogue(CATALOGUE))
-    (found,) = forecast(load_model("gpt2"), hardware, Setting(2, 128, **more))  # type: ignore[arg-type]
+    (found,) = forecasts_on("gpt2", rented("h100"), Setting(2, 128, **more))  # type: ignore[arg-type]
     return found
 
 
@@ -99,11 +94,7 @@ MODEL = load_model("gpt2")
 
 
 def _step_forecast(tensor: int = 1) -> Forecast:
-    (found,) = forecast(
-        MODEL,
-        rentable_hardware(["a100-40"], load_catalogue(CATALOGUE)),
-        Setting(2, 256, tensor_parallel=tensor),
-    )
+    (found,) = forecasts_on("gpt2", rented("a100-40"), Setting(2, 256, tensor_parallel=tensor))
     return found
 
 
@@ -120,7 +111,7 @@ def test_one_gpu_computes_and_updates() -> None:
     assert found.waiting_s == found.communication_s == 0.0
     # Adam reads and writes two numbers and the parameter, and reads the gradient: 28 bytes each.
     adds = [Operator("add", (size, 1)) for size in (10**9, 2 * 10**9)]
-    small, large = times_on("a100-40").predict(adds)
+    small, large = OperatorTimes(gpu_named("a100-40")).predict(adds)
     per_byte = (large.seconds - small.seconds) / (adds[1].bytes - adds[0].bytes)
     assert found.update_s == pytest.approx(per_byte * 28 * MODEL.parameters())
     assert found.samples == 2 * BATCHES
@@ -159,7 +150,8 @@ def test_a_pipeline_waits_at_its_ends_and_sends_activations() -> None:
     link = setup.one.rented.inside
     sent = [2 * link.message_s(stage.output_bytes) for stage in setup.stages[:-1]] + [0.0]
     slots = [stage.compute_s + other for stage, other in zip(setup.stages, sent, strict=True)]
-    assert found.step.seconds - found.update_s == pytest.approx(pipeline_s(slots, BATCHES))
+    expected = (BATCHES - 1) * max(slots) + sum(slots)
+    assert found.step.seconds - found.update_s == pytest.approx(expected)
 
 
 def test_tensor_parallel_groups_add_up_activations() -> None:
@@ -194,10 +186,3 @@ def test_the_first_stages_of_a_pipeline_hold_most_batches() -> None:
     held = [stage.waiting_bytes * min(BATCHES, 7 - index) for index, stage in enumerate(setup.stages)]
     assert setup.memory().activations in held
     assert setup.memory().total < _setup(Parallelism()).memory().total * BATCHES
-
-
-def test_tensors_are_shared_inside_a_server() -> None:
-    one = _step_forecast(4)
-    small = replace(one.rented.servers[0], gpus=2)
-    with pytest.raises(OptionError, match="has 2 GPUs, and tensors are shared inside"):
-        Setup(one, small, stages_of(one, 1, False), Parallelism(tensor=4), BATCHES)

@@ -1,1 +1,0 @@
-"""Forecasts of training on rented hardware, offers for a deadline, and instances from them."""
