@@ -32,7 +32,8 @@ from clusterplan.instances.common.hardware import GIB
 from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction import CATALOGUE
 from clusterplan.instances.prediction.calibration import spread_of_total
-from clusterplan.instances.prediction.forecast import Forecast, LayerForecast, forecasts, rentable_hardware
+from clusterplan.instances.prediction.forecast import Forecast, LayerForecast, forecasts
+from clusterplan.instances.prediction.hardware import rentable_hardware
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.operator_times import OperatorTimes

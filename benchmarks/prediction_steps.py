@@ -417,10 +417,7 @@ def epochs_covered(own: pd.DataFrame) -> float:
     shares = []
     for size in sorted(met.batch_size.unique()):
         others = met[met.batch_size != size]
-        records = [
-            EpochRecord(batch, epochs)
-            for batch, epochs in zip(others.batch_size, others.target_epoch, strict=True)
-        ]
+        records = tuple(map(EpochRecord, others.batch_size, others.target_epoch))
         estimate = predict_epochs(records, float(size))
         own_epochs = met[met.batch_size == size].target_epoch
         shares.append(np.mean([estimate.low <= value <= estimate.high for value in own_epochs]))

@@ -6,13 +6,8 @@ from typing import Any
 
 from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction import CATALOGUE
-from clusterplan.instances.prediction.forecast import (
-    Forecast,
-    Rented,
-    forecasts,
-    operator_times,
-    rentable_hardware,
-)
+from clusterplan.instances.prediction.forecast import Forecast, forecasts, operator_times
+from clusterplan.instances.prediction.hardware import Rented, rentable_hardware
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
 

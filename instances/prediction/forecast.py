@@ -1,7 +1,15 @@
-"""Forecasts: seconds, memory and cost of training a model on hardware that could be rented.
+"""Forecasts of a training step: of one GPU, and of many under data, tensor and pipeline parallelism.
 
-Rented hardware is a GPU with its price, its network and its number. Measurements on the hardware at hand
-are read once, and refused if they cannot be seconds of that GPU.
+Measurements on the hardware at hand are read once, and refused if they cannot be seconds of that GPU.
+
+A model's layers are divided among the stages of a pipeline as evenly as possible.
+
+The time of a stage for each batch is that of its layers, of the all-reduces of its tensor-parallel group, and
+of transfers to and from the next stage. Batches pass the stages one after the other, m of them in
+(m − 1)·max_k t_k + Σ_k t_k seconds on stages of t_k (GPipe, Huang et al. 2019; the same for 1F1B of
+PipeDream-Flush, Narayanan et al. 2021, section 2.2). Then the replicas all-reduce their gradients, and the
+optimiser updates its states. There is no overlap. Tensor-parallel groups are inside a server; replicas fill a
+server before they use another (Megatron-LM; ibid., section 3).
 """
 
 from __future__ import annotations
@@ -12,221 +20,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
 
 from ..common.errors import OptionError
-from ..common.hardware import HardwareCatalogue, HardwareType
 from ..files.reading import fail
 from .calibration import Estimate
-from .hardware import ALIASES, Gpu, Link, gpu_named, known_gpus
-from .models.description import LARGEST, Layer, ModelDescription, Setting, device_memory
-from .operator_times import Measurement, OperatorTimes, read_measurements
+from .hardware import LINK_ENDS, LINK_LATENCY_S, Link, Rented, Server, hierarchical_s, ring_s
+from .models.description import (
+    LARGEST,
+    MASTER_BYTES,
+    OPTIMISER_NUMBERS,
+    STAGES,
+    DeviceMemory,
+    Layer,
+    ModelDescription,
+    Setting,
+    device_memory,
+    held_bytes,
+)
+from .operator_times import MEMORY, PLATFORM, Measurement, OperatorTimes, read_measurements
 from .operators import PRECISION_BYTES
-
-ValueT = TypeVar("ValueT")
-NETWORK_GBIT_PER_S = 100.0
-"""Default network of hardware."""
-LINK_LATENCY_S = 5e-5
-"""α of a network between servers: time of TCP and the collective library for a message."""
-INSIDE_LATENCY_S = 1e-5
-"""The same inside a server: the launch of a kernel."""
-PCIE_GB_PER_S = 16.0
-"""Default link of GPUs whose data sheet gives none: PCIe 3.0 with 16 lanes."""
-
-
-FRAMEWORK_BYTES = 1e9
-"""Memory of each GPU for the framework's context, libraries and buffers: an assumption."""
-MAX_USD = 1e6
-MAX_GBIT_PER_S = 1e6
-SERVER = 8
-"""Default number of GPUs of a server."""
-
-
-@dataclass(frozen=True)
-class Server:
-    """A machine with GPUs of one type, with price and network for each GPU.
-
-    Parameters
-    ----------
-    price_usd_per_hour
-        Of one GPU; None where no price is known.
-    network_gbit_per_s
-        Share of one GPU in the machine's network.
-    sold
-        GPUs that are rented together: all of the machine, or one if a price of GPUs was given.
-    """
-
-    name: str
-    gpus: int
-    price_usd_per_hour: float | None
-    network_gbit_per_s: float
-    sold: int
-
-    @property
-    def network(self) -> Link:
-        """The link between one GPU and those of other machines."""
-        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
-
-
-@dataclass(frozen=True)
-class Rented:
-    """A type of GPU that can be rented, with its price, network and machines.
-
-    Parameters
-    ----------
-    name
-        Its name in instances.
-    price_usd_per_hour
-        Of one GPU; None where no price is known.
-    network_gbit_per_s
-        Share of one GPU in its machine's network.
-    limit
-        Number of available GPUs; None: any number.
-    notes
-        Notes on the sources of price and network, a sentence each.
-    servers
-        The machines with this GPU.
-    """
-
-    name: str
-    gpu: Gpu
-    price_usd_per_hour: float | None
-    network_gbit_per_s: float
-    limit: int | None
-    notes: tuple[str, ...]
-    servers: tuple[Server, ...]
-
-    @property
-    def inside(self) -> Link:
-        """The link between GPUs of one machine."""
-        return Link.of_bandwidth(self.gpu.link_gb_per_s or PCIE_GB_PER_S, INSIDE_LATENCY_S)
-
-    @property
-    def network(self) -> Link:
-        """The link between GPUs of different machines."""
-        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
-
-    @property
-    def memory_bytes(self) -> float:
-        """Bytes of one GPU's memory for the model, without the memory of the framework."""
-        return self.gpu.memory_gb * 1e9 - FRAMEWORK_BYTES
-
-
-def rentable_hardware(
-    names: Sequence[str],
-    catalogue: HardwareCatalogue,
-    prices: Mapping[str, float] | None = None,
-    limits: Mapping[str, int] | None = None,
-    network_gbit_per_s: float | None = None,
-) -> list[Rented]:
-    """Return the rentable GPU types that names of GPUs or of machines denote.
-
-    Parameters
-    ----------
-    names
-        GPUs such as h100 and a100-80, or machines of the price list such as g6.xlarge.
-    catalogue
-        The price list. A GPU has the price and the network of the cheapest machine per GPU that has it.
-    prices, limits
-        USD per hour of one GPU, and number of GPUs, by name; they override the price list.
-    network_gbit_per_s
-        Network of one GPU, overriding the price list.
-
-    Raises
-    ------
-    OptionError
-        If a name is neither a known GPU nor a machine of the list, occurs twice, or a figure is impossible.
-    """
-    cleaned = [name.strip().lower() for name in names if name.strip()]
-    if not cleaned:
-        raise OptionError(f"hardware: names none; known GPUs are {', '.join(known_gpus())}")
-    twice = {name for name in cleaned if cleaned.count(name) > 1}
-    if twice:
-        raise OptionError(f"hardware: {', '.join(sorted(twice))} stands twice; each may stand once")
-    prices, limits = _by_name(prices), _by_name(limits)
-    for option, given in (("price", prices), ("limit", limits)):
-        unknown = [name for name in given if name not in cleaned]
-        if unknown:
-            allowed = ", ".join(cleaned)
-            raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
-    _checked(prices, limits, network_gbit_per_s)
-    return [
-        _rentable(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned
-    ]
-
-
-def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:
-    """Return a mapping with its keys, names of hardware, stripped and in lower case."""
-    return {name.strip().lower(): value for name, value in (given or {}).items()}
-
-
-def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: float | None) -> None:
-    """Refuse prices, limits and a network that are out of range."""
-    for name, price in prices.items():
-        if not 0 <= price <= MAX_USD:
-            raise OptionError(f"price of {name} {price:g}: must be from 0 to {MAX_USD:,.0f} USD an hour")
-    for name, limit in limits.items():
-        if limit < 1:
-            raise OptionError(f"limit of {name} {limit}: must be at least 1")
-    if network is not None and not 0 < network <= MAX_GBIT_PER_S:
-        raise OptionError(
-            f"network {network:g}: must be greater than 0, at most {MAX_GBIT_PER_S:,.0f} Gbit/s"
-        )
-
-
-def _rentable(
-    name: str, catalogue: HardwareCatalogue, price: float | None, limit: int | None, network: float | None
-) -> Rented:
-    machine = next((one for one in catalogue.types if one.name.lower() == name), None)
-    having = [machine] if machine is not None else []
-    if machine is not None and machine.gpus and machine.gpu_model:
-        gpu = _gpu_of(machine)
-        if gpu is None:
-            raise OptionError(f"hardware {name!r}: nothing is known of its GPU {machine.gpu_model!r}")
-    else:
-        gpu = gpu_named(name)
-        having = [one for one in catalogue.types if (own := _gpu_of(one)) and own.name == gpu.name]
-        machine = min(having, key=HardwareType.unit_price_usd_per_hour, default=None)
-    given_price, given_network = price, network
-    notes = []
-    if price is not None:
-        notes.append(f"The price of {name}, {price:g} USD an hour and GPU, was given.")
-    elif machine is not None:
-        price = machine.unit_price_usd_per_hour()
-        notes.append(f"{name} costs {price:.6g} USD an hour and GPU as {machine.name} in {catalogue.name}.")
-    if network is None and machine is not None and machine.network_gbit_per_s:
-        network = machine.network_gbit_per_s / machine.gpus
-        notes.append(f"A GPU of {machine.name} has {network:g} Gbit/s of the network.")
-    if network is None:
-        network = NETWORK_GBIT_PER_S
-        notes.append(f"The network of {name} is taken to have {network:g} Gbit/s for each GPU.")
-    servers = [_server(one, given_price, given_network) for one in having]
-    if not servers:
-        servers = [Server(f"a server of {SERVER}", SERVER, price, network, 1)]
-        notes.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
-    return Rented(name, gpu, price, network, limit, tuple(notes), tuple(servers))
-
-
-def _server(machine: HardwareType, price: float | None, network: float | None) -> Server:
-    """Return the server of a machine of the price list; a given price and network override the list."""
-    own = (machine.network_gbit_per_s or NETWORK_GBIT_PER_S * machine.gpus) / machine.gpus
-    return Server(
-        machine.name,
-        machine.gpus,
-        machine.unit_price_usd_per_hour() if price is None else price,
-        own if network is None else network,
-        machine.gpus if price is None else 1,
-    )
-
-
-def _gpu_of(machine: HardwareType) -> Gpu | None:
-    """Return the GPU of a machine from the price list, by its model and memory; None if it is unknown."""
-    if not machine.gpus or not machine.gpu_model:
-        return None
-    gpus, model = known_gpus(), machine.gpu_model.lower()
-    sized = f"{model}-{machine.gpu_memory_gib:.0f}" if machine.gpu_memory_gib else model
-    return gpus.get(sized) or gpus.get(ALIASES.get(model, model))
-
 
 SLOWER, FASTER = 100.0, 20.0
 """Limits of the median of measured over data-sheet time; beyond, units or machine must be wrong."""
@@ -408,3 +220,292 @@ def forecasts(
             ]
             found[one.name] = Forecast(one, setting, step, tuple(rows), whole, model, of_gpu, optimiser)
     return [found[one.name] for one, _ in hardware]
+
+
+MOST = 10**6
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """The degrees of parallelism of a training, with ZeRO and recomputation.
+
+    Parameters
+    ----------
+    tensor
+        GPUs that share each layer (Megatron-LM; Shoeybi et al. 2019).
+    pipeline
+        Pipeline stages, which batches pass one after the other (GPipe; Huang et al. 2019).
+    data
+        Data-parallel replicas, each with its own batches.
+    zero_stage
+        States that the replicas of a layer divide: 1 the optimiser's, 2 also gradients, 3 also parameters
+        (Rajbhandari et al. 2020).
+    recompute
+        Whether only the inputs of layers are kept, and activations computed again (Chen et al. 2016).
+
+    Raises
+    ------
+    OptionError
+        If a figure is impossible.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    zero_stage: int = 0
+    recompute: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("tensor", "pipeline", "data"):
+            if not 1 <= getattr(self, name) <= MOST:
+                raise OptionError(f"{name} {getattr(self, name)}: must be from 1 to {MOST:,}")
+        if self.zero_stage not in STAGES:
+            raise OptionError(f"zero_stage {self.zero_stage}: must be 0, 1, 2 or 3")
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of all data-parallel replicas."""
+        return self.tensor * self.pipeline * self.data
+
+    def __str__(self) -> str:
+        """Return the degrees other than 1 and further options, such as ``tensor 2 × data 8, ZeRO 1``."""
+        degrees = [(name, getattr(self, name)) for name in ("tensor", "pipeline", "data")]
+        shared = " × ".join(f"{name} {degree}" for name, degree in degrees if degree > 1) or "alone"
+        zero = f", ZeRO {self.zero_stage}" if self.zero_stage else ""
+        return shared + zero + (", recomputed" if self.recompute else "")
+
+
+HALVINGS = 60
+"""Number of halvings of the interval of the slowest stage's time: to the last digit."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Consecutive layers on one GPU of a tensor-parallel group, with time and memory for one batch.
+
+    Parameters
+    ----------
+    compute_s
+        Seconds of forward and backward pass, with recomputation.
+    reductions
+        All-reduces of the tensor-parallel group, as pairs of bytes and number.
+    output_bytes
+        Bytes of the activations that the next stage receives.
+    parameters
+        Number of trained parameters.
+    waiting_bytes
+        Bytes of activations that are kept for each batch in flight.
+    working_bytes
+        Bytes of activations that are kept once, for any number of batches in flight.
+    """
+
+    compute_s: float
+    reductions: tuple[tuple[float, int], ...]
+    output_bytes: float
+    parameters: int
+    waiting_bytes: float
+    working_bytes: float
+
+
+def even_partition(times: Sequence[float], parts: int) -> list[slice]:
+    """Return the partition of layer times into contiguous parts that minimises the maximum sum.
+
+    Raises
+    ------
+    OptionError
+        If there are fewer entries than parts.
+    """
+    if not 1 <= parts <= len(times):
+        raise OptionError(f"pipeline {parts}: the model has {len(times)} layers, and each stage needs one")
+    low, high = max(times), sum(times)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if len(_filled(times, middle)) <= parts:
+            high = middle
+        else:
+            low = middle
+    ends = _filled(times, high)
+    # Further cuts increase no sum.
+    spare = [cut for cut in range(1, len(times)) if cut not in ends]
+    ends = sorted([*ends, *spare[: parts - len(ends)]])
+    return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _filled(times: Sequence[float], most: float) -> list[int]:
+    """Return the ends of contiguous parts, each filled greedily up to a sum of `most`."""
+    ends, total = [], 0.0
+    for index, time in enumerate(times):
+        if index and total + time > most * (1 + 1e-12):
+            ends.append(index)
+            total = 0.0
+        total += time
+    return [*ends, len(times)]
+
+
+def stages_of(one: Forecast, pipeline: int, recompute: bool) -> list[Stage]:
+    """Return the pipeline stages of the model, with the layers divided evenly by time.
+
+    Raises
+    ------
+    OptionError
+        If the model has fewer layers.
+    """
+    times = [_compute_s(row, recompute) for row in one.layers]
+    return [_stage(one.layers[part], recompute) for part in even_partition(times, pipeline)]
+
+
+def _compute_s(row: LayerForecast, recompute: bool) -> float:
+    return row.seconds + (row.forward_s if recompute else 0.0)
+
+
+def _stage(rows: Sequence[LayerForecast], recompute: bool) -> Stage:
+    passes = 3 if recompute else 2
+    reductions: dict[float, int] = {}
+    for row in rows:
+        if row.layer.all_reduces:
+            again = reductions.get(row.output_bytes, 0)
+            reductions[row.output_bytes] = again + passes * row.layer.all_reduces
+    waiting = [row.output_bytes if recompute else row.activation_bytes for row in rows]
+    return Stage(
+        compute_s=sum(_compute_s(row, recompute) for row in rows),
+        reductions=tuple(reductions.items()),
+        output_bytes=rows[-1].output_bytes,
+        parameters=sum(row.layer.parameters for row in rows),
+        waiting_bytes=sum(waiting),
+        working_bytes=max(row.activation_bytes for row in rows) if recompute else 0.0,
+    )
+
+
+UPDATE_OVER_BANDWIDTH = sum(PLATFORM["elementwise"][column] for column in MEMORY)
+"""Time of the optimiser relative to its bytes over the bandwidth, as of elementwise operators."""
+
+
+@dataclass(frozen=True)
+class StepForecast:
+    """The predicted step of all replicas, with its parts and memory.
+
+    Parameters
+    ----------
+    samples
+        Samples of all replicas together.
+    compute_s, waiting_s, communication_s, update_s
+        Its parts in seconds; the first is that of the slowest stage, the second the bubble of the pipeline.
+    step
+        Their sum with its 90 % interval.
+    memory
+        Memory of the device with the highest use.
+    """
+
+    samples: int
+    compute_s: float
+    waiting_s: float
+    communication_s: float
+    update_s: float
+    step: Estimate
+    memory: DeviceMemory
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model's pipeline stages on servers of one type, under one choice of parallelism.
+
+    Parameters
+    ----------
+    one
+        The forecast for a group of `parallelism.tensor` GPUs.
+    stages
+        Its layers divided among `parallelism.pipeline` stages.
+    batches
+        Batches of each replica in a step.
+    """
+
+    one: Forecast
+    server: Server
+    stages: Sequence[Stage]
+    parallelism: Parallelism
+    batches: int
+
+    def memory(self) -> DeviceMemory:
+        """Return the memory of the device with the highest use, in bytes by use."""
+        way, count, one = self.parallelism, len(self.stages), self.one
+        devices = [
+            DeviceMemory(
+                *held_bytes(stage.parameters, one.element_bytes, one.optimiser, way.zero_stage, way.data),
+                activations=stage.waiting_bytes * min(self.batches, count - index) + stage.working_bytes,
+            )
+            for index, stage in enumerate(self.stages)
+        ]
+        return max(devices, key=lambda device: device.total)
+
+    def forecast(self) -> StepForecast:
+        """Return the predicted time of one step with its interval."""
+        parts = self._parts(1.0, 1.0)
+        (low, high), (least, most) = self.one.factors, LINK_ENDS
+        alone = self.parallelism.gpus == 1
+        basis = self.one.step.basis
+        whole = Estimate(
+            sum(parts),
+            sum(self._parts(low, least)),
+            sum(self._parts(high, most)),
+            self.one.step.inside and alone,
+            basis if alone else f"{basis}; bandwidth of links as it is sold",
+        )
+        samples = self.one.batch * self.batches * self.parallelism.data
+        return StepForecast(samples, *parts, whole, self.memory())
+
+    def _parts(self, slower: float, links: float) -> tuple[float, float, float, float]:
+        """Return seconds of computation, bubble, communication and optimiser in one step.
+
+        Times of computation and of links are scaled by the two factors.
+        """
+        compute = [stage.compute_s * slower for stage in self.stages]
+        sent = [links * self._exchange_s(index) for index in range(len(self.stages))]
+        slots = [one + other for one, other in zip(compute, sent, strict=True)]
+        slowest = max(range(len(slots)), key=slots.__getitem__)
+        waiting = sum(slots) - slots[slowest]
+        most = max(stage.parameters for stage in self.stages)
+        communication = self.batches * sent[slowest] + links * self._gradients_s(most)
+        return self.batches * compute[slowest], waiting, communication, self._update_s(most) * slower
+
+    def _exchange_s(self, index: int) -> float:
+        """Return the seconds of a stage's communication for one batch.
+
+        These are its all-reduces, and sending activations on and receiving gradients back.
+        """
+        inside, stage = self.one.rented.inside, self.stages[index]
+        tensor = self.parallelism.tensor
+        added = sum(ring_s(inside, tensor, size) * times for size, times in stage.reductions)
+        if index == len(self.stages) - 1:
+            return added
+        within = self.parallelism.gpus <= self.server.gpus
+        return added + 2 * (inside if within else self.server.network).message_s(stage.output_bytes)
+
+    def _gradients_s(self, parameters: int) -> float:
+        """Return the seconds of gradient exchange over replicas, with ZeRO also of sharded states.
+
+        A reduce-scatter, or an all-gather, is half of an all-reduce. Stage 2 scatters the gradients of each
+        batch, and stage 3 also gathers the parameters for its forward and for its backward pass
+        (Rajbhandari et al. 2020, section 7).
+        """
+        data, tensor = self.parallelism.data, self.parallelism.tensor
+        beside = max(1, self.server.gpus // tensor)
+        full, rest = divmod(data, beside)
+        servers = [beside] * full + ([rest] if rest else [])
+        # All GPUs of a server in one ring send at the same time.
+        network = Link.of_network(self.server.network_gbit_per_s * min(beside, data), LINK_LATENCY_S)
+        size = parameters * self.one.element_bytes
+        half = hierarchical_s(self.one.rented.inside, network, servers, size) / 2
+        match self.parallelism.zero_stage:
+            case 2:
+                return half * (self.batches + 1)
+            case 3:
+                return half * 3 * self.batches
+        return 2 * half
+
+    def _update_s(self, parameters: int) -> float:
+        """Return the seconds in which the optimiser reads and writes the states of these parameters."""
+        element_bytes = self.one.element_bytes
+        master = 2 * MASTER_BYTES if element_bytes < MASTER_BYTES else element_bytes
+        moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.one.optimiser] + 2 * element_bytes + master
+        shared = self.parallelism.data if self.parallelism.zero_stage else 1
+        return UPDATE_OVER_BANDWIDTH * parameters * moved / shared / self.one.rented.gpu.bytes_per_s

@@ -1,4 +1,4 @@
-"""Data sheets of GPUs, the peaks that a board sustains within its power limit, and links between GPUs.
+"""Hardware: data sheets of GPUs, the peaks that boards sustain, links between GPUs, and machines to rent.
 
 A board with a low power limit, such as T4, lowers its clock in matrix products: of 65 TFLOP/s in half
 precision it sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia
@@ -18,11 +18,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field
 
 from ..common.errors import OptionError
 from ..common.fields import Model, Name, NonNegative, Positive, Text
+from ..common.hardware import HardwareCatalogue, HardwareType
 from ..files.reading import parse_yaml, read_text
 
 CATALOGUE = Path(__file__).with_name("gpus.yaml")
@@ -258,3 +260,208 @@ def ring_theta(link: Link, size: float, per_sample_s: float) -> tuple[float, ...
         Seconds of computation for each sample.
     """
     return (per_sample_s, 0.0, 2 * size * link.seconds_per_byte, 2 * link.latency_s)
+
+
+ValueT = TypeVar("ValueT")
+NETWORK_GBIT_PER_S = 100.0
+"""Default network of hardware."""
+LINK_LATENCY_S = 5e-5
+"""α of a network between servers: time of TCP and the collective library for a message."""
+INSIDE_LATENCY_S = 1e-5
+"""The same inside a server: the launch of a kernel."""
+PCIE_GB_PER_S = 16.0
+"""Default link of GPUs whose data sheet gives none: PCIe 3.0 with 16 lanes."""
+
+
+FRAMEWORK_BYTES = 1e9
+"""Memory of each GPU for the framework's context, libraries and buffers: an assumption."""
+MAX_USD = 1e6
+MAX_GBIT_PER_S = 1e6
+SERVER = 8
+"""Default number of GPUs of a server."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A machine with GPUs of one type, with price and network for each GPU.
+
+    Parameters
+    ----------
+    price_usd_per_hour
+        Of one GPU; None where no price is known.
+    network_gbit_per_s
+        Share of one GPU in the machine's network.
+    sold
+        GPUs that are rented together: all of the machine, or one if a price of GPUs was given.
+    """
+
+    name: str
+    gpus: int
+    price_usd_per_hour: float | None
+    network_gbit_per_s: float
+    sold: int
+
+    @property
+    def network(self) -> Link:
+        """The link between one GPU and those of other machines."""
+        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
+
+
+@dataclass(frozen=True)
+class Rented:
+    """A type of GPU that can be rented, with its price, network and machines.
+
+    Parameters
+    ----------
+    name
+        Its name in instances.
+    price_usd_per_hour
+        Of one GPU; None where no price is known.
+    network_gbit_per_s
+        Share of one GPU in its machine's network.
+    limit
+        Number of available GPUs; None: any number.
+    notes
+        Notes on the sources of price and network, a sentence each.
+    servers
+        The machines with this GPU.
+    """
+
+    name: str
+    gpu: Gpu
+    price_usd_per_hour: float | None
+    network_gbit_per_s: float
+    limit: int | None
+    notes: tuple[str, ...]
+    servers: tuple[Server, ...]
+
+    @property
+    def inside(self) -> Link:
+        """The link between GPUs of one machine."""
+        return Link.of_bandwidth(self.gpu.link_gb_per_s or PCIE_GB_PER_S, INSIDE_LATENCY_S)
+
+    @property
+    def network(self) -> Link:
+        """The link between GPUs of different machines."""
+        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Bytes of one GPU's memory for the model, without the memory of the framework."""
+        return self.gpu.memory_gb * 1e9 - FRAMEWORK_BYTES
+
+
+def rentable_hardware(
+    names: Sequence[str],
+    catalogue: HardwareCatalogue,
+    prices: Mapping[str, float] | None = None,
+    limits: Mapping[str, int] | None = None,
+    network_gbit_per_s: float | None = None,
+) -> list[Rented]:
+    """Return the rentable GPU types that names of GPUs or of machines denote.
+
+    Parameters
+    ----------
+    names
+        GPUs such as h100 and a100-80, or machines of the price list such as g6.xlarge.
+    catalogue
+        The price list. A GPU has the price and the network of the cheapest machine per GPU that has it.
+    prices, limits
+        USD per hour of one GPU, and number of GPUs, by name; they override the price list.
+    network_gbit_per_s
+        Network of one GPU, overriding the price list.
+
+    Raises
+    ------
+    OptionError
+        If a name is neither a known GPU nor a machine of the list, occurs twice, or a figure is impossible.
+    """
+    cleaned = [name.strip().lower() for name in names if name.strip()]
+    if not cleaned:
+        raise OptionError(f"hardware: names none; known GPUs are {', '.join(known_gpus())}")
+    twice = {name for name in cleaned if cleaned.count(name) > 1}
+    if twice:
+        raise OptionError(f"hardware: {', '.join(sorted(twice))} stands twice; each may stand once")
+    prices, limits = _by_name(prices), _by_name(limits)
+    for option, given in (("price", prices), ("limit", limits)):
+        unknown = [name for name in given if name not in cleaned]
+        if unknown:
+            allowed = ", ".join(cleaned)
+            raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
+    _checked(prices, limits, network_gbit_per_s)
+    return [
+        _rentable(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned
+    ]
+
+
+def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:
+    """Return a mapping with its keys, names of hardware, stripped and in lower case."""
+    return {name.strip().lower(): value for name, value in (given or {}).items()}
+
+
+def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: float | None) -> None:
+    """Refuse prices, limits and a network that are out of range."""
+    for name, price in prices.items():
+        if not 0 <= price <= MAX_USD:
+            raise OptionError(f"price of {name} {price:g}: must be from 0 to {MAX_USD:,.0f} USD an hour")
+    for name, limit in limits.items():
+        if limit < 1:
+            raise OptionError(f"limit of {name} {limit}: must be at least 1")
+    if network is not None and not 0 < network <= MAX_GBIT_PER_S:
+        raise OptionError(
+            f"network {network:g}: must be greater than 0, at most {MAX_GBIT_PER_S:,.0f} Gbit/s"
+        )
+
+
+def _rentable(
+    name: str, catalogue: HardwareCatalogue, price: float | None, limit: int | None, network: float | None
+) -> Rented:
+    machine = next((one for one in catalogue.types if one.name.lower() == name), None)
+    having = [machine] if machine is not None else []
+    if machine is not None and machine.gpus and machine.gpu_model:
+        gpu = _gpu_of(machine)
+        if gpu is None:
+            raise OptionError(f"hardware {name!r}: nothing is known of its GPU {machine.gpu_model!r}")
+    else:
+        gpu = gpu_named(name)
+        having = [one for one in catalogue.types if (own := _gpu_of(one)) and own.name == gpu.name]
+        machine = min(having, key=HardwareType.unit_price_usd_per_hour, default=None)
+    given_price, given_network = price, network
+    notes = []
+    if price is not None:
+        notes.append(f"The price of {name}, {price:g} USD an hour and GPU, was given.")
+    elif machine is not None:
+        price = machine.unit_price_usd_per_hour()
+        notes.append(f"{name} costs {price:.6g} USD an hour and GPU as {machine.name} in {catalogue.name}.")
+    if network is None and machine is not None and machine.network_gbit_per_s:
+        network = machine.network_gbit_per_s / machine.gpus
+        notes.append(f"A GPU of {machine.name} has {network:g} Gbit/s of the network.")
+    if network is None:
+        network = NETWORK_GBIT_PER_S
+        notes.append(f"The network of {name} is taken to have {network:g} Gbit/s for each GPU.")
+    servers = [_server(one, given_price, given_network) for one in having]
+    if not servers:
+        servers = [Server(f"a server of {SERVER}", SERVER, price, network, 1)]
+        notes.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
+    return Rented(name, gpu, price, network, limit, tuple(notes), tuple(servers))
+
+
+def _server(machine: HardwareType, price: float | None, network: float | None) -> Server:
+    """Return the server of a machine of the price list; a given price and network override the list."""
+    own = (machine.network_gbit_per_s or NETWORK_GBIT_PER_S * machine.gpus) / machine.gpus
+    return Server(
+        machine.name,
+        machine.gpus,
+        machine.unit_price_usd_per_hour() if price is None else price,
+        own if network is None else network,
+        machine.gpus if price is None else 1,
+    )
+
+
+def _gpu_of(machine: HardwareType) -> Gpu | None:
+    """Return the GPU of a machine from the price list, by its model and memory; None if it is unknown."""
+    if not machine.gpus or not machine.gpu_model:
+        return None
+    gpus, model = known_gpus(), machine.gpu_model.lower()
+    sized = f"{model}-{machine.gpu_memory_gib:.0f}" if machine.gpu_memory_gib else model
+    return gpus.get(sized) or gpus.get(ALIASES.get(model, model))

@@ -19,9 +19,8 @@ from typing import Any, Literal
 from ..common.errors import OptionError
 from .calibration import Estimate
 from .epochs import HOUR_S, Work
-from .forecast import Forecast, Rented, Server
-from .hardware import Gpu
-from .parallel_step import Parallelism, Setup, Stage, StepForecast, stages_of
+from .forecast import Forecast, Parallelism, Setup, Stage, StepForecast, stages_of
+from .hardware import Gpu, Rented, Server
 
 MAX_GPUS = 4096
 """Default limit of GPUs."""

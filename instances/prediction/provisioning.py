@@ -7,10 +7,10 @@ In a staging instance, the hardware and the number of units of each layer are to
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..allocation.instance import AllocationInstance
 from ..common.base import Instance
@@ -20,8 +20,8 @@ from ..common.hardware import GIB
 from ..documents import load_catalogue
 from ..staging.instance import StagingInstance
 from .epochs import HOUR_S, Work, read_records
-from .forecast import Forecast, Rented, forecasts, operator_times, rentable_hardware
-from .hardware import LINK_ENDS, ring_theta
+from .forecast import Forecast, LayerForecast, forecasts, operator_times
+from .hardware import LINK_ENDS, Rented, rentable_hardware, ring_theta
 from .measurement_plan import measurement_script, plan_measurements, plan_table
 from .models.description import ModelDescription, Setting
 from .models.load import load_model
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+InstanceT = TypeVar("InstanceT", bound=Instance)
 GPUS = 8
 """Default limit of GPUs of each type of hardware."""
 
@@ -88,38 +89,74 @@ def allocation_of(
     left_out = [one.rented.name for one in forecasts if not one.fits]
     resources = {one.rented.name: one.rented.limit or GPUS for one in usable}
     unlimited = [one.rented.name for one in usable if one.rented.limit is None]
-    job: dict[str, Any] = {
-        "name": model.name[:200],
-        "remaining_steps": work.total / batch,
-        "deadline_s": None if work.within_h is None else work.within_h * HOUR_S,
-        "variants": [
-            _variant(one, batch, min(resources[one.rented.name], work.microbatches)) for one in usable
-        ],
-    }
-    document = {
-        "name": f"predicted-{model.name}"[:200],
-        "source": "predicted from the model's description and data sheets",
-        "assumptions": [
-            *model.assumptions,
-            *notes,
-            *forecast_notes(usable),
-            *work_assumptions(work),
+    prices = {one.rented.name: one.rented.price_usd_per_hour for one in usable}
+    theta = [f"/jobs/0/variants/{index}/speed/theta" for index in range(len(usable))]
+    variants = [_variant(one, batch, min(resources[one.rented.name], work.microbatches)) for one in usable]
+    return _instance(
+        AllocationInstance,
+        model,
+        usable,
+        work,
+        notes,
+        also=[
             f"A step is one global batch of {batch} samples, which GPUs go through in batches of "
             f"{usable[0].batch}; so at most {work.microbatches} GPUs help.",
             "Gradients are added up in a ring over the network, and do not hide behind computation.",
             *(f"{name} has too little memory for the model and is left out." for name in left_out),
             *(f"There are {GPUS} {name}, for no other number was given." for name in unlimited),
         ],
-        "uncertainty": [each for index, one in enumerate(usable) for each in _job_intervals(index, one)],
-        "resources": resources,
-        "prices_usd_per_hour": {
-            one.rented.name: one.rented.price_usd_per_hour
-            for one in usable
-            if one.rented.price_usd_per_hour is not None
-        },
-        "jobs": [job],
+        uncertainty=[
+            interval
+            for one, of_it in zip(usable, theta, strict=True)
+            for interval in _intervals(one, (f"{of_it}/0", f"{of_it}/1"), (f"{of_it}/2", f"{of_it}/3"))
+        ],
+        resources=resources,
+        prices_usd_per_hour={name: price for name, price in prices.items() if price is not None},
+        jobs=[
+            {
+                "name": model.name[:200],
+                "remaining_steps": work.total / batch,
+                "deadline_s": None if work.within_h is None else work.within_h * HOUR_S,
+                "variants": variants,
+            }
+        ],
+    )
+
+
+def _instance(
+    kind: type[InstanceT],
+    model: ModelDescription,
+    forecasts: Sequence[Forecast],
+    work: Work,
+    notes: Iterable[str],
+    also: Iterable[str],
+    **fields: Any,
+) -> InstanceT:
+    """Return the instance of a kind with these fields; what is assumed ends with `also`."""
+    document = {
+        "name": f"predicted-{model.name}"[:200],
+        "source": "predicted from the model's description and data sheets",
+        "assumptions": [
+            *model.assumptions,
+            *notes,
+            *forecast_notes(forecasts),
+            *work_assumptions(work),
+            *also,
+        ],
+        **fields,
     }
-    return validated(AllocationInstance, document, f"prediction of {model.name}")
+    return validated(kind, document, f"prediction of {model.name}")
+
+
+def _intervals(one: Forecast, compute: Iterable[str], links: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the `uncertainty` of figures of computation, and of those of links."""
+    (low, high), (least, most) = one.factors, LINK_ENDS
+    of_compute = {"inside": one.step.inside, "basis": one.step.basis, "low": low, "high": high}
+    of_link = {"inside": False, "basis": "bandwidth as it is sold", "low": least, "high": most}
+    return [
+        *({"figure": figure, **of_compute} for figure in compute),
+        *({"figure": figure, **of_link} for figure in links),
+    ]
 
 
 def _variant(one: Forecast, batch: int, most: int) -> dict[str, Any]:
@@ -136,15 +173,6 @@ def _variant(one: Forecast, batch: int, most: int) -> dict[str, Any]:
             "batch": batch,
         },
     }
-
-
-def _job_intervals(index: int, one: Forecast) -> list[dict[str, Any]]:
-    low, high = one.factors
-    least, most = LINK_ENDS
-    compute = {"inside": one.step.inside, "basis": one.step.basis, "low": low, "high": high}
-    link = {"inside": False, "basis": "bandwidth as it is sold", "low": least, "high": most}
-    theta = f"/jobs/0/variants/{index}/speed/theta"
-    return [{"figure": f"{theta}/{k}", **(compute if k < 2 else link)} for k in range(4)]
 
 
 def staging_of(
@@ -169,90 +197,73 @@ def staging_of(
         given = ",".join(f"{name}=USD" for name in unpriced)
         raise OptionError(f"no price is known of {', '.join(unpriced)}; give --price {given} (GPU and hour)")
     link = min(one.rented.network_gbit_per_s for one in forecasts)
-    document = {
-        "name": f"predicted-{model.name}"[:200],
-        "source": "predicted from the model's description and data sheets",
-        "assumptions": [
-            *model.assumptions,
+    widest = max(forecasts, key=lambda one: one.element_bytes)
+    if any(one.element_bytes < widest.element_bytes for one in forecasts):
+        notes = [
             *notes,
-            *_of_widths(forecasts),
-            *forecast_notes(forecasts),
-            *work_assumptions(work),
+            f"GPUs compute in {precisions(forecasts)}; memory of layers and what is sent are as large as in "
+            f"{widest.setting.precision} on all of them.",
+        ]
+    names = [pointer(one.rented.name) for one in forecasts]
+    return _instance(
+        StagingInstance,
+        model,
+        forecasts,
+        work,
+        notes,
+        also=[
             f"Further GPUs of a stage divide {work.parallel_share:g} of its compute time.",
             f"Once in {work.microbatches} batches each layer adds its gradients up in a ring over the "
             "network of its GPUs, 2·X·β seconds however many they are; a stage of one GPU is charged too.",
             f"A stage receives its input over the slowest network of all, {link:g} Gbit/s for each GPU.",
         ],
-        "uncertainty": _unit_intervals(forecasts),
-        "objective": "cost",
-        "stage_rule": "free_cuts",
-        "throughput_floor_samples_per_s": work.floor_samples_per_s,
-        "training": {"samples": work.samples, "epochs": work.epochs},
-        "probe_batch": forecasts[0].batch,
-        "link_gbit_per_s": link,
-        "types": [_type(one) for one in forecasts],
-        "layers": [_layer(index, forecasts, work) for index in range(len(forecasts[0].layers))],
-    }
-    return validated(StagingInstance, document, f"prediction of {model.name}")
-
-
-def _type(one: Forecast) -> dict[str, Any]:
-    return {
-        "name": one.rented.name,
-        "price_usd_per_hour": one.rented.price_usd_per_hour,
-        "limit": one.rented.limit,
-        "memory_gib": one.rented.memory_bytes / GIB,
-    }
-
-
-def _widest(forecasts: Sequence[Forecast]) -> Forecast:
-    """Return the forecast in the precision with most bytes per element, which needs most memory."""
-    return max(forecasts, key=lambda one: one.element_bytes)
-
-
-def _of_widths(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield a note on memory if the GPU types compute in precisions of different sizes."""
-    widest = _widest(forecasts)
-    if any(one.element_bytes < widest.element_bytes for one in forecasts):
-        yield (
-            f"GPUs compute in {precisions(forecasts)}; memory of layers and what is sent are as large as in "
-            f"{widest.setting.precision} on all of them."
-        )
-
-
-def _layer(index: int, forecasts: Sequence[Forecast], work: Work) -> dict[str, Any]:
-    widest = _widest(forecasts).layers
-    return {
-        "name": widest[index].layer.name,
-        "memory_gib": widest[index].memory_bytes / GIB,
-        "input_bytes": widest[index - 1].output_bytes if index else 0.0,
-        "output_bytes": widest[index].output_bytes,
-        "weight_bytes": widest[index].weight_bytes,
-        "compute_s": {one.rented.name: one.layers[index].seconds for one in forecasts},
-        "communication_s": {
-            one.rented.name: 2
-            * one.layers[index].weight_bytes
-            * one.rented.network.seconds_per_byte
-            / work.microbatches
+        # The times of all layers on a GPU are fully correlated.
+        uncertainty=[
+            interval
+            for one, name in zip(forecasts, names, strict=True)
+            for interval in _intervals(
+                one, [f"/layers/*/compute_s/{name}"], [f"/layers/*/communication_s/{name}"]
+            )
+        ],
+        objective="cost",
+        stage_rule="free_cuts",
+        throughput_floor_samples_per_s=work.floor_samples_per_s,
+        training={"samples": work.samples, "epochs": work.epochs},
+        probe_batch=forecasts[0].batch,
+        link_gbit_per_s=link,
+        types=[
+            {
+                "name": one.rented.name,
+                "price_usd_per_hour": one.rented.price_usd_per_hour,
+                "limit": one.rented.limit,
+                "memory_gib": one.rented.memory_bytes / GIB,
+            }
             for one in forecasts
-        },
+        ],
+        layers=[_layer(index, widest.layers, forecasts, work) for index in range(len(widest.layers))],
+    )
+
+
+def _layer(
+    index: int, widest: Sequence[LayerForecast], forecasts: Sequence[Forecast], work: Work
+) -> dict[str, Any]:
+    """Return a layer as a document has it, with the sizes of the precision with most bytes per element."""
+    own = widest[index]
+    exchanged = {
+        one.rented.name: 2 * one.layers[index].weight_bytes * one.rented.network.seconds_per_byte
+        for one in forecasts
+    }
+    return {
+        "name": own.layer.name,
+        "memory_gib": own.memory_bytes / GIB,
+        "input_bytes": widest[index - 1].output_bytes if index else 0.0,
+        "output_bytes": own.output_bytes,
+        "weight_bytes": own.weight_bytes,
+        "compute_s": {one.rented.name: one.layers[index].seconds for one in forecasts},
+        "communication_s": {name: seconds / work.microbatches for name, seconds in exchanged.items()},
         "compute_parallel": work.parallel_share,
         "communication_parallel": 0.0,
     }
-
-
-def _unit_intervals(forecasts: Sequence[Forecast]) -> list[dict[str, Any]]:
-    """Return the `uncertainty` entries of compute and communication times, fully correlated per GPU type."""
-    intervals = []
-    for one in forecasts:
-        low, high = one.factors
-        name = pointer(one.rented.name)
-        common = {"inside": one.step.inside, "basis": one.step.basis}
-        intervals.append({"figure": f"/layers/*/compute_s/{name}", "low": low, "high": high, **common})
-        least, most = LINK_ENDS
-        link = {"inside": False, "basis": "bandwidth as it is sold"}
-        intervals.append({"figure": f"/layers/*/communication_s/{name}", "low": least, "high": most, **link})
-    return intervals
 
 
 CATALOGUE = "catalogue:aws-us-east-1"

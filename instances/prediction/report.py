@@ -12,7 +12,8 @@ from typing import Any
 from ..common.errors import one_line
 from .calibration import Estimate
 from .epochs import Work
-from .forecast import FRAMEWORK_BYTES, Forecast, Rented, Server
+from .forecast import Forecast
+from .hardware import FRAMEWORK_BYTES, Rented, Server
 from .models.description import DeviceMemory, ModelDescription
 from .offers import OF_MEMORY, Offer, Refusal
 

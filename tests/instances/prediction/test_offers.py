@@ -14,7 +14,7 @@ from forecasts import forecasts_on, rented
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction import predict
 from clusterplan.instances.prediction.epochs import EpochRecord, Work
-from clusterplan.instances.prediction.forecast import Forecast
+from clusterplan.instances.prediction.forecast import Forecast, Parallelism, Setup, stages_of
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.offers import (
     OF_MEMORY,
@@ -24,7 +24,6 @@ from clusterplan.instances.prediction.offers import (
     best_offer,
     why_not,
 )
-from clusterplan.instances.prediction.parallel_step import Parallelism, Setup, stages_of
 
 
 def _groups(name: str, hardware: str, batch: int = 4, **limits: int) -> list[Forecast]:
