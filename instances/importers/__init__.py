@@ -16,7 +16,6 @@ from .importer import Importer, multi_kind_importer
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
 from .layer_graphs.sailor import import_sailor as import_sailor
-from .traces.csv_trace import import_trace as import_trace
 from .traces.gavel import import_gavel as import_gavel
 from .traces.gavel import import_gavel_consolidation as import_gavel_consolidation
 from .traces.gavel import import_gavel_trace as import_gavel_trace
@@ -30,6 +29,7 @@ from .traces.sacct import import_sacct as import_sacct
 from .traces.tiresias import import_muri as import_muri
 from .traces.tiresias import import_tiresias as import_tiresias
 from .traces.tiresias import import_tiresias_trace as import_tiresias_trace
+from .traces.trace import import_trace as import_trace
 
 import_gavel_either = multi_kind_importer(
     "Jobs with measured speeds on three GPU types (Gavel, OSDI'20).",

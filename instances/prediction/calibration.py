@@ -226,13 +226,11 @@ def student_ends(scores: Floats, groups: Sequence[Hashable]) -> tuple[float, flo
     level = (1.0 + CONFIDENCE) / 2.0 * (count + 1) / count
     if level > 1.0:
         return low, high
-    weights = np.repeat([1.0 / len(part) for part in parts], [len(part) for part in parts]) / count
-    below, above = (_quantile(sign * np.concatenate(parts), weights, level) for sign in (-1.0, 1.0))
+    rows = np.concatenate(parts)
+    # The rows of each group together count as much.
+    weights = np.concatenate([np.full(len(part), 1.0 / len(part)) for part in parts])
+    below, above = (
+        float(np.quantile(side, level - ROUNDING, weights=weights, method="inverted_cdf"))
+        for side in (-rows, rows)
+    )
     return min(low, -below), max(high, above)
-
-
-def _quantile(scores: Floats, weights: Floats, level: float) -> float:
-    """Return the weighted quantile: the smallest score whose cumulative weight reaches `level`."""
-    order = np.argsort(scores)
-    place = int(np.searchsorted(np.cumsum(weights[order]), level - ROUNDING))
-    return float(scores[order[min(place, len(order) - 1)]])

@@ -179,8 +179,6 @@ class Work:
         Samples of all GPUs together between two exchanges, in place of `microbatches`.
     records
         Trainings at other batch sizes, from which epochs are predicted in place of `epochs`.
-    parallel_share
-        Parallel fraction of the computation (Amdahl).
 
     Raises
     ------
@@ -192,7 +190,6 @@ class Work:
     epochs: float = 1.0
     within_h: float | None = None
     microbatches: int = 8
-    parallel_share: float = 0.99
     global_batch: int | None = None
     records: tuple[EpochRecord, ...] = ()
 
@@ -203,8 +200,6 @@ class Work:
                 raise OptionError(
                     f"{name.removesuffix('_h')} {value:g}: must be greater than 0, at most 1e15"
                 )
-        if not 0 <= self.parallel_share <= 1:
-            raise OptionError(f"parallel_share {self.parallel_share:g}: must be from 0 to 1")
 
     @property
     def total(self) -> float:

@@ -425,8 +425,9 @@ class Setup:
     parallelism: Parallelism
     batches: int
 
+    @cached_property
     def memory(self) -> DeviceMemory:
-        """Return the memory of the device with the highest use, in bytes by use."""
+        """Memory of the device with the highest use, in bytes by use."""
         way, count, one = self.parallelism, len(self.stages), self.one
         devices = [
             DeviceMemory(
@@ -451,7 +452,7 @@ class Setup:
             basis if alone else f"{basis}; bandwidth of links as it is sold",
         )
         samples = self.one.batch * self.batches * self.parallelism.data
-        return StepForecast(samples, *parts, whole, self.memory())
+        return StepForecast(samples, *parts, whole, self.memory)
 
     def _parts(self, slower: float, links: float) -> tuple[float, float, float, float]:
         """Return seconds of computation, bubble, communication and optimiser in one step.
@@ -478,7 +479,8 @@ class Setup:
         if index == len(self.stages) - 1:
             return added
         within = self.parallelism.gpus <= self.server.gpus
-        return added + 2 * (inside if within else self.server.network).message_s(stage.output_bytes)
+        link = inside if within else Link.of_network(self.server.network_gbit_per_s, LINK_LATENCY_S)
+        return added + 2 * link.message_s(stage.output_bytes)
 
     def _gradients_s(self, parameters: int) -> float:
         """Return the seconds of gradient exchange over replicas, with ZeRO also of sharded states.

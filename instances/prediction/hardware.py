@@ -301,11 +301,6 @@ class Server:
     network_gbit_per_s: float
     sold: int
 
-    @property
-    def network(self) -> Link:
-        """The link between one GPU and those of other machines."""
-        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
-
 
 @dataclass(frozen=True)
 class Rented:

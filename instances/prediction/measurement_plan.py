@@ -26,7 +26,6 @@ from .operator_times import (
     counts_of,
     logarithms,
     parts,
-    shape_text,
 )
 from .operators import Operator
 
@@ -181,8 +180,3 @@ def measurement_script(operators: Sequence[Operator]) -> str:
     calls = "\n".join(f'    if kind == "{kind}":\n        {_CALLS[kind]}' for kind in kinds)
     shapes = "\n".join(f'    ("{op.kind}", "{op.precision}", {op.shape}),' for op in operators)
     return _SCRIPT.format(shapes=shapes, calls=calls, columns=list(COLUMNS))
-
-
-def plan_table(operators: Sequence[Operator]) -> list[dict[str, str]]:
-    """Return the rows of a table of operator measurements, without the seconds, one for each shape."""
-    return [{"kind": op.kind, "precision": op.precision, "shape": shape_text(op.shape)} for op in operators]

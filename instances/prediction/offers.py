@@ -21,6 +21,7 @@ from .calibration import Estimate
 from .epochs import HOUR_S, Work
 from .forecast import Forecast, Parallelism, Setup, Stage, StepForecast, stages_of
 from .hardware import Gpu, Rented, Server
+from .models.description import STAGES
 
 MAX_GPUS = 4096
 """Default limit of GPUs."""
@@ -29,7 +30,6 @@ GROWTH = 1.2
 DENSE = 16
 PATIENCE = 1.5
 """Replicas are added until the training takes this many times as long as with the best number."""
-ZERO_STAGES = (0, 1, 2, 3)
 EQUAL_COST_RATIO = 1.05
 """Ratio of costs below which they count as equal, given the uncertainty of predictions."""
 InTime = Literal["surely", "probably", "late"]
@@ -63,10 +63,6 @@ class RequestedParallelism:
         group = (self.tensor or 1) * (self.pipeline or 1)
         if self.gpus is not None and self.gpus % group:
             raise OptionError(f"gpus {self.gpus}: is no multiple of {group}, tensor times pipeline")
-
-    def zero_stages(self) -> tuple[int, ...]:
-        """Return the ZeRO stages (sharding of optimiser states) that may be tried."""
-        return ZERO_STAGES if self.zero_stage is None else (self.zero_stage,)
 
 
 @dataclass(frozen=True)
@@ -226,12 +222,13 @@ def _fitting(
 ) -> Offer | None:
     """Return the fastest offer that fits into memory, recomputing activations only if needed; else None."""
     batches = work.batches(one.batch, parallelism.data)
+    zero_stages = STAGES if wanted.zero_stage is None else (wanted.zero_stage,)
     for again in (False, True):
         offers = []
-        for stage in wanted.zero_stages() if wanted.recompute in (None, again) else ():
+        for stage in zero_stages if wanted.recompute in (None, again) else ():
             chosen = replace(parallelism, zero_stage=stage, recompute=again)
             setup = Setup(one, server, stages[again], chosen, batches)
-            if setup.memory().total <= one.rented.memory_bytes:
+            if setup.memory.total <= one.rented.memory_bytes:
                 step = setup.forecast()
                 offers.append(Offer(one, server, chosen, step, work.epochs_at(step.samples), work))
         if offers:

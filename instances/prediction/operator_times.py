@@ -59,11 +59,6 @@ class Measurement:
     seconds: float
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    """Return an operator's shape as text, as in tables of measurements."""
-    return "x".join(map(str, shape))
-
-
 def read_measurements(path: str | Path) -> list[Measurement]:
     """Return the measurements in a CSV file with the columns kind, precision, shape and seconds.
 

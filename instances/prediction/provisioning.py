@@ -22,7 +22,7 @@ from ..staging.instance import StagingInstance
 from .epochs import HOUR_S, Work, read_records
 from .forecast import Forecast, LayerForecast, forecasts, operator_times
 from .hardware import LINK_ENDS, Rented, rentable_hardware, ring_theta
-from .measurement_plan import measurement_script, plan_measurements, plan_table
+from .measurement_plan import measurement_script, plan_measurements
 from .models.description import ModelDescription, Setting
 from .models.load import load_model
 from .models.transformer import Transformer
@@ -37,6 +37,7 @@ from .offers import (
     why_not,
 )
 from .operator_times import OperatorTimes
+from .operators import Operator
 from .report import (
     answer_of,
     forecast_notes,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
+PARALLEL_SHARE = 0.99
+"""Parallel fraction of the computation of a stage (Amdahl): an assumption."""
 GPUS = 8
 """Default limit of GPUs of each type of hardware."""
 
@@ -212,7 +215,7 @@ def staging_of(
         work,
         notes,
         also=[
-            f"Further GPUs of a stage divide {work.parallel_share:g} of its compute time.",
+            f"Further GPUs of a stage divide {PARALLEL_SHARE:g} of its compute time.",
             f"Once in {work.microbatches} batches each layer adds its gradients up in a ring over the "
             "network of its GPUs, 2·X·β seconds however many they are; a stage of one GPU is charged too.",
             f"A stage receives its input over the slowest network of all, {link:g} Gbit/s for each GPU.",
@@ -261,7 +264,7 @@ def _layer(
         "weight_bytes": own.weight_bytes,
         "compute_s": {one.rented.name: one.layers[index].seconds for one in forecasts},
         "communication_s": {name: seconds / work.microbatches for name, seconds in exchanged.items()},
-        "compute_parallel": work.parallel_share,
+        "compute_parallel": PARALLEL_SHARE,
         "communication_parallel": 0.0,
     }
 
@@ -363,13 +366,16 @@ class Prediction:
 
     def shapes_to_time(self) -> list[dict[str, str]]:
         """Return the operator shapes to measure on a GPU to improve the prediction most."""
-        return plan_table(self._plan())
+        return [
+            {"kind": op.kind, "precision": op.precision, "shape": "x".join(map(str, op.shape))}
+            for op in self._plan()
+        ]
 
     def timing_script(self) -> str:
         """Return a script that times these operators with PyTorch and writes a table for `measurements`."""
         return measurement_script(self._plan())
 
-    def _plan(self) -> list[Any]:
+    def _plan(self) -> list[Operator]:
         first = self.forecasts[0]
         if any(one.setting.precision != first.setting.precision for one in self.forecasts):
             several = precisions(self.forecasts)

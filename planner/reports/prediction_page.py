@@ -14,8 +14,12 @@ from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, pl
 Row = dict[str, Any]
 IN_TIME = {"surely": "good", "probably": "fair", "late": "bad"}
 """CSS class of each answer to whether the deadline is met."""
-PARTS = (("compute_s", "computation"), ("waiting_s", "waiting"), ("communication_s", "communication"))
-STEP_PARTS = (*PARTS, ("update_s", "update"))
+STEP_PARTS = (
+    ("compute_s", "computation"),
+    ("waiting_s", "waiting"),
+    ("communication_s", "communication"),
+    ("update_s", "update"),
+)
 MEMORY_PARTS = (
     ("parameters_gb", "parameters"),
     ("gradients_gb", "gradients"),

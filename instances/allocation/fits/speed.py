@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import null_space
 from scipy.optimize import nnls
 
 from ...common.arrays import Floats
@@ -95,10 +96,9 @@ def rank_of(design: Floats) -> tuple[int, list[int]]:
     """
     # R of the QR factorisation has the singular values of the design, and few rows.
     triangle = np.linalg.qr(design / column_lengths(design), mode="r")
-    _, values, directions = np.linalg.svd(triangle, full_matrices=True)
-    rank = int(np.sum(values > LEAST_SINGULAR_VALUE * values[0]))
-    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > LEAST_COMPONENT
-    return rank, np.flatnonzero(free).tolist()
+    free = null_space(triangle, rcond=LEAST_SINGULAR_VALUE)
+    undetermined = np.abs(free).max(axis=1, initial=0.0) > LEAST_COMPONENT
+    return design.shape[1] - free.shape[1], np.flatnonzero(undetermined).tolist()
 
 
 def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]:

@@ -34,6 +34,7 @@ class Named(Protocol):
 
 
 NodeT = TypeVar("NodeT", bound=Named)
+TaskT = TypeVar("TaskT")
 
 
 @dataclass(eq=False)
@@ -81,7 +82,7 @@ class ListedUse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sharing(Generic[NodeT]):
+class Sharing(Generic[NodeT, TaskT]):
     """Whether GPUs are planned as single devices, and their partitions as such or as resources.
 
     Parameters
@@ -90,16 +91,21 @@ class Sharing(Generic[NodeT]):
         All nodes.
     mig
         The option on partitions.
-    is_asked
-        Whether any task requests a part of a GPU; its argument says if partitions are kept as resources.
+    tasks, asks_for_part
+        All that run or wait; whether one requests a part of a GPU, with partitions kept as resources or not.
     unknown
         Returns a text with the partitions of a node whose geometry is not known; empty if it is.
     """
 
     nodes: Sequence[NodeT]
     mig: str
-    is_asked: Callable[[bool], bool]
+    tasks: Sequence[TaskT]
+    asks_for_part: Callable[[TaskT, bool], bool]
     unknown: Callable[[NodeT], str]
+
+    def is_asked(self, keep_partitions: bool) -> bool:
+        """Return whether any task requests a part of a GPU."""
+        return any(self.asks_for_part(task, keep_partitions) for task in self.tasks)
 
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:

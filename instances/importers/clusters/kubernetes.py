@@ -46,7 +46,7 @@ def _names(jobs: Iterable[PodJob]) -> list[str]:
 
 
 def _pods(pods: Iterable[Pod]) -> list[str]:
-    return [f"{pod.metadata.namespace}/{pod.name}" for pod in pods]
+    return [pod.full_name for pod in pods]
 
 
 def assumptions(cluster: Cluster) -> Iterator[str]:
@@ -350,7 +350,7 @@ class ObjectLists:
         """Return the valid pods, without duplicates, and the rejected entries."""
         source, left_out = self._file("Pod"), RejectedEntries("pod")
         entries = self._entries("Pod")
-        pods = valid_entries(Pod, entries, source, left_out, lambda pod: (pod.metadata.namespace, pod.name))
+        pods = valid_entries(Pod, entries, source, left_out, lambda pod: pod.full_name)
         return tuple(pods), left_out
 
     def _entries(self, kind: str) -> Iterator[Entry]:

@@ -19,6 +19,7 @@ from .kubernetes_objects import (
     MACHINE,
     MODEL_LABELS,
     Node,
+    NodeSelector,
     NodeSelectorTerm,
     Pod,
     Requirement,
@@ -186,12 +187,8 @@ class _Metadata(Part):
     labels: dict[str, str] | None = None
 
 
-class _Terms(Part):
-    nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
-
-
 class _Affinity(Part):
-    required: _Terms | None = None
+    required: NodeSelector | None = None
 
 
 class _Spec(Part):
@@ -222,17 +219,21 @@ class Volumes:
         return cls(validated(_List, data, source).items)
 
     @cached_property
+    def _claimed(self) -> dict[tuple[str, str], _Spec]:
+        """Namespace and name of a claim → its fields."""
+        claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
+        return {(each.metadata.namespace, each.metadata.name): each.spec for each in claims}
+
+    @cached_property
     def _claims(self) -> dict[tuple[str, str], str]:
         """Namespace and name of a claim → the volume that it is bound to; empty if it is not bound yet."""
-        claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
-        return {(c.metadata.namespace, c.metadata.name): c.spec.volumeName or "" for c in claims}
+        return {claim: spec.volumeName or "" for claim, spec in self._claimed.items()}
 
     @cached_property
     def _exclusive(self) -> frozenset[tuple[str, str]]:
         """Namespace and name of the claims that only one pod at a time may use."""
-        alone = (each for each in self.objects if "ReadWriteOncePod" in (each.spec.accessModes or ()))
-        claims = (each for each in alone if each.kind == "PersistentVolumeClaim")
-        return frozenset((c.metadata.namespace, c.metadata.name) for c in claims)
+        alone = "ReadWriteOncePod"
+        return frozenset(name for name, spec in self._claimed.items() if alone in (spec.accessModes or ()))
 
     def exclusive(self, pod: Pod) -> list[tuple[str, str]]:
         """Return those claims of a pod that only one pod at a time may use."""

@@ -71,13 +71,9 @@ class Cluster:
         return [pod for pod in self.present if pod.node is not None or pod.waits]
 
     @cached_property
-    def sharing(self) -> Sharing[Node]:
+    def sharing(self) -> Sharing[Node, Pod]:
         """Whether GPUs are single devices, and whether their partitions are resources as they are now."""
-
-        def is_asked(keep_partitions: bool) -> bool:
-            return any(asks_for_part(pod, keep_partitions) for pod in self._alive)
-
-        return Sharing(self.listed, self.options.mig, is_asked, unknown_partitions)
+        return Sharing(self.listed, self.options.mig, self._alive, asks_for_part, unknown_partitions)
 
     @cached_property
     def devices(self) -> DeviceInventory | None:
@@ -122,7 +118,7 @@ class Cluster:
         keys = {self._key(pod) for pod in self._found if pod.node in self._unschedulable}
         pods = [pod for pod in self._found if self._key(pod) in keys]
         models = self.models
-        jobs = jobs_of(pods, models.label, models.of_node, lambda *_: frozenset(), {}, gangs=self._joined)
+        jobs = jobs_of(pods, models.label, models.of_node, lambda *_: frozenset(), {}, {}, self._joined)
         ready = {node.name for node in self.listed if node.ready}
         return [
             job
@@ -251,7 +247,7 @@ class Cluster:
         """Name of each pod with an unclear demand for devices → the reason."""
         reasons = self._asks[1]
         left = [pod for pod in self._found if id(pod) in reasons]
-        return {f"{pod.metadata.namespace}/{pod.name}": reasons[id(pod)] for pod in left}
+        return {pod.full_name: reasons[id(pod)] for pod in left}
 
     @cached_property
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
@@ -399,19 +395,13 @@ class Cluster:
         return self._jobs_of(self._candidates[1])
 
     def _jobs_of(self, pods: Sequence[Pod], rules: PodRules | None = None) -> list[PodJob]:
-        label, models, asks = self.models.label, self.models.of_node, self._asks[0]
-        if rules is None:
-            jobs = jobs_of(pods, label, models, self._allowed, asks, gangs=self._joined)
-        else:
-            jobs = jobs_of(
-                pods,
-                label,
-                models,
-                lambda pod, without: self._allowed(pod, without) & rules.allowed(pod),
-                asks,
-                rules.demand,
-                self._joined,
-            )
+        def allowed(pod: Pod, without: str | None) -> frozenset[str]:
+            nodes = self._allowed(pod, without)
+            return nodes if rules is None else nodes & rules.allowed(pod)
+
+        limits = {} if rules is None else {id(pod): rules.demand(pod) for pod in pods}
+        models = self.models
+        jobs = jobs_of(pods, models.label, models.of_node, allowed, self._asks[0], limits, self._joined)
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         self.models.keep(jobs, lambda group: bool(self._gpus_of(group)))
@@ -545,7 +535,7 @@ class Cluster:
             name=node.name,
             capacity=nothing | self._amounts(node.status.allocatable),
             foreign=self._amounts(total({**pod.requests, "pods": Fraction(1)} for pod in others)),
-            others=[f"{pod.metadata.namespace}/{pod.name}" for pod in named],
+            others=[pod.full_name for pod in named],
             gpu_model=self.models.of(node),
             rack=node.labels.get(self.options.rack_label) or None,
             emptied=node.name in self.emptied,

@@ -10,7 +10,6 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -53,7 +52,6 @@ GANG_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 INDEPENDENT = ("ReplicaSet", "ReplicationController")
 """Kinds of owner whose pods need not run at the same time."""
 LONGEST_NAME = 150
-NO_GANGS: Mapping[tuple[str, ...], tuple[str, ...]] = MappingProxyType({})
 
 
 @dataclass
@@ -154,8 +152,8 @@ def jobs_of(
     gpu_models: Mapping[str, str],
     allowed: Callable[[Pod, str | None], frozenset[str]],
     asks: Mapping[int, DeviceDemand | None],
-    rules: Callable[[Pod], tuple[tuple[str, int], ...]] = lambda _: (),
-    gangs: Mapping[tuple[str, ...], tuple[str, ...]] = NO_GANGS,
+    rules: Mapping[int, tuple[tuple[str, int], ...]],
+    gangs: Mapping[tuple[str, ...], tuple[str, ...]],
 ) -> list[PodJob]:
     """Return the jobs that pods belong to.
 
@@ -169,10 +167,8 @@ def jobs_of(
         Node → its GPU model.
     allowed
         Function of a pod and an ignored label of its node selector that returns the nodes that it may use.
-    asks
-        Identity of a pod → its demand for single devices.
-    rules
-        Function of a pod that returns its demand for resources that stand for rules on other pods.
+    asks, rules
+        Identity of a pod → its demand for single devices, and that for resources that stand for rules.
     gangs
         Key of a job → key of the gang in which it is with other jobs.
     """
@@ -188,8 +184,7 @@ def jobs_of(
         models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
         model = models.pop() if len(models) == 1 else None
         usable = [allowed(pod, gpu_label if model else None) for pod in own]
-        groups = _groups(own, usable, [asks.get(id(pod)) for pod in own], list(map(rules, own)))
-        jobs.append(PodJob(name, model, groups))
+        jobs.append(PodJob(name, model, _groups(own, usable, asks, rules)))
     return jobs
 
 
@@ -262,12 +257,13 @@ def _shortened(name: str) -> str:
 def _groups(
     pods: Sequence[Pod],
     nodes: Sequence[frozenset[str]],
-    asks: Sequence[DeviceDemand | None],
-    rules: Sequence[tuple[tuple[str, int], ...]],
+    asks: Mapping[int, DeviceDemand | None],
+    rules: Mapping[int, tuple[tuple[str, int], ...]],
 ) -> list[PodGroup]:
     """Return the pods grouped by equal demand and allowed nodes, each group with a unique name."""
     by_demand: dict[tuple[object, ...], PodGroup] = {}
-    for pod, usable, ask, ruled in zip(pods, nodes, asks, rules, strict=True):
+    for pod, usable in zip(pods, nodes, strict=True):
+        ask, ruled = asks.get(id(pod)), rules.get(id(pod), ())
         role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
         requests = pod.requests
         key = (role, tuple(sorted(requests.items())), usable, ask, ruled)

@@ -148,12 +148,14 @@ class NodeSelectorTerm(Part):
     matchFields: Many[Requirement] | None = None
 
 
-class _NodeSelector(Part):
+class NodeSelector(Part):
+    """Terms of which one must hold."""
+
     nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
 
 
 class _NodeAffinity(Part):
-    requiredDuringSchedulingIgnoredDuringExecution: _NodeSelector | None = None
+    requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
     preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
 
 
@@ -299,6 +301,11 @@ class Pod(Part):
     def name(self) -> str:
         """The pod's name."""
         return self.metadata.name
+
+    @property
+    def full_name(self) -> str:
+        """The pod's namespace and name."""
+        return f"{self.metadata.namespace}/{self.name}"
 
     @property
     def labels(self) -> dict[str, str]:

@@ -96,13 +96,9 @@ class Cluster:
         return [record for record in self.records if is_waiting(record) or is_running(record)]
 
     @cached_property
-    def sharing(self) -> Sharing[SlurmNode]:
+    def sharing(self) -> Sharing[SlurmNode, JobRecord]:
         """Whether GPUs are single devices, and whether their partitions are resources as they are now."""
-
-        def is_asked(keep_partitions: bool) -> bool:
-            return any(asks_for_part(record, keep_partitions) for record in self._alive)
-
-        return Sharing(self.listed, self.options.mig, is_asked, unknown_partitions)
+        return Sharing(self.listed, self.options.mig, self._alive, asks_for_part, unknown_partitions)
 
     @cached_property
     def _jobs_of(self) -> dict[int, list[SlurmJob]]:
@@ -169,11 +165,7 @@ class Cluster:
     @cached_property
     def chosen(self) -> list[JobRecord]:
         """The waiting and running jobs of the selected Slurm partitions."""
-        return [
-            record
-            for record in self.records
-            if (is_waiting(record) or is_running(record)) and self.in_partition(record.partition)
-        ]
+        return [record for record in self._alive if self.in_partition(record.partition)]
 
     @cached_property
     def stranded(self) -> list[JobRecord]:

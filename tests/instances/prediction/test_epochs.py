@@ -120,7 +120,7 @@ def test_a_deadline_is_a_floor() -> None:
     assert Work().floor_samples_per_s is None
 
 
-@pytest.mark.parametrize("wrong", [{"samples": 0}, {"within_h": -1}, {"parallel_share": 1.1}])
+@pytest.mark.parametrize("wrong", [{"samples": 0}, {"within_h": -1}])
 def test_what_cannot_be_of_work(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="must be"):
         Work(**wrong)

@@ -257,11 +257,11 @@ def test_memory_is_that_of_a_device(way: Parallelism) -> None:
         data_parallel=way.data,
         recompute=way.recompute,
     )
-    assert setup.memory().total == pytest.approx(expected.total)
+    assert setup.memory.total == pytest.approx(expected.total)
 
 
 def test_the_first_stages_of_a_pipeline_hold_most_batches() -> None:
     setup = _setup(Parallelism(pipeline=7))
     held = [stage.waiting_bytes * min(BATCHES, 7 - index) for index, stage in enumerate(setup.stages)]
-    assert setup.memory().activations in held
-    assert setup.memory().total < _setup(Parallelism()).memory().total * BATCHES
+    assert setup.memory.activations in held
+    assert setup.memory.total < _setup(Parallelism()).memory.total * BATCHES

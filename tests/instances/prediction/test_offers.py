@@ -49,7 +49,7 @@ def _all(groups: list[Forecast], work: Work, most: int) -> list[Offer]:
                                 continue
                             batches = work.batches(one.batch, data)
                             setup = Setup(one, server, stages_of(one, pipeline, again), way, batches)
-                            if setup.memory().total <= one.rented.memory_bytes:
+                            if setup.memory.total <= one.rented.memory_bytes:
                                 step = setup.forecast()
                                 epochs = work.epochs_at(step.samples)
                                 found.append(Offer(one, server, way, step, epochs, work))

@@ -169,14 +169,14 @@ def test_pods_of_one_owner_are_a_job() -> None:
         job_pod("b-1", ("ReplicaSet", "b")),
         job_pod("c"),
     ]
-    jobs = jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {})
+    jobs = jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {}, {}, {})
     assert [(job.name, len(job.pods)) for job in jobs] == [("t/a", 2), ("t/b-1", 1), ("t/c", 1)]
 
 
 def test_pods_that_ask_for_different_things_are_groups() -> None:
     """Each group has one demand."""
     pods = [job_pod(f"a-{n}", ("Job", "a"), gpus) for n, gpus in enumerate((1, 2, 1))]
-    (job,) = jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {})
+    (job,) = jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {}, {}, {})
     assert sorted(len(group.pods) for group in job.groups) == [1, 2]
 
 
@@ -195,7 +195,7 @@ def test_pods_that_are_not_planned() -> None:
 def test_long_names_are_cut_and_stay_different() -> None:
     """Names of two jobs differ only at their ends."""
     pods = [job_pod("x" * 240 + end) for end in "ab"]
-    names = [job.name for job in jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {})]
+    names = [job.name for job in jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {}, {}, {})]
     assert len(set(names)) == 2
     assert all(len(name) <= LONGEST_NAME for name in names)
     assert key_of(pods[0]) != key_of(pods[1])
@@ -232,7 +232,7 @@ def workloads_pod(
 
 def job(*pods: Pod) -> PodJob:
     """Return the job that these pods make."""
-    (made,) = jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {})
+    (made,) = jobs_of(pods, "gpu", {}, lambda pod, without: frozenset(), {}, {}, {})
     return made
 
 
