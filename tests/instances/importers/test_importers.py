@@ -1,4 +1,7 @@
-"""Importers: what they make of the real files, and what they say about broken ones."""
+"""Importers: what they make of the real files, and what they say about broken ones.
+
+Clusters of which the whole import is recorded (`recorded/given/imports.json`) can be planned.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from recorded.store import stored
 from sample_documents import faults, is_kept, said
 
+import clusterplan
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.speed import RingAllreduce, SpeedTable
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_gavel, import_pollux, import_sailor, import_tiresias
 from clusterplan.instances.importers.traces.tiresias import TENSORS_MB
 from clusterplan.instances.staging.instance import StagingInstance
@@ -485,3 +492,21 @@ def test_sailor_missing_files(tmp_path: Path) -> None:
     assert "no folder above it holds llm_info.json" in fault
     (fault,) = faults(lambda: import_sailor(model_dir, ["A100-40"], 4, llm_info=tmp_path / "no.json"))
     assert "no.json: there is no such file" in fault
+
+
+MANAGERS = ("flux", "kubernetes", "slurm")
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_recorded_imports_have_plans_that_hold(manager: str) -> None:
+    """Each document is the same after it is written and read; what cannot be placed may wait."""
+    planned = 0
+    for name, outcome in stored("imports").items():
+        if name.startswith(manager) and outcome["exit code"] == 0 and not outcome["files"]:
+            instance = parse_instance(yaml.safe_load("\n".join(outcome["stdout"])))
+            assert is_kept(instance), name
+            result = clusterplan.solve(instance, solver="best-fit")
+            assert result.plan is not None, name
+            assert clusterplan.verify(instance, result).ok, name
+            planned += any(entry.placed for entry in result.plan)
+    assert planned

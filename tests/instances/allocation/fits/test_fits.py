@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_documents import ALLOCATION, accepted, faults
 
-from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
-from clusterplan.instances.allocation.fits.measurements import MAX_POINTS
+from clusterplan.instances.allocation.fits import fit_speed
+from clusterplan.instances.allocation.fits.loss import fit_loss
+from clusterplan.instances.allocation.fits.measurements import MAX_POINTS, LossPoint, SpeedPoint
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import ClusterplanError, OptionError
 from clusterplan.instances.common.speed import FORMULAS, RingAllreduce
@@ -98,6 +99,8 @@ def test_the_fitted_speed_is_a_speed_of_a_document() -> None:
     speed = fit.speed()
     assert isinstance(speed, RingAllreduce)
     assert speed.batch == 64
+    assert fit.fields() == {"model": "ring_allreduce", "theta": list(fit.theta), "batch": 64}
+    assert not fit.instant_alone
     assert float(speed.step_time_s(0, 4)) == pytest.approx(0.01 * 16 + 0.2 + 0.1 * 0.75 + 0.02 * 3)
 
 
