@@ -41,7 +41,7 @@ from ..milp import Milp
 from . import cp_sat, moves
 from .brute_force import ConsolidationBruteForce, has_few_placements
 from .devices.exact import certify_on_devices
-from .heuristics.list_heuristics import BestFit
+from .list_heuristics import BEST_FIT
 from .pattern_search import PatternSearch
 from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
 from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
@@ -339,7 +339,7 @@ class _Run:
         """Compute the plan of best fit; it has a minimum of time even beyond the time limit."""
         left = self.clock.remaining_s
         patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
-        self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
+        self.by_list = BEST_FIT.solve(self.formulation, SolveOptions(), patience).plan
 
     def use_best_fit(self) -> None:
         """Offer the plan of best fit as the incumbent, once."""

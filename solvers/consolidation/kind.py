@@ -10,14 +10,7 @@ from .devices.exact import (
     OnDevices,
 )
 from .exact import ConsolidationExact, certify, diagnose
-from .heuristics.list_heuristics import (
-    BestFit,
-    BestFitDotProduct,
-    BestFitNorm,
-    BinCentric,
-    ConsolidateOrWait,
-    FirstFit,
-)
+from .list_heuristics import BEST_FIT, LIST_HEURISTICS
 from .presolve import AroundFixedJobs, WithoutMovesFirst, plan_without_moves
 
 CONSOLIDATION = SolverKind(
@@ -26,12 +19,8 @@ CONSOLIDATION = SolverKind(
         AroundFixedJobs(method)
         for method in (
             CP_SAT,
-            BestFitOnDevices(BestFit()),
-            OnDevices(FirstFit()),
-            OnDevices(ConsolidateOrWait()),
-            OnDevices(BestFitNorm()),
-            OnDevices(BestFitDotProduct()),
-            OnDevices(BinCentric()),
+            BestFitOnDevices(BEST_FIT),
+            *map(OnDevices, LIST_HEURISTICS),
             BruteForceOnDevices(ConsolidationBruteForce()),
         )
     ),

@@ -17,7 +17,7 @@ from ...formulations.consolidation.plan import entry_of
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock
 from ..common.result import SolveOptions
-from .heuristics.local_search import improve
+from .local_search import improve
 from .patterns.column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster

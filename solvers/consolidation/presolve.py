@@ -24,7 +24,7 @@ from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import SolveOptions
 from ..common.search_control import set_checkpoint, solve_interruptibly
 from .devices.exact import BestFitOnDevices
-from .heuristics.list_heuristics import BestFit
+from .list_heuristics import BEST_FIT
 
 
 def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
@@ -40,7 +40,7 @@ def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> S
     fixed = WithFixedJobs(instance.model_copy(update={"jobs": jobs}))
     if not fixed.rest.instance.jobs:
         return fixed.whole(())
-    placed = BestFitOnDevices(BestFit()).solve(fixed.rest, SolveOptions(), clock).plan
+    placed = BestFitOnDevices(BEST_FIT).solve(fixed.rest, SolveOptions(), clock).plan
     return None if placed is None else fixed.whole(placed)
 
 

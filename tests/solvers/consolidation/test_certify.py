@@ -19,8 +19,8 @@ from clusterplan.solvers.consolidation.brute_force import (
     _job_placements,
 )
 from clusterplan.solvers.consolidation.exact import certified_goals, certify, diagnose, infeasibility_goals
-from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.kind import CONSOLIDATION
+from clusterplan.solvers.consolidation.list_heuristics import BEST_FIT
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.registry import KINDS
 
@@ -28,7 +28,7 @@ from clusterplan.solvers.registry import KINDS
 def test_a_plan_of_best_fit_gets_prices() -> None:
     """They prove that six is the best value."""
     formulation = three_jobs()
-    outcome = BestFit().solve(formulation, SolveOptions(), Clock())
+    outcome = BEST_FIT.solve(formulation, SolveOptions(), Clock())
     certify(formulation, outcome, Clock(10.0))
     values = formulation.evaluate(outcome.plan)
     assert formulation.certified_bounds(outcome.certificate, values)[0] == 6

@@ -16,7 +16,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
+from clusterplan.solvers.consolidation.list_heuristics import BEST_FIT
 from clusterplan.solvers.consolidation.pattern_search import PatternSearch
 from clusterplan.solvers.consolidation.patterns.assignment_relaxation import AssignmentRelaxation
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
@@ -55,7 +55,7 @@ def searched(instance: ConsolidationInstance, clock: Clock, gap: float = 1e-4) -
     """Return what the search alone finds out, from the plan of best fit."""
     formulation = ConsolidationFormulation(instance)
     progress = Progress(formulation)
-    plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    plan = BEST_FIT.solve(formulation, SolveOptions(), Clock()).plan
     if plan is not None:
         progress.update_incumbent(plan)
     master = RestrictedMaster(formulation.classes)
@@ -74,7 +74,7 @@ def test_plans_are_close_to_their_bounds(objective: str, fields: dict[str, bool]
     assert not formulation.violations(progress.plan)
     gap = formulation.objectives[0].gap(progress.values[0], progress.bounds[0])
     assert gap <= 0.08, (progress.values, progress.bounds)
-    by_list = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    by_list = BEST_FIT.solve(formulation, SolveOptions(), Clock()).plan
     assert not formulation.precedes(formulation.evaluate(by_list), progress.values)
 
 
@@ -118,6 +118,6 @@ def test_a_warm_start_or_best_fit_is_never_lost() -> None:
     """However short the time is."""
     instance = unlike(3, 25, 200, "value")
     formulation = ConsolidationFormulation(instance)
-    by_list = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    by_list = BEST_FIT.solve(formulation, SolveOptions(), Clock()).plan
     result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=0.01))
     assert (result.objective or 0) >= formulation.evaluate(by_list)[0]

@@ -11,7 +11,7 @@ from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
+from clusterplan.solvers.consolidation.list_heuristics import BEST_FIT
 from clusterplan.solvers.consolidation.presolve import (
     AroundFixedJobs,
     WithoutMovesFirst,
@@ -124,7 +124,7 @@ def test_a_method_starts_from_the_plan_in_which_all_running_jobs_stay() -> None:
 
         def solve(self, formulation: Any, options: SolveOptions, clock: Clock) -> Outcome:
             starts.append(options.warm_start)
-            return BestFit().solve(formulation, SolveOptions(), clock)
+            return BEST_FIT.solve(formulation, SolveOptions(), clock)
 
     WithoutMovesFirst(Idle()).solve(formulation_of(whole), SolveOptions(), Clock())
     without, (first, *_) = starts

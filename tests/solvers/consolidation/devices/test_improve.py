@@ -24,7 +24,7 @@ from clusterplan.solvers.consolidation.devices.ruin_and_recreate import (
     task_sizes,
 )
 from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
-from clusterplan.solvers.consolidation.heuristics.list_heuristics import FirstFit
+from clusterplan.solvers.consolidation.list_heuristics import LIST_HEURISTICS
 
 
 def _planted(servers: int, seed: int) -> DeviceFormulation:
@@ -121,7 +121,7 @@ def test_prices_are_relative_to_the_cheapest_shape() -> None:
 def test_what_comes_out_stands_on_devices(seed: int) -> None:
     """Only a job that must be placed may be missing."""
     formulation = DeviceFormulation(device_instance(seed, jobs=6))
-    outcome = FirstFit().solve(formulation.pooled, SolveOptions(), Clock())
+    outcome = LIST_HEURISTICS[0].solve(formulation.pooled, SolveOptions(), Clock())
     if outcome.plan is not None:
         plan = repaired_plan(formulation, outcome.plan)
         broken = [str(fault) for fault in formulation.violations(plan)]

@@ -12,7 +12,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.exact import _Run
-from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
+from clusterplan.solvers.consolidation.list_heuristics import BEST_FIT
 from clusterplan.solvers.consolidation.progress import Progress
 from clusterplan.solvers.milp import Milp
 
@@ -52,7 +52,7 @@ def test_a_textbook_model_that_does_not_end_leaves_the_bounds_of_later_objective
 ) -> None:
     """Its bounds are of all objectives, and the search goes on with the first one that is open."""
     formulation = cluster(2)
-    plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    plan = BEST_FIT.solve(formulation, SolveOptions(), Clock()).plan
     monkeypatch.setattr(Milp, "solve", lambda *_: Outcome(plan, (10_000.0, 0.0), limit="time"))
     run = _Run(formulation, SolveOptions(), Clock(), Progress(formulation))
     assert not run._settle_by_textbook()

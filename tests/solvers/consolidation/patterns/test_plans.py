@@ -15,7 +15,7 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
+from clusterplan.solvers.consolidation.list_heuristics import BEST_FIT
 from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.disaggregation import (
     Disaggregation,
@@ -48,7 +48,7 @@ def test_a_plan_survives_the_way_through_patterns(seed: int) -> None:
     instance = random_consolidation(seed)
     first = instance.model_copy(update={"objectives": ("value", "migrations")})
     formulation = ConsolidationFormulation(first)
-    plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    plan = BEST_FIT.solve(formulation, SolveOptions(), Clock()).plan
     if plan is None:
         pytest.skip("best fit has no plan")
     try:

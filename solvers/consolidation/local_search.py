@@ -17,14 +17,15 @@ from contextlib import suppress
 
 import numpy as np
 
-from ....formulations.common.clock import Clock, check_time
-from ....formulations.common.compiled import compiled_without_arrays
-from ....formulations.common.objective import TIE_TOLERANCE
-from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....formulations.consolidation.plan import JobPlacement
-from ....instances.common.arrays import Floats, Ints
-from ....instances.common.errors import OutOfTimeError
-from ...common.result import SolveOptions
+from ...formulations.common.clock import Clock, check_time
+from ...formulations.common.compiled import compiled_without_arrays
+from ...formulations.common.objective import TIE_TOLERANCE
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement
+from ...instances.common.arrays import Floats, Ints
+from ...instances.common.errors import OutOfTimeError
+from ..common.result import SolveOptions
+from .list_heuristics import CAPACITY_TOLERANCE
 from .placement_arrays import (
     ACTIVE,
     CURSOR,
@@ -50,7 +51,6 @@ from .placement_arrays import (
     PlacementArrays,
     SearchState,
 )
-from .placer import CAPACITY_TOLERANCE
 
 MEAN_MORE, MAX_NEAR = 2.5, 12
 """Servers of a step: how many beyond the first on average, and the most."""

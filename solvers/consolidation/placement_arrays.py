@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....formulations.common.clock import check_time
-from ....formulations.common.objective import TIE_TOLERANCE
-from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....formulations.consolidation.plan import JobPlacement, entry_of
-from ....instances.common.arrays import Flags, Floats, Ints
-from ....instances.consolidation.job import Group, PlacementJob
+from ...formulations.common.clock import check_time
+from ...formulations.common.objective import TIE_TOLERANCE
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement, entry_of
+from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.consolidation.job import Group, PlacementJob
 
 LOSSES = (
     "missing",

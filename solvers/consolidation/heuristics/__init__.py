@@ -1,1 +1,0 @@
-"""List heuristics for vector bin packing, and local search."""
