@@ -135,20 +135,16 @@ class _Run:
     progress: Progress
     master: RestrictedMaster | None = None
     build_s: float = 0.0
-    by_list: Sequence[JobPlacement] | None = None
+    by_list: Outcome | None = None
     offered: bool = False
     search: PatternSearch | None = None
     too_large: TooLargeError | None = None
     textbook_tried: bool = False
 
-    def is_open(self) -> bool:
-        """Return whether some objective of the incumbent is not proven within the gap."""
-        return len(self.progress.proven(self.options.gap)) < len(self.formulation.objectives)
-
     def outcome(self) -> Outcome:
         """Return the outcome of the solve: incumbent, bounds and certificate."""
         progress = self.progress
-        if not progress.infeasible and not self.is_open():
+        if not progress.infeasible and not progress.is_open(self.options.gap):
             progress.limit = "none"
         elif not progress.infeasible and progress.limit == "none" and self.clock.expired:
             progress.limit = "time"
@@ -183,7 +179,7 @@ class _Run:
             moves.plan_moves(progress, self.options, self._share())
         progress.needs_columns, known = True, progress.bounds
         progress.add_combinatorial_bounds()
-        if self.is_open() and not progress.infeasible:
+        if progress.is_open(self.options.gap) and not progress.infeasible:
             progress.settled = progress.proven(0.0)
             progress.bounds = list(progress.settled)
             self.settle()
@@ -191,11 +187,17 @@ class _Run:
 
     def settle(self) -> None:
         """Optimise by classes, then with named servers, and compute the certificate."""
-        progress = self.progress
-        if self.clock.remaining_s is None or self.clock.remaining_s >= SETTINGS.bounds_first_s:
-            self.bound_by_shape()
-        # Whatever the limit, so that none returns less.
-        self.compute_best_fit()
+        progress, left = self.progress, self.clock.remaining_s
+        if left is None or left >= SETTINGS.bounds_first_s:
+            try:
+                with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
+                    self.build_classes()
+                    if self.search is not None:
+                        self.search.bound_without_plan()
+            except TooLargeError as error:
+                self.too_large = error
+        if left is not None:
+            self.best_fit()  # whatever the limit, so that none returns less
         if self.search is not None:
             self.use_best_fit()
             self.search.bound()
@@ -204,45 +206,29 @@ class _Run:
                 self.settle_by_classes()
         except TooLargeError as error:
             progress.notes.append(f"without classes: {error}")
-        self.use_best_fit()
         if not progress.infeasible:
+            if progress.is_open(0.0):
+                self.use_best_fit()
             with suppress(TooLargeError):  # then what is known has to do
                 self.settle_named_servers()
                 self.certify()
-            if self.is_open() and progress.plan is not None and progress.plan is self.by_list:
+            if self.offered and progress.is_open(self.options.gap) and progress.plan is self.best_fit():
                 progress.notes.append("the plan is that of best-fit")
 
-    def bound_by_shape(self) -> None:
-        """Build the classes of servers and jobs, and compute the first bounds of the pattern search."""
-        try:
-            with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
-                self._build()
-                if self._uses_pattern_search():
-                    self.search = self._pattern_search()
-                    self.search.bound_without_plan()
-        except TooLargeError as error:
-            self.too_large = error
-
-    def _build(self) -> RestrictedMaster:
+    def build_classes(self) -> RestrictedMaster:
         """Return the restricted master problem over classes of servers and jobs, built on the first call."""
         if self.master is None:
             if self.too_large is not None:
                 raise self.too_large
             self.master = RestrictedMaster(self.formulation.classes)
             self.build_s = self.clock.elapsed_s
+            # Without a table of sums; or with rounded amounts, when servers may not hold what patterns say.
+            if self.master.searches or not self.master.classes.exact:
+                many = cp_sat.is_too_large(self.formulation)
+                clock = self.clock.share(SETTINGS.share_of_search) if many else self._share()
+                given = self.formulation, self.master, self.options, clock, self.progress
+                self.search = PatternSearch(*given)
         return self.master
-
-    def _uses_pattern_search(self) -> bool:
-        """Return whether the pattern search is used: no table of demand sums, or rounded demands."""
-        # With rounded amounts a server may not hold what its pattern says.
-        return self.master is not None and (self.master.searches or not self.master.classes.exact)
-
-    def _pattern_search(self) -> PatternSearch:
-        assert self.master is not None
-        many = cp_sat.is_too_large(self.formulation)
-        share = SETTINGS.share_of_search if many else SETTINGS.share_of_time_left
-        clock = self.clock.share(share)
-        return PatternSearch(self.formulation, self.master, self.options, clock, self.progress)
 
     def settle_by_classes(self) -> None:
         """Optimise the leading objectives, which depend on classes of servers and jobs alone.
@@ -256,19 +242,19 @@ class _Run:
             self.progress.limit = "time"
             return
         progress, formulation = self.progress, self.formulation
-        master = self._build()
+        master = self.build_classes()
         if progress.plan is not None:
             add_plan_columns(formulation, master, progress.plan)
         if not master.classes.exact:
             progress.notes.append("amounts differ so much that they are rounded for the bound")
-        if len(master.classes.servers) > SETTINGS.many_server_classes or self._uses_pattern_search():
+        if len(master.classes.servers) > SETTINGS.many_server_classes or self.search is not None:
             self.use_best_fit()
         if any(job.current for job in master.classes.jobs):
             plan_now = plan_without_moves(formulation, self._share())
             if plan_now is not None and self.progress.update_incumbent(plan_now) is not None:
                 add_plan_columns(formulation, master, plan_now)
-        if self._uses_pattern_search():
-            (self.search or self._pattern_search()).run()
+        if self.search is not None:
+            self.search.run()
         else:
             self._settle_in_order(master)
 
@@ -297,14 +283,8 @@ class _Run:
                 break
             solution = candidate
         if solution is not None and not progress.infeasible:
-            values = self.progress.update_incumbent(self._plan_of(program, solution))
+            values = progress.update_incumbent(Disaggregation(formulation, program.master, solution).plan())
             progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
-
-    def _plan_of(self, program: PatternProgram, solution: Integers) -> list[JobPlacement]:
-        """Return the plan on named servers of an integer solution of the pattern formulation."""
-        return Disaggregation(
-            self.formulation, program.master.classes, program.master.columns, solution
-        ).plan()
 
     def _limit_traffic(
         self, program: PatternProgram, solution: Integers
@@ -314,7 +294,7 @@ class _Run:
         The later objectives continue in that formulation.
         """
         progress, names = self.progress, self.formulation.instance.objectives
-        values = self.progress.update_incumbent(self._plan_of(program, solution))
+        values = progress.update_incumbent(Disaggregation(self.formulation, program.master, solution).plan())
         known = len(progress.bounds)
         progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
         if values is None or len(progress.bounds) < known:
@@ -335,19 +315,19 @@ class _Run:
         search.best.program.clock = self.clock
         return search.best.program, search.best.solution
 
-    def compute_best_fit(self) -> None:
-        """Compute the plan of best fit; it has a minimum of time even beyond the time limit."""
-        left = self.clock.remaining_s
-        patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
-        self.by_list = BEST_FIT.solve(self.formulation, SolveOptions(), patience).plan
+    def best_fit(self) -> Sequence[JobPlacement] | None:
+        """Return the plan of best fit, computed once, with a minimum of time even beyond the time limit."""
+        if self.by_list is None:
+            left = self.clock.remaining_s
+            patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
+            self.by_list = BEST_FIT.solve(self.formulation, SolveOptions(), patience)
+        return self.by_list.plan
 
     def use_best_fit(self) -> None:
         """Offer the plan of best fit as the incumbent, once."""
-        progress, plan = self.progress, self.by_list
-        if plan is None or progress.infeasible or self.offered:
-            return
+        progress, plan = self.progress, None if self.offered else self.best_fit()
         self.offered = True
-        if progress.update_incumbent(plan) is not None and progress.plan is plan:
+        if plan is not None and progress.update_incumbent(plan) is not None and progress.plan is plan:
             progress.needs_columns = True
 
     def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
@@ -372,7 +352,7 @@ class _Run:
                 bound = master.counted(goal, solution)
             elif not attained:
                 if solution is not None and self._is_small():
-                    progress.update_incumbent(self._plan_of(program, solution))
+                    progress.update_incumbent(Disaggregation(self.formulation, master, solution).plan())
                 if self._settle_by_textbook():
                     return None
                 program.clock = self._share()
@@ -451,7 +431,7 @@ class _Run:
         # Where something is left open, the search over columns goes on with the objective that it is at.
         before = progress.bounds
         progress.tighten(outcome.bounds)
-        if not progress.infeasible and self.is_open():
+        if not progress.infeasible and progress.is_open(self.options.gap):
             progress.bounds = before
             return False
         return True
@@ -499,7 +479,7 @@ class _Run:
         self._merge_outcome(outcome)
         # Amounts many orders of magnitude apart leave gaps as small as a library's tolerances.
         few = has_few_placements(formulation, SETTINGS.most_enumerated)
-        if few and self.is_open():
+        if few and progress.is_open(self.options.gap):
             self._merge_outcome(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
 
     def _merge_outcome(self, outcome: Outcome) -> None:

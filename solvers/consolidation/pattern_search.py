@@ -91,11 +91,8 @@ class PatternSearch:
         """Return whether some objective is not proven and time is left."""
         if self.clock.expired:
             self.progress.limit = "time"
-        return not (self.progress.infeasible or self._settled() or self.clock.expired)
-
-    def _settled(self) -> bool:
-        """Return whether every objective is proven within the requested gap."""
-        return len(self.progress.proven(self.options.gap)) == len(self.formulation.objectives)
+        is_open = not self.progress.infeasible and self.progress.is_open(self.options.gap)
+        return is_open and not self.clock.expired
 
     def _priced_objectives(self) -> list[str]:
         """Return the names of the leading objectives that have dual prices."""
@@ -194,8 +191,9 @@ class PatternSearch:
             return False
         if solution is None:
             return False
-        disaggregation = Disaggregation(self.formulation, self.master.classes, self.master.columns, solution)
-        values = self.progress.update_incumbent(disaggregation.plan())
+        values = self.progress.update_incumbent(
+            Disaggregation(self.formulation, self.master, solution).plan()
+        )
         log.info("%s: the exact cover has %s", goal, values)
         return values is not None and self._open_goal() != goal
 

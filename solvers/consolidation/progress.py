@@ -157,6 +157,10 @@ class Progress:
             proven.append(value)
         return proven
 
+    def is_open(self, most_gap: float) -> bool:
+        """Return whether some objective of the incumbent is not proven within a gap."""
+        return len(self.proven(most_gap)) < len(self.formulation.objectives)
+
     def add_combinatorial_bounds(self) -> None:
         """Add combinatorial bounds of the next objectives, as long as the incumbent attains them."""
         if self.plan is None:

@@ -27,8 +27,9 @@ from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, PresolvingSolver, Solver
 from ...common.brute_force import Enumeration
 from ...common.result import SolveOptions
-from ...common.search_control import report_progress, set_checkpoint
+from ...common.search_control import report_progress
 from .. import cp_sat
+from ..progress import Progress
 from .classes import Cluster
 from .partial_placement import PartialPlacement
 from .ruin_and_recreate import DevicePlacement, RuinAndRecreate, best_greedy_placement, repaired_plan
@@ -56,32 +57,24 @@ class DevicePlacementSearch:
 
     def __init__(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
-        self.plan: Sequence[JobPlacement] | None = None
-        self.values: tuple[float, ...] = ()
-        self.bounds: tuple[float | None, ...] = formulation.elementary_bounds()
+        self.progress = Progress(formulation, bounds=[*formulation.elementary_bounds()])
         self.certificate: dict[str, Any] = {}
         self.by_names: list[float | None] = []  # bounds of the model with named servers
-        self.infeasible = False
-        self.notes: list[str] = []
         self.check_s = 0.0
         if options.warm_start is not None:
             self.update_incumbent(formulation.parse_plan(options.warm_start))
 
     def update_incumbent(self, plan: Sequence[JobPlacement] | None) -> None:
         """Replace the incumbent by a plan that is feasible and lexicographically better."""
-        if plan is None or self.formulation.violations(plan):
-            return
-        if self.formulation.instance.device_moves:
+        if plan is not None and self.formulation.instance.device_moves:
             plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
-        values = self.formulation.evaluate(plan)
-        if self.plan is None or self.formulation.precedes(values, self.values):
-            self.plan, self.values = plan, values
-            set_checkpoint(self.formulation, lambda: Outcome(plan))
+        if plan is not None:
+            self.progress.update_incumbent(plan)
 
     def run(self, pooled: Solver[Any]) -> Outcome:
         """Return the best plan found, bounds on its objectives, and the certificate."""
-        clock, formulation = self.clock, self.formulation
-        cluster = Cluster(formulation)
+        clock, progress = self.clock, self.progress
+        cluster = Cluster(self.formulation)
         left = clock.remaining_s
         patience = Clock(None if left is None else max(MIN_FIRST_PLAN_S, 0.75 * left))
         first = best_greedy_placement(cluster, self.options.seed, patience)
@@ -92,41 +85,26 @@ class DevicePlacementSearch:
             return self._first_plan()
         if len(cluster.servers) * len(cluster.groups_of) <= MAX_POOLED_SIZE:
             self._pooled(pooled)
-        if not self.infeasible:
+        if not progress.infeasible:
             program = ShapeProgram(cluster)
             relaxed = self._price(program, 0, clock.share(0.5))
             if relaxed is None and self._short_of_time():
                 return self._first_plan()
             self._improve(cluster, relaxed)
             self._price_later(program)
-            if self._is_small() and not self._proven() and not clock.expired:
+            if self._is_small() and progress.is_open(self.options.gap) and not clock.expired:
                 self._name_servers()
                 self._price_later(program)
-                self.bounds = self._with_claimed()
-        proven = self._proven()
+                progress.tighten(self.by_names)
+        ended = progress.infeasible or not progress.is_open(self.options.gap)
         return Outcome(
-            None if self.infeasible else self.plan,
-            self.bounds,
-            limit="none" if proven or self.infeasible or clock.limit_s is None else "time",
-            infeasible=self.infeasible,
-            message="; ".join(self.notes) or None,
+            None if progress.infeasible else progress.plan,
+            progress.bounds,
+            limit="none" if ended or clock.limit_s is None else "time",
+            infeasible=progress.infeasible,
+            message="; ".join(progress.notes) or None,
             certificate=self.certificate or None,
         )
-
-    def _proven(self) -> bool:
-        """Return whether the bounds prove the incumbent optimal in all objectives."""
-        return self.plan is not None and len(self._settled()) == len(self.values)
-
-    def _settled(self) -> list[float]:
-        """Return the incumbent's values of the leading objectives that are proven optimal."""
-        proven_values = []
-        known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
-        for objective, value, bound in known:
-            gap = objective.gap(value, bound)
-            if gap is None or gap > self.options.gap:
-                break
-            proven_values.append(value)
-        return proven_values
 
     def _price_later(self, program: ShapeProgram) -> None:
         """Add dual prices for all objectives but the first, and derive all bounds for the incumbent."""
@@ -134,13 +112,12 @@ class DevicePlacementSearch:
             self._price(program, index, self.clock)
         # The bound on the first objective does not depend on the plan.
         if self.certificate and len(self.formulation.objectives) > 1:
-            self.bounds = self.formulation.certified_bounds(self.certificate, self.values or None)
+            self._derive_bounds()
 
-    def _with_claimed(self) -> tuple[float | None, ...]:
-        """Return, for each objective, the tighter of the certified bound and that of the compact model."""
-        pairs = itertools.zip_longest(self.bounds, self.by_names)
-        triples = zip(self.formulation.objectives, pairs, strict=True)
-        return tuple(objective.tighter(*pair) for objective, pair in triples)
+    def _derive_bounds(self) -> None:
+        """Derive the bounds on all objectives that the certificate proves for the incumbent."""
+        derived = self.formulation.certified_bounds(self.certificate or None, self.progress.values or None)
+        self.progress.bounds = [*derived]
 
     def _is_small(self) -> bool:
         """Return whether the compact model with named servers and devices is within its size limit."""
@@ -152,19 +129,20 @@ class DevicePlacementSearch:
 
     def _name_servers(self) -> None:
         """Optimise the unproven objectives in the compact model, with the proven ones fixed."""
-        formulation, deadline = self.formulation, self._patience()
+        formulation, progress, deadline = self.formulation, self.progress, self._patience()
         try:
             with deadline.enforced():
-                outcome = cp_sat.solve(formulation, self.plan, self._settled(), self.options, deadline)
+                settled = progress.proven(self.options.gap)
+                outcome = cp_sat.solve(formulation, progress.plan, settled, self.options, deadline)
         except (BackendError, TooLargeError) as error:
-            self.notes.append(f"without the model with named servers: {error}")
+            progress.notes.append(f"without the model with named servers: {error}")
             return
-        self.infeasible = outcome.infeasible and self.plan is None
+        progress.infeasible = outcome.infeasible and progress.plan is None
         self.update_incumbent(outcome.plan)
         if outcome.plan is None or formulation.violations(outcome.plan):
             return
         # A bound on a later objective holds for the values that the model kept in the earlier ones.
-        pairs = zip(formulation.evaluate(outcome.plan), self.values, strict=True)
+        pairs = zip(formulation.evaluate(outcome.plan), progress.values, strict=True)
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
         self.by_names = list(outcome.bounds)[: same + 1]
 
@@ -175,28 +153,32 @@ class DevicePlacementSearch:
 
     def _first_plan(self) -> Outcome:
         message = "the plan of best-fit; there was no time for more"
-        return Outcome(self.plan, limit="time", message=message, certificate=self.certificate or None)
+        return Outcome(
+            self.progress.plan, limit="time", message=message, certificate=self.certificate or None
+        )
 
     def _pooled(self, solver: Solver[Any]) -> None:
         """Solve the pooled relaxation (devices as plain capacity); if infeasible, so is the instance."""
-        options = self.options.starting_from(None if self.plan is None else without_devices(self.plan))
+        known = self.progress.plan
+        options = self.options.starting_from(None if known is None else without_devices(known))
         try:
             outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
         except (BackendError, TooLargeError) as error:
-            self.notes.append(f"without the pooled relaxation: {error}")
+            self.progress.notes.append(f"without the pooled relaxation: {error}")
             return
         if outcome.certificate is not None:
             self.certificate["pooled"] = outcome.certificate
         if outcome.plan is not None:
             self.update_incumbent(repaired_plan(self.formulation, outcome.plan))
         if outcome.infeasible:
-            self.infeasible = True
-            self.bounds = self.formulation.certified_bounds(self.certificate or None)
+            self.progress.infeasible = True
+            self._derive_bounds()
 
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> ShapeRelaxation | None:
         """Add dual prices for one objective, with the incumbent's values as bounds on earlier ones."""
+        values = self.progress.values if self.progress.plan else None
         relaxed, self.certificate = price_objective(
-            self.formulation, program, index, self.values if self.plan else None, self.certificate, clock
+            self.formulation, program, index, values, self.certificate, clock
         )
         return relaxed
 
@@ -208,27 +190,27 @@ class DevicePlacementSearch:
 
     def _improve(self, cluster: Cluster, relaxed: ShapeRelaxation | None) -> None:
         """Improve the incumbent by ruin and recreate, until shortly before the time limit or optimality."""
-        formulation, clock = self.formulation, self.clock
+        formulation, clock, progress = self.formulation, self.clock, self.progress
         began_s = clock.elapsed_s
-        bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
+        self._derive_bounds()
         self.check_s += clock.elapsed_s - began_s
         most = MAX_ROUNDS if clock.remaining_s is None else math.inf
         if self._is_small():
             most = ROUNDS_BEFORE_COMPACT
         patience = self._patience()
         placing = DevicePlacement(PartialPlacement(cluster), relaxed, self.options.seed)
-        if self.plan is None:
+        if progress.plan is None:
             placing.greedy(patience)
         else:
-            placing.load(self.plan)
+            placing.load(progress.plan)
         ruin = RuinAndRecreate(placing)
 
         def reached() -> bool:
-            values = list(self.values)
-            if self.plan is not None and formulation.objectives[0].name == "value":
+            values = list(progress.values)
+            if progress.plan is not None and formulation.objectives[0].name == "value":
                 values[0] = sum(placing.jobs[p].worth for p in placing.placement.jobs)
-                report_progress(formulation.objectives[0], values[0], bounds[0])
-            pairs = zip(formulation.objectives, values, bounds, strict=False)
+                report_progress(formulation.objectives[0], values[0], progress.bounds[0])
+            pairs = zip(formulation.objectives, values, progress.bounds, strict=False)
             gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
             return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
 

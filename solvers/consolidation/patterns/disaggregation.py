@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,6 @@ from .pricing import JobPattern, Stay
 Integers = NDArray[np.int64]
 Node = tuple[int, int]
 """Number of a shape, and of one of its pieces."""
-Tasks = dict[int, dict[int, int]]
-"""Group → position of a server → tasks."""
 
 
 class Disaggregation:
@@ -33,20 +30,17 @@ class Disaggregation:
     """
 
     def __init__(
-        self,
-        formulation: ConsolidationFormulation,
-        classes: ClassTable,
-        columns: Sequence[Column],
-        values: Integers,
+        self, formulation: ConsolidationFormulation, master: RestrictedMaster, values: Integers
     ) -> None:
-        self.formulation, self.classes = formulation, classes
-        self.used = [(c, int(n)) for c, n in zip(columns, values.tolist(), strict=False) if n > 0]
+        self.formulation, self.classes = formulation, master.classes
+        self.used = [(c, int(n)) for c, n in zip(master.columns, values.tolist(), strict=False) if n > 0]
         self.slots_free: dict[Node, list[int]] = defaultdict(list)
         self.asked: dict[Node, list[int]] = defaultdict(list)
         self.apart: dict[Node, list[int]] = defaultdict(list)
         self.current: dict[Node, list[int]] = defaultdict(list)
-        self.tasks: dict[int, Tasks] = {}
-        self._left: dict[int, set[int]] = {}
+        # Of each job by group and server.
+        self.tasks: dict[int, dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+        self.idle: dict[int, set[int]] = {}
 
     def plan(self) -> list[JobPlacement]:
         """Return the plan on named servers: the placement of each job, in the order of the instance."""
@@ -80,8 +74,7 @@ class Disaggregation:
                 needs.setdefault(job, []).append((node, groups, 1))
         for job, number in loose:
             for part in self.classes.jobs[number].parts:
-                tasks_by_server = self.tasks.get(job, {}).get(part.groups[0], {})
-                count = part.tasks[0] - sum(tasks_by_server.values())
+                count = part.tasks[0] - self.tasks[job][part.groups[0]].total()
                 if count:
                     needs.setdefault(job, []).append(((part.shape, 0), part.groups, count))
         order = sorted(needs)
@@ -89,12 +82,16 @@ class Disaggregation:
         if "racks" in self.formulation.instance.objectives:
             # Large jobs need a rack with much left, so they choose while there are some.
             order.sort(key=lambda job: -sum(count for _, _, count in needs[job]))
-            slots_left = RackAwareAssignment(self.slots_free, self._racks())
+            numbers: dict[str, int] = {}
+            racks = map(self.formulation.rack_of, self.formulation.servers)
+            slots_left = RackAwareAssignment(
+                self.slots_free, [numbers.setdefault(rack, len(numbers)) for rack in racks]
+            )
         for job in order:
             total: Counter[Node] = Counter()
             for node, _, count in needs[job]:
                 total[node] += count
-            own_servers = {server for placed in self.tasks.get(job, {}).values() for server in placed}
+            own_servers = {server for placed in self.tasks[job].values() for server in placed}
             servers = slots_left.take(total, own_servers)
             # Pieces that meet on a server are merged.
             for node, groups, count in needs[job]:
@@ -102,20 +99,11 @@ class Disaggregation:
                 for _ in range(count):
                     self._put(job, zip(groups, counts, strict=True), servers[node].pop(0))
 
-    def _racks(self) -> list[int]:
-        """Return the rack index of each server."""
-        numbers: dict[str, int] = {}
-        return [
-            numbers.setdefault(self.formulation.rack_of(name), len(numbers))
-            for name in self.formulation.servers
-        ]
-
-    def _put(self, job: int, tasks: Any, server: int) -> None:
-        groups = self.tasks.setdefault(job, {})
+    def _put(self, job: int, tasks: Iterable[tuple[int, int]], server: int) -> None:
+        """Add tasks of a job, pairs of group and number, to a server."""
         for g, count in tasks:
             if count:
-                placed = groups.setdefault(g, {})
-                placed[server] = placed.get(server, 0) + count
+                self.tasks[job][g][server] += count
 
     def _servers(self) -> None:
         """Assign each server pattern of the solution to the next servers of its class."""
@@ -167,39 +155,30 @@ class Disaggregation:
         """Assign the staying tasks of a job pattern to jobs on their current servers; return these jobs."""
         job = self.classes.jobs[number]
         members: list[int] = []
+        idle = self.idle.setdefault(number, set(job.members))
         for h, i in stay:
             current = job.current[h]
             counts = self.classes.pieces[current.shape][i].tolist()
+            tasks = [*zip(job.parts[current.part].groups, counts, strict=True)]
             slots_left = self.current[current.shape, i]
-            if len(job.members) == 1:
-                members = [job.members[0]]
-                self._put(
-                    members[0], zip(job.parts[current.part].groups, counts, strict=True), slots_left.pop()
-                )
-                continue
-            for _ in range(times):
+            # A class of several jobs has them on one server each.
+            for _ in range(times if len(job.members) > 1 else 1):
                 server = slots_left.pop()
-                member = next(
-                    m for m in self.classes.placed_now[current.shape][server] if m in self._idle(number)
-                )
-                self._idle(number).discard(member)
+                member = job.members[0]
+                if len(job.members) > 1:
+                    member = next(m for m in self.classes.placed_now[current.shape][server] if m in idle)
+                    idle.discard(member)
                 members.append(member)
-                self._put(member, zip(job.parts[current.part].groups, counts, strict=True), server)
+                self._put(member, tasks, server)
         if stay:
             gone = set(members)
             waiting[:] = [member for member in waiting if member not in gone]
-        return members
-
-    def _idle(self, number: int) -> set[int]:
-        """Return the jobs of a class, by index, that have no pattern yet."""
-        if number not in self._left:
-            self._left[number] = set(self.classes.jobs[number].members)
-        return self._left[number]
+        return list(dict.fromkeys(members))
 
     def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
         """Apply exchange columns to the servers listed by task combination, largest combinations first."""
         steps = [(column, times) for column, times in self.used if column.type in types]
-        for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
+        for column, times in sorted(steps, key=self._size, reverse=True):
             node = (column.what[0], column.what[1])
             first = max(0, len(lists[node]) - times)  # exchanges without cost may be used too often
             moved = lists[node][first:]
@@ -210,13 +189,13 @@ class Disaggregation:
                 for i in column.what[2:]:
                     lists[column.what[0], i] += moved
 
-    def _size(self, column: Column) -> tuple[int, int, bool]:
+    def _size(self, step: tuple[Column, int]) -> tuple[int, int, bool]:
         """Return a sort key of an exchange column: tasks, demand, GPU restriction.
 
         The key only decreases along exchanges.
         """
-        shape, i = self.classes.task_shapes[column.what[0]], column.what[1]
-        counts = self.classes.pieces[column.what[0]][i]
+        k, i, *_ = step[0].what
+        shape, counts = self.classes.task_shapes[k], self.classes.pieces[k][i]
         return int(counts.sum()), sum(map(sum, shape.demands)), shape.gpu_model is not None
 
 
@@ -274,31 +253,20 @@ class RackAwareAssignment(SlotAssignment):
         rows = [self.nodes[node] for node in needs]
         wanted = np.array(list(needs.values()))
         taken: dict[Node, list[int]] = {node: [] for node in needs}
-        for rack in sorted({self.racks[server] for server in here}):
-            wanted = self._take_from(rack, list(needs), rows, wanted, taken)
+        own_racks = sorted({self.racks[server] for server in here}, reverse=True)
         while wanted.any():
-            # Cover most of what is wanted, and of such racks take the one with least to spare.
-            covered = np.minimum(self.counts[rows], wanted[:, None]).sum(axis=0)
-            spare = self.counts[rows].sum(axis=0)
-            rack = int(np.lexsort((spare, -covered))[0])
-            wanted = self._take_from(rack, list(needs), rows, wanted, taken)
+            if own_racks:
+                rack = own_racks.pop()
+            else:
+                # Cover most of what is wanted, and of such racks take the one with least to spare.
+                covered = np.minimum(self.counts[rows], wanted[:, None]).sum(axis=0)
+                rack = int(np.lexsort((self.counts[rows].sum(axis=0), -covered))[0])
+            for place, (node, row) in enumerate(zip(needs, rows, strict=True)):
+                count = min(int(wanted[place]), int(self.counts[row, rack]))
+                taken[node] += [self.by_rack[node, rack].pop() for _ in range(count)]
+                self.counts[row, rack] -= count
+                wanted[place] -= count
         return taken
-
-    def _take_from(
-        self,
-        rack: int,
-        nodes: Sequence[Node],
-        rows: Sequence[int],
-        wanted: np.ndarray,
-        taken: dict[Node, list[int]],
-    ) -> np.ndarray:
-        left = wanted.copy()
-        for place, (node, row) in enumerate(zip(nodes, rows, strict=True)):
-            for _ in range(min(int(left[place]), int(self.counts[row, rack]))):
-                taken[node].append(self.by_rack[node, rack].pop())
-                self.counts[row, rack] -= 1
-                left[place] -= 1
-        return left
 
 
 def add_plan_columns(

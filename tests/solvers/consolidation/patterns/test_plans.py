@@ -63,7 +63,7 @@ def test_a_plan_survives_the_way_through_patterns(seed: int) -> None:
     solution, limit = program.solve_integers("value", -np.inf, None)
     assert solution is not None
     assert limit == "none"
-    written = Disaggregation(formulation, master.classes, master.columns, solution).plan()
+    written = Disaggregation(formulation, master, solution).plan()
     assert formulation.violations(written) == []
     assert formulation.evaluate(written)[0] >= formulation.evaluate(plan)[0] - 1e-9
 
