@@ -44,13 +44,14 @@ from ..common.result import Limit, SolveOptions
 
 Counts = tuple[int, ...]
 """Number of tasks of each group."""
-Piece, Pieces = tuple[int, Counts], dict[int, Counts]
-"""A server, by index, and the tasks of a job on it; those on all servers of the job."""
+Piece = tuple[int, Counts]
+Pieces = dict[int, Counts]
+"""The tasks of a job on one server, by index; on all of its servers."""
 Demand = tuple[tuple[int, float], ...]
 """Index and amount of each resource that a task takes."""
-Vector, Sizes = tuple[float, ...], list[tuple[float, ...]]
+Vector = tuple[float, ...]
 BoundedRequest = tuple["Request", int | None]
-"""Demand of a job, and the largest number of servers that it may use; None: any."""
+"""Demand of a job, and its largest number of servers; None: any."""
 Key = tuple[Vector, Vector, str | None, float]
 """Residual capacity, capacity, GPU model, and opening cost of a server."""
 CAPACITY_TOLERANCE = 1 + TOLERANCE / 2
@@ -319,8 +320,7 @@ class ScoredCapacity(FreeCapacity):
     Parameters
     ----------
     score
-        Returns the score of each server, shape (N,), from the demand on it and the residual capacity before
-        it, in shares of each server's capacity, shape (N, R).
+        Returns the score of each server from its new demand and the residual capacity before, in shares.
     """
 
     def __init__(
@@ -454,14 +454,14 @@ def demand_capacity_ratios(formulation: ConsolidationFormulation) -> list[float]
     return [*total.values()]
 
 
-def sizes_by_value(formulation: ConsolidationFormulation) -> Sizes:
+def sizes_by_value(formulation: ConsolidationFormulation) -> list[Vector]:
     """Return the value and the number of tasks of each job as its sort key.
 
     With several resources, the rarity of servers that hold a task of a required job comes first: minus the
     bit length of their minimum number over task groups.
     """
     jobs = formulation.instance.jobs
-    sizes: Sizes = [(job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs]
+    sizes: list[Vector] = [(job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs]
     if sum(share > 0 for share in demand_capacity_ratios(formulation)) < 2:
         return sizes
     rarities = dict.fromkeys(range(len(jobs)), 0.0)
@@ -473,12 +473,12 @@ def sizes_by_value(formulation: ConsolidationFormulation) -> Sizes:
     return [(rarities[j], *size) for j, size in enumerate(sizes)]
 
 
-def sizes_by_largest_share(formulation: ConsolidationFormulation) -> Sizes:
-    """Return each job's maximum, over resources, of its demand as a share of the total free capacity."""
+def sizes_by_largest_share(formulation: ConsolidationFormulation) -> list[Vector]:
+    """Return each job's largest share of the total free capacity of a resource."""
     return [(max(shares.values(), default=0.0),) for shares in free_capacity_shares(formulation)]
 
 
-def sizes_by_sum_of_shares(formulation: ConsolidationFormulation) -> Sizes:
+def sizes_by_sum_of_shares(formulation: ConsolidationFormulation) -> list[Vector]:
     """Return each job's sum, over resources, of its demand as a share of the total free capacity (FFDSum)."""
     return [(math.fsum(shares.values()),) for shares in free_capacity_shares(formulation)]
 
@@ -502,7 +502,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         self,
         name: str,
         what: str,
-        sizes: Callable[[ConsolidationFormulation], Sizes],
+        sizes: Callable[[ConsolidationFormulation], list[Vector]],
         capacities: Callable[[ConsolidationFormulation], FreeCapacity],
         consolidates: bool = False,
     ) -> None:

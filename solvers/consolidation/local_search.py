@@ -88,18 +88,13 @@ def _weighted(weights: Floats, amounts: Floats, row: int) -> float:
 
 
 @compiled_without_arrays
-def _load(cluster: ClusterArrays, state: SearchState, n: int) -> float:
-    """Return the total load of a server over its resources, in units of their mean capacity."""
-    return _weighted(cluster.by_scale, cluster.free, n) - _weighted(cluster.by_scale, state.left, n)
-
-
-@compiled_without_arrays
 def _add_server(cluster: ClusterArrays, state: SearchState, n: int, sign: int, losses: Floats) -> None:
     """Add what a server loses to the losses."""
     if state.head[n] >= 0 or cluster.taken[n]:
         losses[SERVERS] += sign
     losses[TRAFFIC] += sign * max(0.0, state.traffic[n] - cluster.most_traffic)
-    losses[LOAD] -= sign * _load(cluster, state, n) ** 2
+    scale = cluster.by_scale
+    losses[LOAD] -= sign * (_weighted(scale, cluster.free, n) - _weighted(scale, state.left, n)) ** 2
 
 
 @compiled_without_arrays
@@ -179,19 +174,6 @@ def _enqueue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
 
 
 @compiled_without_arrays
-def _dequeue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
-    """Remove a job from the waiting jobs of its class; the last one takes its place."""
-    c = cluster.of_class[j]
-    state.waiting[c] -= 1
-    last = state.queue[cluster.first_of_class[c] + state.waiting[c]]
-    state.queue[state.place[j]], state.place[last] = last, state.place[j]
-    if state.waiting[c] == 0:
-        state.counts[ACTIVE] -= 1
-        other = state.active[state.counts[ACTIVE]]
-        state.active[state.active_at[c]], state.active_at[other] = other, state.active_at[c]
-
-
-@compiled_without_arrays
 def start(cluster: ClusterArrays, state: SearchState, pieces: Ints, server: Ints, units: Ints) -> None:
     """Place pieces in an empty state; all other jobs that can run wait."""
     for j in range(len(pieces)):
@@ -215,10 +197,19 @@ def _add_near(state: SearchState, n: int) -> None:
 
 @compiled_without_arrays
 def _choose(cluster: ClusterArrays, state: SearchState) -> None:
-    """Choose the servers of a step: each time, of two random ones the one with more residual capacity.
+    """Choose weights of the resources, and the servers of a step.
 
-    With some chance the other servers of one of its jobs come along, or where a job ran that has moved here.
+    Each time, of two random servers it is the one with more residual capacity. With some chance the other
+    servers of one of its jobs come along, or where a job ran that has moved here.
     """
+    for k in range(NEAR, ACTIVE):
+        state.counts[k] = 0
+    share = cluster.home_share
+    state.counts[HOMEWARD] = share >= 1.0 or (share > 0.0 and _draw(state) < share)
+    for o in range(len(state.loss)):
+        state.loss[o] = 0.0
+    for r in range(len(state.weights)):
+        state.weights[r] = -math.log(1.0 - _draw(state)) * cluster.scarcity[r] * cluster.by_scale[r]
     count = len(state.head)
     size = min(2 + int(-math.log(1.0 - _draw(state)) * MEAN_MORE), MAX_NEAR)
     together = _draw(state) < TOGETHER_CHANCE
@@ -242,22 +233,19 @@ def _choose(cluster: ClusterArrays, state: SearchState) -> None:
 
 
 @compiled_without_arrays
-def _emptied(cluster: ClusterArrays, state: SearchState) -> int:
-    """Return which server of the step is to be emptied, one with little load; −1 for none."""
-    emptied, least = -1, np.inf
+def _ruin(cluster: ClusterArrays, state: SearchState) -> None:
+    """Remove a random part of the jobs that are on the servers of the step alone.
+
+    With some chance one server, with little load, is emptied, and gets a penalty.
+    """
+    chance, emptied, least, old = _draw(state), -1, np.inf, 0
     if cluster.counts_servers and _draw(state) < EMPTIED_CHANCE:
         for h in range(state.counts[NEAR]):
             n = state.near[h]
-            load = _load(cluster, state, n) * _draw(state)
+            load = _weighted(cluster.by_scale, cluster.free, n) - _weighted(cluster.by_scale, state.left, n)
+            load *= _draw(state)
             if state.head[n] >= 0 and not cluster.taken[n] and load < least:
                 emptied, least = h, load
-    return emptied
-
-
-@compiled_without_arrays
-def _ruin(cluster: ClusterArrays, state: SearchState) -> None:
-    """Remove a random part of the jobs that are on the servers of the step alone."""
-    chance, emptied, old = _draw(state), _emptied(cluster, state), 0
     for h in range(state.counts[NEAR]):
         state.penalty[h] = CLOSED_PENALTY if h == emptied else 0.0
         p = state.head[state.near[h]]
@@ -317,21 +305,6 @@ def _add_entries(cluster: ClusterArrays, state: SearchState) -> None:
 
 
 @compiled_without_arrays
-def _sort_entries(state: SearchState) -> None:
-    """Sort what is to be inserted by key (Shell 1959)."""
-    count = state.counts[ENTRIES]
-    gap = count // 2
-    while gap > 0:
-        for k in range(gap, count):
-            entry, key, at = state.entry[k], state.key[k], k
-            while at >= gap and state.key[at - gap] > key:
-                state.entry[at], state.key[at] = state.entry[at - gap], state.key[at - gap]
-                at -= gap
-            state.entry[at], state.key[at] = entry, key
-        gap //= 2
-
-
-@compiled_without_arrays
 def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
     """Place a job on the servers of the step, whole or not at all; return whether it was placed.
 
@@ -376,15 +349,24 @@ def insert(cluster: ClusterArrays, state: SearchState, j: int) -> bool:
 
 @compiled_without_arrays
 def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
-    """Insert what is listed, in order: of a class as many jobs as fit."""
-    _sort_entries(state)
-    for k in range(state.counts[ENTRIES]):
-        entry = state.entry[k]
-        if entry >= 0:
-            insert(cluster, state, entry)
+    """Insert what is listed, by ascending key (sorted as by Shell 1959): of a class as many jobs as fit."""
+    count = state.counts[ENTRIES]
+    gap = count // 2
+    while gap > 0:
+        for k in range(gap, count):
+            entry, key, at = state.entry[k], state.key[k], k
+            while at >= gap and state.key[at - gap] > key:
+                state.entry[at], state.key[at] = state.entry[at - gap], state.key[at - gap]
+                at -= gap
+            state.entry[at], state.key[at] = entry, key
+        gap //= 2
+    for k in range(count):
+        if state.entry[k] >= 0:
+            insert(cluster, state, state.entry[k])
             continue
-        c = -1 - entry
+        c = -1 - state.entry[k]
         while state.waiting[c] > 0:
+            # The last of the waiting jobs.
             j = state.queue[cluster.first_of_class[c] + state.waiting[c] - 1]
             if not insert(cluster, state, j):
                 break
@@ -393,57 +375,47 @@ def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
                 state.loss[MOVED] -= 1
                 state.loss[STOPS] -= 1
                 state.loss[VALUE] -= cluster.restart[j]
-            _dequeue(cluster, state, j)
+            state.waiting[c] -= 1
+            if state.waiting[c] == 0:
+                state.counts[ACTIVE] -= 1
+                other = state.active[state.counts[ACTIVE]]
+                state.active[state.active_at[c]], state.active_at[other] = other, state.active_at[c]
             state.inserted[state.counts[INSERTED]] = j
             state.counts[INSERTED] += 1
 
 
 @compiled_without_arrays
-def _is_accepted(cluster: ClusterArrays, state: SearchState, temperature: Floats) -> bool:
-    """Return whether the result of a step is feasible, and no worse or, by chance, not much worse."""
-    if state.loss[MOVED] > 0 and state.total[MOVED] + state.loss[MOVED] > cluster.most_moved:
-        return False
-    for i in range(len(cluster.order)):
-        o = cluster.order[i]
-        if abs(state.loss[o]) > TIE_TOLERANCE * max(1.0, abs(state.total[o])):
-            return bool(state.loss[o] < -temperature[o] * math.log(1.0 - _draw(state)))
-    return True
-
-
-@compiled_without_arrays
-def _undo(cluster: ClusterArrays, state: SearchState) -> None:
-    """Restore the placement before the step."""
-    for k in range(state.counts[INSERTED]):
+def _accept_or_undo(cluster: ClusterArrays, state: SearchState, temperature: Floats) -> None:
+    """Keep a feasible result of a step that is no worse or, by chance, not much worse; undo any other."""
+    accepted = state.loss[MOVED] <= 0 or state.total[MOVED] + state.loss[MOVED] <= cluster.most_moved
+    if accepted:
+        for i in range(len(cluster.order)):
+            o = cluster.order[i]
+            if abs(state.loss[o]) > TIE_TOLERANCE * max(1.0, abs(state.total[o])):
+                accepted = state.loss[o] < -temperature[o] * math.log(1.0 - _draw(state))
+                break
+    old = 0
+    for k in range(0 if accepted else state.counts[INSERTED]):
         _remove(cluster, state, state.inserted[k])
         _enqueue(cluster, state, state.inserted[k])
-    for k in range(state.counts[REMOVED]):
+    for k in range(0 if accepted else state.counts[REMOVED]):
         _remove(cluster, state, state.removed[k])
-    old = 0
     for k in range(state.counts[REMOVED]):
-        for _ in range(state.old_pieces[k]):
-            _add_piece(cluster, state, state.removed[k], state.old_server[old], state.old_units[old])
+        j = state.removed[k]
+        for _ in range(0 if accepted else state.old_pieces[k]):
+            _add_piece(cluster, state, j, state.old_server[old], state.old_units[old])
             old += 1
-
-
-@compiled_without_arrays
-def _begin(cluster: ClusterArrays, state: SearchState) -> None:
-    """Choose the weights of the resources and the servers of a step."""
-    for k in range(NEAR, ACTIVE):
-        state.counts[k] = 0
-    share = cluster.home_share
-    state.counts[HOMEWARD] = share >= 1.0 or (share > 0.0 and _draw(state) < share)
-    for o in range(len(state.loss)):
-        state.loss[o] = 0.0
-    for r in range(len(state.weights)):
-        state.weights[r] = -math.log(1.0 - _draw(state)) * cluster.scarcity[r] * cluster.by_scale[r]
-    _choose(cluster, state)
+        if accepted and state.pieces[j] == 0:
+            _enqueue(cluster, state, j)
+    for o in range(len(state.total) if accepted else 0):
+        state.total[o] += state.loss[o]
 
 
 @compiled_without_arrays
 def anneal(cluster: ClusterArrays, state: SearchState, temperature: Floats, steps: int) -> None:
     """Make some steps of ruin and recreate at one temperature of each loss."""
     for _ in range(steps):
-        _begin(cluster, state)
+        _choose(cluster, state)
         for h in range(state.counts[NEAR]):
             _add_server(cluster, state, state.near[h], -1, state.loss)
         _ruin(cluster, state)
@@ -456,14 +428,7 @@ def anneal(cluster: ClusterArrays, state: SearchState, temperature: Floats, step
         for h in range(state.counts[NEAR]):
             _add_server(cluster, state, state.near[h], 1, state.loss)
             state.at[state.near[h]] = -1
-        if _is_accepted(cluster, state, temperature):
-            for o in range(len(state.total)):
-                state.total[o] += state.loss[o]
-            for k in range(state.counts[REMOVED]):
-                if state.pieces[state.removed[k]] == 0:
-                    _enqueue(cluster, state, state.removed[k])
-        else:
-            _undo(cluster, state)
+        _accept_or_undo(cluster, state, temperature)
 
 
 def first_state(cluster: ClusterArrays, pieces: tuple[Ints, Ints, Ints]) -> SearchState:

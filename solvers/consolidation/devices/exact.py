@@ -30,10 +30,9 @@ from ...common.result import SolveOptions
 from ...common.search_control import report_progress
 from .. import cp_sat
 from ..progress import Progress
-from .classes import Cluster
 from .partial_placement import PartialPlacement
 from .ruin_and_recreate import DevicePlacement, RuinAndRecreate, best_greedy_placement, repaired_plan
-from .shape_relaxation import ShapeProgram, ShapeRelaxation
+from .shape_relaxation import Cluster, ShapeProgram, ShapeRelaxation
 
 log = logging.getLogger("clusterplan")
 

@@ -15,7 +15,7 @@ from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, DeviceSlot, HeldDevices
 from ....instances.consolidation.job import ONLY_GROUP
-from .classes import Cluster, TaskKind
+from .shape_relaxation import Cluster, TaskKind
 
 FREE, TAKEN, SHARED, PARTED = range(4)
 MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}

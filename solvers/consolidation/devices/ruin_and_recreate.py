@@ -24,9 +24,8 @@ from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, HeldDevices
 from ....instances.consolidation.job import PlacementJob
 from ...common.base import Clock
-from .classes import Cluster, DeviceJobClass
 from .partial_placement import PartialPlacement, ScoreWeights, ServerRanking
-from .shape_relaxation import ShapeRelaxation
+from .shape_relaxation import Cluster, DeviceJobClass, ShapeRelaxation
 
 FEWEST_FREED, MORE_FREED, MAX_FREED = 2, 1.0, 14
 """Servers whose jobs are removed in one round: fewest, how many more on average, and most."""

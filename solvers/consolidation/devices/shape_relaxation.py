@@ -1,4 +1,6 @@
-"""Linear relaxation that aggregates servers of equal shape, and its dual prices.
+"""Linear relaxation that aggregates servers of equal shape, and its dual prices, with single devices.
+
+The classes are kinds of tasks, shapes of servers, and equal jobs.
 
 Variables
     z_j    placed jobs of a class;  x_gs tasks of a group on servers of a shape;
@@ -18,18 +20,161 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from ....formulations.common.clock import check_time
+from ....formulations.common.objective import loosened
 from ....formulations.consolidation.certificate import MAX_PRICE
-from ....instances.common.arrays import Floats, Ints
+from ....formulations.consolidation.classes import common_divisor, exact_fraction
+from ....formulations.consolidation.fewest_servers import tasks_on_devices
+from ....formulations.consolidation.formulation import DeviceFormulation
+from ....instances.common.arrays import Floats
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
+from ....instances.consolidation.instance import Server
+from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 from ...backends.base import BackendError
-from ...backends.highs import highs_with_settings, linear_program
+from ...backends.highs import Columns, highs_with_settings, linear_program
 from ...common.base import Clock
-from .classes import Cluster
+
+LARGEST = 2**40
+"""Largest number of units of a resource on a server; demands are rounded up, free amounts down."""
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """Equivalence class of tasks: equal demands for resources and devices, equal allowed GPU models.
+
+    Attributes
+    ----------
+    need
+        Demand of each resource, in units.
+    asks
+        Demand for devices, by index of the device name.
+    """
+
+    need: tuple[int, ...]
+    asks: tuple[tuple[int, DeviceDemand], ...]
+    gpu_model: GpuModels
+
+
+@dataclass(frozen=True)
+class ServerShape:
+    """Equivalence class of servers that differ in name and rack only, with their free resources in units."""
+
+    server: Server
+    members: tuple[int, ...]
+    free: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DeviceJobClass:
+    """Equivalence class of jobs of equal demand and value, with (kind, number) of each group's tasks."""
+
+    job: PlacementJob
+    members: tuple[int, ...]
+    groups: tuple[tuple[int, int], ...]
+
+
+class Cluster:
+    """Tables of an instance with single devices: task kinds, server shapes, and classes of equal jobs.
+
+    Attributes
+    ----------
+    units
+        Unit of each resource.
+    hosts
+        Whether a server of each shape can hold a task of each kind; shape (K, S).
+    groups_of
+        For each job, kind and number of the tasks of each group.
+    """
+
+    def __init__(self, formulation: DeviceFormulation) -> None:
+        self.formulation, instance = formulation, formulation.instance
+        self.servers = list(formulation.servers.values())
+        self.resources = instance.resource_names
+        self.names = list(dict.fromkeys(name for server in instance.servers for name in server.devices or {}))
+        self.units = [self._unit(name) for name in self.resources]
+        self.shapes = self._shapes()
+        self.kinds: list[TaskKind] = []
+        self.groups_of: list[tuple[tuple[int, int], ...]] = []
+        self._tasks()
+        self.classes = self._classes()
+        self.hosts = np.array(
+            [[self._hosts(kind, shape) for shape in self.shapes] for kind in self.kinds], dtype=bool
+        ).reshape(len(self.kinds), len(self.shapes))
+
+    def _unit(self, resource: str) -> Fraction:
+        groups = {id(j.task_groups): j.task_groups for j in self.formulation.instance.jobs}.values()
+        demands = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
+        largest = max(
+            exact_fraction(server.capacity.get(resource, 0.0)) for server in self.formulation.instance.servers
+        )
+        return max(common_divisor(map(exact_fraction, demands)) or Fraction(1), largest / LARGEST)
+
+    def _shapes(self) -> list[ServerShape]:
+        members: dict[object, list[int]] = defaultdict(list)
+        for n, server in enumerate(self.servers):
+            devices = tuple(
+                (name, states, repr((server.devices or {})[name].partitions))
+                for name, states in sorted(server.device_states.items())
+            )
+            members[server.gpu_model, tuple(sorted(server.available.items())), devices].append(n)
+        return [
+            ServerShape(server, tuple(listed), self._free(server))
+            for listed in members.values()
+            for server in [self.servers[listed[0]]]
+        ]
+
+    def _free(self, server: Server) -> tuple[int, ...]:
+        amounts = (loosened(server.available.get(name, 0.0)) for name in self.resources)
+        return tuple(
+            math.floor(exact_fraction(a) / unit) for a, unit in zip(amounts, self.units, strict=True)
+        )
+
+    def _tasks(self) -> None:
+        kind_numbers: dict[TaskKind, int] = {}
+        by_groups: dict[object, tuple[tuple[int, int], ...]] = {}
+        for job in self.formulation.instance.jobs:
+            key = id(job.task_groups), job.gpu_model
+            if key not in by_groups:
+                check_time()
+                pairs_of_job = []
+                for group in job.task_groups:
+                    pairs = zip(self.resources, self.units, strict=True)
+                    need = tuple(
+                        math.ceil(exact_fraction(group.demand.get(name, 0.0)) / u) for name, u in pairs
+                    )
+                    asks = tuple(sorted((self.names.index(name), ask) for name, ask in group.asks.items()))
+                    kind = TaskKind(need, asks, job.gpu_model)
+                    pairs_of_job.append((kind_numbers.setdefault(kind, len(kind_numbers)), group.tasks))
+                by_groups[key] = tuple(pairs_of_job)
+            self.groups_of.append(by_groups[key])
+        self.kinds = list(kind_numbers)
+
+    def _classes(self) -> list[DeviceJobClass]:
+        by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
+        for position, job in enumerate(self.formulation.instance.jobs):
+            key = self.groups_of[position], job.worth, job.must_place
+            by_key.setdefault(key, (job, []))[1].append(position)
+        return [DeviceJobClass(job, tuple(ps), self.groups_of[ps[0]]) for job, ps in by_key.values()]
+
+    def _hosts(self, kind: TaskKind, shape: ServerShape) -> bool:
+        if not allows(kind.gpu_model, shape.server.gpu_model):
+            return False
+        if any(need > free for need, free in zip(kind.need, shape.free, strict=True)):
+            return False
+        for d, ask in kind.asks:
+            devices = (shape.server.devices or {}).get(self.names[d])
+            if devices is None:
+                return False
+            if not tasks_on_devices(ask, devices, shape.server.device_states[self.names[d]]):
+                return False
+        return True
+
 
 MAX_ROUNDS = 60
 MAX_COLUMNS = 400_000
@@ -48,8 +193,6 @@ class ShapeRelaxation:
     ----------
     value
         Optimum of the goal, to be minimised.
-    tasks
-        Tasks of each kind on each shape; shape (K, S).
     worth
         Dual cost of a task of each kind on each shape; shape (K, S), infinite where it does not fit.
     goal
@@ -57,95 +200,8 @@ class ShapeRelaxation:
     """
 
     value: float
-    tasks: Floats
     worth: Floats
     goal: dict[str, Any]
-
-
-class _MatrixBuilder:
-    """Builder of the relaxation's sparse matrix, with columns in the order z, x, n, y.
-
-    Attributes
-    ----------
-    rows, columns, values
-        Entries of the matrix.
-    first_resource, first_ask, first_device, first_level
-        First rows of each type of inequality; before them are equations, one for each group of tasks.
-    x_of
-        Columns of the tasks of each kind on each shape.
-    """
-
-    def __init__(self, program: ShapeProgram) -> None:
-        self.program, self.cluster = program, program.cluster
-        self.rows: list[int] = []
-        self.columns: list[int] = []
-        self.values: list[float] = []
-        self.x_of: dict[tuple[int, int], list[int]] = defaultdict(list)
-        self.first_resource = sum(len(alike.groups) for alike in self.cluster.classes)
-        self.first_ask = self.first_resource + len(self.cluster.resources) * len(self.cluster.shapes)
-        self.first_device = self.first_ask + len(program.asks)
-        self.first_level = self.first_device + len(program.states)
-
-    def add(self, row: int, column: int, value: float) -> None:
-        """Add a coefficient to the sparse matrix."""
-        self.rows.append(row)
-        self.columns.append(column)
-        self.values.append(value)
-
-    def matrix(self, rows: int) -> tuple[Ints, Ints, Floats]:
-        """Return starts, column indices and values of the matrix in compressed sparse rows."""
-        order = np.lexsort((self.columns, self.rows))
-        starts = np.searchsorted(np.array(self.rows)[order], np.arange(rows + 1))
-        return starts, np.array(self.columns)[order], np.array(self.values)[order]
-
-    def tasks(self) -> int:
-        """Add the columns of tasks on server shapes; return the next free column."""
-        column, group = len(self.cluster.classes), 0
-        for c, alike in enumerate(self.cluster.classes):
-            for k, tasks in alike.groups:
-                self.add(group, c, -float(tasks))
-                for s in np.flatnonzero(self.cluster.hosts[k]).tolist():
-                    self.add(group, column, 1.0)
-                    self.x_of[k, s].append(column)
-                    self._add_demand(k, s, column)
-                    column += 1
-                group += 1
-        return column
-
-    def _add_demand(self, k: int, s: int, column: int) -> None:
-        """Add the demand of one task of kind `k` on server shape `s` to the rows of resources and devices."""
-        kind = self.cluster.kinds[k]
-        for r, need in enumerate(kind.need):
-            if need:
-                row = self.first_resource + s * len(kind.need) + r
-                self.add(row, column, need / self.program.scale[r])
-        for d, ask in kind.asks:
-            row = self.first_ask + self.program.asks[s, d, priced_demand(ask)]
-            self.add(row, column, float(ask.whole or 1))
-
-    def servers(self, column: int) -> int:
-        """Add the columns of used servers of each shape, with capacities; return the next free column."""
-        for s, shape in enumerate(self.cluster.shapes):
-            for r, free in enumerate(shape.free):
-                row = self.first_resource + s * len(shape.free) + r
-                self.add(row, column + s, -free / self.program.scale[r])
-        return column + len(self.cluster.shapes)
-
-    def devices(self, first_n: int, column: int) -> int:
-        """Add the columns of device patterns; return the total number of columns."""
-        for i, (s, _, _, count) in enumerate(self.program.states):
-            self.add(self.first_device + i, first_n + s, -float(count))
-            for pattern in self.program.patterns[i]:
-                for row, value in self.pattern(i, pattern):
-                    self.add(row, column, value)
-                column += 1
-        return column
-
-    def pattern(self, state: int, pattern: Pattern) -> list[tuple[int, float]]:
-        """Return the matrix entries (row, coefficient) of a device pattern's column."""
-        s, d, _, _ = self.program.states[state]
-        contents = [(self.first_ask + self.program.asks[s, d, ask], -float(n)) for ask, n in pattern]
-        return [*contents, (self.first_device + state, 1.0)]
 
 
 def priced_demand(ask: DeviceDemand) -> DeviceDemand:
@@ -156,10 +212,14 @@ def priced_demand(ask: DeviceDemand) -> DeviceDemand:
 class ShapeProgram:
     """The linear relaxation by server shape, solved for one objective after the other.
 
+    Rows are inequalities, but for the first: equations, one for each group of tasks of a class of jobs.
+
     Attributes
     ----------
     patterns
         Device patterns so far, for each shape, device name and device state.
+    first_resource, first_ask, first_device, first_level
+        First rows of each type of inequality.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -179,6 +239,10 @@ class ShapeProgram:
         self.patterns: list[dict[Pattern, None]] = [
             dict.fromkeys(self._first(s, d, state)) for s, d, state, _ in self.states
         ]
+        self.first_resource = sum(len(alike.groups) for alike in cluster.classes)
+        self.first_ask = self.first_resource + len(cluster.resources) * len(cluster.shapes)
+        self.first_device = self.first_ask + len(self.asks)
+        self.first_level = self.first_device + len(self.states)
 
     def geometry(self, s: int, d: int) -> Geometry | None:
         """Return the partition geometry of a device name on a server shape; None if not partitionable."""
@@ -214,10 +278,17 @@ class ShapeProgram:
         import highspy
 
         best: ShapeRelaxation | None = None
-        layout = _MatrixBuilder(self)
-        model = self._model(layout, goal, levels)
-        if model is None:
+        columns = self._columns(goal, len(levels))
+        if len(columns.costs) > MAX_COLUMNS:
             return None
+        rows = self.first_level + len(levels)
+        least = np.full(rows, -np.inf)
+        least[: self.first_resource] = 0.0
+        most = np.concatenate([np.zeros(self.first_level), [*levels.values()]])
+        low, high = np.zeros(len(columns.costs)), np.array(columns.most)
+        must = np.array([alike.job.must_place for alike in self.cluster.classes], dtype=bool)
+        low[: len(must)] = high[: len(must)] * must
+        model = linear_program(np.array(columns.costs), (low, high), (least, most), columns.matrix)
         highs = highs_with_settings({}, BackendError)
         highs.passModel(model)
         for _ in range(MAX_ROUNDS):
@@ -228,67 +299,86 @@ class ShapeProgram:
             highs.run()
             if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 break
-            best, paid = self._read(goal, levels, highs, layout)
+            best, paid = self._read(goal, levels, highs)
             added = self._price(paid)
             if not added:
                 break
             for state, pattern in added:
-                rows, values = zip(*layout.pattern(state, pattern), strict=True)
-                highs.addCol(0.0, 0.0, highs.inf, len(rows), np.array(rows, dtype=np.int32), np.array(values))
+                at, values = zip(*self._entries(state, pattern), strict=True)
+                highs.addCol(0.0, 0.0, highs.inf, len(at), np.array(at, dtype=np.int32), np.array(values))
         return best
 
-    def _model(self, layout: _MatrixBuilder, goal: str, levels: Mapping[str, float]) -> Any | None:
-        """Return the linear programme over the device patterns so far; None if it has too many columns."""
-        first_n = layout.tasks()
-        first_y = layout.servers(first_n)
-        columns = layout.devices(first_n, first_y)
-        if columns > MAX_COLUMNS:
-            return None
-        cluster, worth = self.cluster, self._values()
-        classes, shapes = len(cluster.classes), len(cluster.shapes)
-        cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
-        if goal == "value":
-            cost[:classes] = worth
-        else:
-            cost[first_n:first_y] = 1.0
-        rows = layout.first_level + len(levels)
-        least, most = np.full(rows, -np.inf), np.zeros(rows)
-        least[: layout.first_resource] = 0.0
-        for row, level in enumerate(levels.values(), start=layout.first_level):
-            for c, each in enumerate(worth.tolist()):
-                layout.add(row, c, each)
-            most[row] = level
-        upper[:classes] = [len(alike.members) for alike in cluster.classes]
-        lower[:classes] = [len(alike.members) * alike.job.must_place for alike in cluster.classes]
-        upper[first_n : first_n + shapes] = [len(shape.members) for shape in cluster.shapes]
-        return linear_program(cost, (lower, upper), (least, most), layout.matrix(rows), by_rows=True)
+    def _columns(self, goal: str, levels: int) -> Columns:
+        """Return the columns of jobs, tasks, used servers and device patterns, in this order.
 
-    def _values(self) -> Floats:
-        return np.array([-alike.job.worth for alike in self.cluster.classes])
+        Parameters
+        ----------
+        levels
+            Number of rows that limit earlier goals: only values of jobs do.
+        """
+        cluster, columns, group = self.cluster, Columns(), 0
+        for alike in cluster.classes:
+            worth = -alike.job.worth
+            entries = [(group + g, -float(tasks)) for g, (_, tasks) in enumerate(alike.groups)]
+            entries += [(self.first_level + i, worth) for i in range(levels)]
+            columns.add(worth if goal == "value" else 0.0, entries, len(alike.members))
+            group += len(alike.groups)
+        groups = [k for alike in cluster.classes for k, _ in alike.groups]
+        for group, k in enumerate(groups):
+            for s in np.flatnonzero(cluster.hosts[k]).tolist():
+                columns.add(0.0, [(group, 1.0), *self._demand(k, s)])
+        resources = len(cluster.resources)
+        for s, shape in enumerate(cluster.shapes):
+            first = self.first_resource + s * resources
+            entries = [(first + r, -free / self.scale[r]) for r, free in enumerate(shape.free)]
+            entries += [
+                (self.first_device + i, -float(count))
+                for i, (of_shape, _, _, count) in enumerate(self.states)
+                if of_shape == s
+            ]
+            columns.add(0.0 if goal == "value" else 1.0, entries, len(shape.members))
+        for state, patterns in enumerate(self.patterns):
+            for pattern in patterns:
+                columns.add(0.0, self._entries(state, pattern))
+        return columns
+
+    def _demand(self, k: int, s: int) -> list[tuple[int, float]]:
+        """Return the entries (row, coefficient) of the resources and devices of a task on a server shape."""
+        kind = self.cluster.kinds[k]
+        first = self.first_resource + s * len(kind.need)
+        return [
+            *((first + r, need / self.scale[r]) for r, need in enumerate(kind.need) if need),
+            *(
+                (self.first_ask + self.asks[s, d, priced_demand(a)], float(a.whole or 1))
+                for d, a in kind.asks
+            ),
+        ]
+
+    def _entries(self, state: int, pattern: Pattern) -> list[tuple[int, float]]:
+        """Return the entries (row, coefficient) of the column of a device pattern."""
+        s, d, _, _ = self.states[state]
+        contents = [(self.first_ask + self.asks[s, d, ask], -float(n)) for ask, n in pattern]
+        return [*contents, (self.first_device + state, 1.0)]
 
     def _read(
-        self, goal: str, levels: Mapping[str, float], highs: Any, layout: _MatrixBuilder
+        self, goal: str, levels: Mapping[str, float], highs: Any
     ) -> tuple[ShapeRelaxation, list[tuple[float, dict[DeviceDemand, float]]]]:
         """Return the solution, and for each device state its dual price and those of its contents."""
         cluster, shapes = self.cluster, len(self.cluster.shapes)
         solution = highs.getSolution()
-        columns = np.array(solution.col_value)
         # Rows are upper limits, so that duals are never positive but for rounding.
         duals = np.minimum(MAX_PRICE, np.maximum(0.0, -np.array(solution.row_dual)))
         of_ask: dict[tuple[int, int], dict[DeviceDemand, float]] = defaultdict(dict)
         for (s, d, ask), row in self.asks.items():
-            of_ask[s, d][ask] = float(duals[layout.first_ask + row])
-        per_shape = duals[layout.first_resource : layout.first_ask].reshape(shapes, len(cluster.resources))
+            of_ask[s, d][ask] = float(duals[self.first_ask + row])
+        per_shape = duals[self.first_resource : self.first_ask].reshape(shapes, len(cluster.resources))
         unit = per_shape / np.array(self.scale)
-        tasks = np.zeros((len(cluster.kinds), shapes))
         worth = np.full((len(cluster.kinds), shapes), np.inf)
-        for (k, s), x_columns in layout.x_of.items():
-            tasks[k, s] = columns[x_columns].sum()
+        for k, s in np.argwhere(cluster.hosts).tolist():
             kind = cluster.kinds[k]
-            price_of_task = float(unit[s] @ np.array(kind.need))
+            worth[k, s] = float(unit[s] @ np.array(kind.need))
             for d, ask in kind.asks:
-                price_of_task += (ask.whole or 1) * of_ask[s, d][priced_demand(ask)]
-            worth[k, s] = price_of_task
+                worth[k, s] += (ask.whole or 1) * of_ask[s, d][priced_demand(ask)]
         prices = [
             {
                 "resources": {
@@ -302,14 +392,14 @@ class ShapeProgram:
             }
             for s in range(shapes)
         ]
-        multipliers = {name: float(duals[layout.first_level + i]) for i, name in enumerate(levels)}
+        multipliers = {name: float(duals[self.first_level + i]) for i, name in enumerate(levels)}
         certificate_goal = {"objective": goal, "shapes": prices, "multipliers": multipliers}
         device_prices = [
-            (float(duals[layout.first_device + row]), of_ask[s, d])
+            (float(duals[self.first_device + row]), of_ask[s, d])
             for row, (s, d, _, _) in enumerate(self.states)
         ]
         value = float(highs.getInfo().objective_function_value)
-        return ShapeRelaxation(value, tasks, worth, certificate_goal), device_prices
+        return ShapeRelaxation(value, worth, certificate_goal), device_prices
 
     def _price(
         self, device_prices: Sequence[tuple[float, dict[DeviceDemand, float]]]

@@ -33,15 +33,6 @@ SPARE_SHARE, LEAST_SHARE = 1e-12, 1e-12
 
 
 @compiled
-def _useful_items(gains: Ints, demands: Ints, most: Ints, limits: Ints) -> Ints:
-    """Return the items that are worth something and of which a server can hold one."""
-    useful = (gains > 0) & (most > 0)
-    for r in range(len(limits)):
-        useful &= demands[:, r] <= limits[r]
-    return np.nonzero(useful)[0]
-
-
-@compiled
 def _shares(gains: Ints, demands: Ints, limits: Ints, weights: Floats) -> tuple[Floats, Ints]:
     """Return what each item takes of a server, by weights of the resources, and an order of the items.
 
@@ -65,22 +56,6 @@ def _dantzig_bound(gains: Ints, share: Floats, most: Ints, order: Ints, space: f
         if space <= 0.0:
             break
     return bound
-
-
-@compiled
-def _tuned_weights(gains: Ints, demands: Ints, most: Ints, limits: Ints) -> Floats:
-    """Return weights of the resources for which Dantzig's bound is small, by coordinate search."""
-    weights, best = np.ones(len(limits)), np.inf
-    for step in WEIGHT_STEPS:
-        for r in range(len(limits)):
-            for factor in (1.0, step, 1.0 / step):
-                other = weights.copy()
-                other[r] *= factor
-                share, order = _shares(gains, demands, limits, other)
-                bound = _dantzig_bound(gains, share, most, order, other.sum())
-                if bound < best:
-                    weights, best = other, bound
-    return weights
 
 
 @compiled
@@ -172,7 +147,10 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
     """
     worth, contents = np.zeros(len(most), np.int64), np.zeros(most.shape, np.int64)
     for m in range(len(most)):
-        items = _useful_items(gains, demands, most[m], limits[m])
+        useful = (gains > 0) & (most[m] > 0)
+        for r in range(limits.shape[1]):
+            useful &= demands[:, r] <= limits[m, r]
+        items = np.nonzero(useful)[0]
         item_gains, item_demands, item_most = gains[items], demands[items], most[m][items]
         found, weights, limit = np.zeros(len(items), np.int64), np.ones(limits.shape[1]), FEW_NODES
         for slack in SLACKS:
@@ -183,7 +161,17 @@ def best_contents(gains: Ints, demands: Ints, most: Ints, limits: Ints, nodes: i
             if ended:
                 break
             if not slack:
-                weights = _tuned_weights(item_gains, item_demands, item_most, limits[m])
+                # Dantzig's bound is made small by coordinate search.
+                weights, best = np.ones(limits.shape[1]), np.inf
+                for step in WEIGHT_STEPS:
+                    for r in range(limits.shape[1]):
+                        for factor in (1.0, step, 1.0 / step):
+                            other = weights.copy()
+                            other[r] *= factor
+                            share, order = _shares(item_gains, item_demands, limits[m], other)
+                            bound = _dantzig_bound(item_gains, share, item_most, order, other.sum())
+                            if bound < best:
+                                weights, best = other, bound
             limit = FEW_NODES + nodes // 8
         contents[m][items] = found
     return worth, contents

@@ -17,14 +17,13 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.devices import exact
-from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.exact import (
     DevicePlacementSearch,
     OnDevices,
     certify_on_devices,
     price_objective,
 )
-from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
+from clusterplan.solvers.consolidation.devices.shape_relaxation import Cluster, ShapeProgram
 from clusterplan.solvers.consolidation.exact import ConsolidationExact
 from clusterplan.solvers.consolidation.kind import CONSOLIDATION
 from clusterplan.solvers.consolidation.presolve import AroundFixedJobs

@@ -13,7 +13,6 @@ from device_instances import device_instance, gpus, placement, sharing
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.partial_placement import PartialPlacement
 from clusterplan.solvers.consolidation.devices.ruin_and_recreate import (
     DevicePlacement,
@@ -23,7 +22,7 @@ from clusterplan.solvers.consolidation.devices.ruin_and_recreate import (
     repaired_plan,
     task_sizes,
 )
-from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
+from clusterplan.solvers.consolidation.devices.shape_relaxation import Cluster, ShapeProgram
 from clusterplan.solvers.consolidation.list_heuristics import LIST_HEURISTICS
 
 

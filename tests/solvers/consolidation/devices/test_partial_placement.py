@@ -12,13 +12,13 @@ from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Device, DeviceDemand, DeviceSlot
 from clusterplan.solvers.consolidation.devices import partial_placement
-from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.partial_placement import (
     DevicePool,
     PartialPlacement,
     ScoreWeights,
     ServerRanking,
 )
+from clusterplan.solvers.consolidation.devices.shape_relaxation import Cluster
 
 
 def _state(board: PartialPlacement) -> list[object]:
