@@ -81,16 +81,10 @@ class _Builder:
         self.residents: dict[int, list[int]] = defaultdict(list)
         self.positions = {name: n for n, name in enumerate(data.servers)}
 
-    def _demand_units(self, demand: dict[str, float]) -> tuple[int, ...]:
-        return tuple(
-            math.floor(exact_fraction(demand.get(name, 0.0)) / unit)
-            for name, unit in zip(self.resources, self.units, strict=True)
-        )
-
     def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: GpuModels) -> int:
         return self.task_shapes.setdefault(TaskShape(tuple(demands), gpu_model), len(self.task_shapes))
 
-    def _job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
+    def job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
         check_time()
         fewest, groups = self.data.fewest(job), job.task_groups
         if fewest is None:
@@ -108,7 +102,11 @@ class _Builder:
             lost = tuple(worth * (1 - exact_fraction(job.relative_speed(k + 1))) for k in range(differ))
         # If any number of servers will do, which tasks meet does not matter.
         loose = not preferred and not lost and (rule != "required" or fewest >= sum(tasks))
-        demands = [self._demand_units(group.demand) for group in groups]
+        pairs = [*zip(self.resources, self.units, strict=True)]
+        demands = [
+            tuple([math.floor(exact_fraction(group.demand.get(name, 0.0)) / unit) for name, unit in pairs])
+            for group in groups
+        ]
         if loose:
             parts = tuple(
                 Part(self._task_shape([demand], job.gpu_model), (g,), (count,))
@@ -150,10 +148,6 @@ class _Builder:
                     self.placed_now[shape][position].append(member)
                     self.residents[position].append(shape)
         return tuple(placed.values())
-
-    def jobs(self) -> tuple[JobClass, ...]:
-        made = (self._job_class(job, members) for job, members in self.data.distinct_jobs)
-        return tuple(job for job in made if job is not None)
 
     def raw_servers(
         self, tasks: Mapping[tuple[int, ...], int]
@@ -282,7 +276,8 @@ def classes_of(data: ClusterData) -> ClassTable:
         If a job can be split into too many different pieces.
     """
     builder = _Builder(data)
-    jobs = builder.jobs()
+    made = [builder.job_class(job, members) for job, members in data.distinct_jobs]
+    jobs = tuple([job for job in made if job is not None])
     task_shapes = tuple(builder.task_shapes)
     tasks, by_demand = _task_counts(task_shapes, jobs)
     usages: dict[str | None, Ints | None] = {}
@@ -375,8 +370,9 @@ def _server_classes(
 ) -> list[ServerClass]:
     """Return the equivalence classes of a pool's servers: those that can hold the same tasks.
 
-    Servers that hold no task are omitted, unless there are tasks without demand. Where sums of demands are
-    not tabulated, servers with different residual capacities are in different classes.
+    Servers that hold no task are omitted, unless there are tasks without demand. Of each resource only the
+    maximum amount counts that tasks can use. Where sums of demands are not tabulated, servers with different
+    residual capacities are in different classes.
     """
     some = [demand for demand in demands if any(demand)]
     members: dict[ServerKey, list[int]] = defaultdict(list)
@@ -384,19 +380,16 @@ def _server_classes(
     for (free, residents, in_use), servers in by_free.items():
         if free not in most:
             check_time()
-            most[free] = free if usages is None else _usable_amounts(free, usages)
+            most[free] = free
+            if usages is not None:
+                feasible = usages[(usages <= np.array(free)).all(axis=1)]
+                most[free] = tuple(feasible.max(axis=0).tolist())
         if len(some) < len(demands) or any(all(map(operator.le, demand, free)) for demand in some):
             members[most[free], residents, in_use] += servers
     return [
         ServerClass(tuple(sorted(listed)), pool, free, residents, in_use)
         for (free, residents, in_use), listed in sorted(members.items(), reverse=True)
     ]
-
-
-def _usable_amounts(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
-    """Return the maximum amount of each resource that tasks can use within a residual capacity."""
-    feasible = usages[(usages <= np.array(free)).all(axis=1)]
-    return tuple(feasible.max(axis=0).tolist())
 
 
 class ClassifiedCluster(ClusterData):

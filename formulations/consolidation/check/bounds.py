@@ -69,13 +69,18 @@ def fewest_servers_by_demand(data: ClusterData, jobs: JobCounts, value: float | 
     # Jobs that accept several models share servers with those that accept one of these.
     models = {job.gpu_model for job, _ in jobs if isinstance(job.gpu_model, str)}
     for resource in data.instance.resource_names:
-        free = {model: _servers_by_residual(data, model, resource) for model in (None, *sorted(models))}
+        free: dict[str | None, Counter[Fraction]] = {}
+        for model in (None, *sorted(models)):
+            free[model] = Counter()
+            for shape, count in data.shapes(model, free=True).items():
+                free[model][exact_fraction(loosened(dict(shape).get(resource, 0.0)))] += count
         # Servers of several models are disjoint; the remaining demand may be on any server.
         needed = Counter[Fraction]()
         for model in free.keys() - {None}:
             volume = _least_demand([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
             needed += _largest_servers(free[model], volume)
-        more = _least_demand(jobs, resource, spare) - _total_capacity(needed)
+        covered = sum((amount * count for amount, count in needed.items()), Fraction(0))
+        more = _least_demand(jobs, resource, spare) - covered
         fewest = max(fewest, needed.total() + _largest_servers(free[None] - needed, more).total())
     placed = any(job.must_place for job, _ in jobs) or (value is not None and value > 0)
     return max(fewest, int(placed))
@@ -106,14 +111,6 @@ def _least_demand(jobs: JobCounts, resource: str, spare: Fraction | None) -> Fra
     return volume
 
 
-def _servers_by_residual(data: ClusterData, gpu_model: str | None, resource: str) -> Counter[Fraction]:
-    """Count the servers of a GPU model by residual capacity of one resource."""
-    servers = Counter[Fraction]()
-    for shape, count in data.shapes(gpu_model, free=True).items():
-        servers[exact_fraction(loosened(dict(shape).get(resource, 0.0)))] += count
-    return servers
-
-
 def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
     """Return the largest servers whose residual capacities cover a demand: number by capacity.
 
@@ -126,10 +123,6 @@ def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fract
         servers[amount] = min(free[amount], -(-volume // amount))
         volume -= servers[amount] * amount
     return servers
-
-
-def _total_capacity(servers: Counter[Fraction]) -> Fraction:
-    return sum((amount * count for amount, count in servers.items()), Fraction(0))
 
 
 def elementary_bounds(
@@ -151,20 +144,16 @@ def elementary_bounds(
         "racks": 0.0,
         "stops": 0.0,
         "migrations": 0.0,
-        "slowdown": _slowdown_bound(data),
+        "slowdown": math.fsum(
+            min(0.0, *(job.worth * (1 - speed) for speed in job.speed_by_servers.values()))
+            for job in data.instance.jobs
+            if job.speed_by_servers
+        ),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
         "value": _value_bound(checked),
         "free": float(data.most_freed),
     }
     return tuple(always[objective.name] for objective in data.objectives)
-
-
-def _slowdown_bound(data: ClusterData) -> float:
-    return math.fsum(
-        min(0.0, *(job.worth * (1 - speed) for speed in job.speed_by_servers.values()))
-        for job in data.instance.jobs
-        if job.speed_by_servers
-    )
 
 
 def _value_bound(checked: CheckedCluster) -> float:

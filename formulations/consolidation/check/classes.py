@@ -61,16 +61,12 @@ def derive_fewest_servers(groups: Sequence[Group], servers: Mapping[Capacity, in
     OverflowError
         If this would take too long.
     """
-    if len(groups) == 1:
-        return _fewest_for_one_group(groups[0], servers)
-    return _fewest_for_several_groups(groups, servers)
-
-
-def _fewest_for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int | None:
-    used, left = 0, group.tasks
+    if len(groups) > 1:
+        return _fewest_for_several_groups(groups, servers)
+    used, left = 0, groups[0].tasks
     holds = Counter[int]()
     for capacity, count in servers.items():
-        holds[_tasks_that_fit(group, dict(capacity))] += count
+        holds[_tasks_that_fit(groups[0], dict(capacity))] += count
     for each in sorted(holds, reverse=True):
         if not each:
             break
@@ -180,6 +176,7 @@ class CheckedCluster:
     too_large: int = 0
     fault: str | None = None
     _known: dict[object, int | None] = field(default_factory=dict)
+    _by_model: dict[GpuModels, Counter[Capacity]] = field(default_factory=dict)
 
     @staticmethod
     def of(instance: ConsolidationInstance) -> CheckedCluster:
@@ -193,8 +190,27 @@ class CheckedCluster:
 
     @cached_property
     def jobs(self) -> list[tuple[PlacementJob, list[int]]]:
-        """The first job of each group of equal jobs, and the positions of all jobs of the group."""
-        return list(_group_jobs(self.cluster.instance, self.model_of))
+        """The first job of each group of equal jobs, and the positions of all jobs of the group.
+
+        Jobs are equal in all data that objectives and constraints depend on, except traffic.
+        """
+        instance = self.cluster.instance
+        moving = instance.moves_count
+        known: dict[int, tuple[object, float]] = {}
+        groups_by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
+        for position, job in enumerate(instance.jobs):
+            groups = job.task_groups
+            if id(groups) not in known:  # jobs that ask for the same mostly share these
+                demands = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
+                known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
+            demands_by_group, gpus = known[id(groups)]
+            speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
+            now = _placement_key(instance, job, self.model_of, position) if moving else None
+            worth = gpus if job.value is None else job.value
+            rules = instance.requires(job), instance.spread_of(job), job.gpu_model
+            key = demands_by_group, worth, *rules, speeds, now
+            groups_by_key.setdefault(key, (job, []))[1].append(position)
+        return [*groups_by_key.values()]
 
     @cached_property
     def classes(self) -> Classes:
@@ -224,20 +240,17 @@ class CheckedCluster:
         """Return m_j, the minimum number of servers of a job, derived and compared with the solvers'."""
         key = job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups)
         if key not in self._known:
-            self._known[key] = self._fewest(job)
+            self.requests += 1
+            used = self._known[key] = self.cluster.fewest(job)
+            try:
+                derived = derive_fewest_servers(job.task_groups, self.capacities(job.gpu_model))
+            except OverflowError:
+                self.too_large += 1
+                return used
+            if derived != used:
+                self.fault = f"the fewest servers of job {job.name!r} are {derived}, not {used}"
+            self._known[key] = derived
         return self._known[key]
-
-    def _fewest(self, job: PlacementJob) -> int | None:
-        self.requests += 1
-        used = self.cluster.fewest(job)
-        try:
-            derived = derive_fewest_servers(job.task_groups, self.capacities(job.gpu_model))
-        except OverflowError:
-            self.too_large += 1
-            return used
-        if derived != used:
-            self.fault = f"the fewest servers of job {job.name!r} are {derived}, not {used}"
-        return derived
 
     def capacities(self, gpu_model: GpuModels) -> Counter[Capacity]:
         """Count, by capacity, the servers on which a job of the given GPU models may run."""
@@ -248,32 +261,6 @@ class CheckedCluster:
                 if allows(gpu_model, server.gpu_model)
             )
         return self._by_model[gpu_model]
-
-    @cached_property
-    def _by_model(self) -> dict[GpuModels, Counter[Capacity]]:
-        return {}
-
-
-def _group_jobs(
-    instance: ConsolidationInstance, model_of: dict[str, str | None]
-) -> Iterable[tuple[PlacementJob, list[int]]]:
-    """Group jobs by all data that objectives and constraints depend on, except traffic."""
-    moving = instance.moves_count
-    known: dict[int, tuple[object, float]] = {}
-    groups_by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
-    for position, job in enumerate(instance.jobs):
-        groups = job.task_groups
-        if id(groups) not in known:  # jobs that ask for the same mostly share these
-            demands = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
-            known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
-        demands_by_group, gpus = known[id(groups)]
-        speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
-        now = _placement_key(instance, job, model_of, position) if moving else None
-        worth = gpus if job.value is None else job.value
-        rules = instance.requires(job), instance.spread_of(job), job.gpu_model
-        key = demands_by_group, worth, *rules, speeds, now
-        groups_by_key.setdefault(key, (job, []))[1].append(position)
-    return groups_by_key.values()
 
 
 def _current_tasks(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
@@ -326,6 +313,8 @@ class _Derivation:
         free = self._servers_by_key(jobs)
         pairs = zip(shapes, self.tasks, strict=True)
         slots = tuple(self._slots(shape, tasks, free) for shape, tasks in pairs)
+        running = [job for job in self.instance.jobs if job.is_running]
+        most = self.instance.max_moves
         return Classes(
             shapes,
             tuple(rows if k in self.whole else rows[:1] for k, rows in enumerate(slots)),
@@ -336,15 +325,10 @@ class _Derivation:
             self.exact,
             tuple(self.units),
             len(self.checked.cluster.in_use),
-            *self._move_totals(),
+            len(running),
+            sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0)),
+            None if most is None else most - len(running),
         )
-
-    def _move_totals(self) -> tuple[int, Fraction, int | None]:
-        """Return the running jobs, the value lost if all move, and the move limit less their number."""
-        running = [job for job in self.instance.jobs if job.is_running]
-        lost = sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0))
-        most = self.instance.max_moves
-        return len(running), lost, None if most is None else most - len(running)
 
     def _job_class(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
         """Yield the equivalence class of a group of equal jobs; nothing if they never fit."""
@@ -537,7 +521,9 @@ def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vecto
         for n in server.members:
             other = class_of.pop(n, None)
             if other is None:
-                if any(any(d) and all(map(int.__le__, d, server.free)) for d in _demands(derived, server)):
+                shapes = (derived.task_shapes[k] for k in derived.shapes_of(server.pool))
+                demands = (demand for shape in shapes for demand in shape.demands)
+                if any(any(d) and all(map(int.__le__, d, server.free)) for d in demands):
                     return f"the methods leave out server number {n}"
                 continue
             same = all(
@@ -547,7 +533,3 @@ def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vecto
             if not same or more:
                 return f"the methods put server number {n} in another class"
     return "the methods have servers that hold nothing" if class_of else None
-
-
-def _demands(classes: Classes, server: ServerClass) -> Iterator[Vector]:
-    return (demand for k in classes.shapes_of(server.pool) for demand in classes.task_shapes[k].demands)

@@ -74,13 +74,15 @@ class PriceBound:
         self, classes: Classes, prices: Sequence[Sequence[float]], weights: dict[str, Fraction], missing: bool
     ) -> None:
         self.classes, self.weights, self.missing = classes, weights, missing
+        # What a task that does not move is worth.
+        self.stay_value = weights.get("migrations", Fraction(0))
         largest = max((price for shape in prices for price in shape), default=0.0)
         most_held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
         most_tasks = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
         # No sum over what a server holds, or a job asks for, may leave 64 bits: of prices, and of what a task
         # at home is worth.
         bonus = max((math.ceil(self._keep_in_place_value(job)) for job in classes.jobs), default=0)
-        largest = max(1.0, largest, math.ceil(self._stay_value(1)), bonus)
+        largest = max(1.0, largest, math.ceil(self.stay_value), bonus)
         bits = 58 - math.frexp(largest * max(most_held, most_tasks) * 4)[1]
         if bits < 0:
             raise TooLargeError("prices are too large to be added up")
@@ -125,10 +127,6 @@ class PriceBound:
         best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth
 
-    def _stay_value(self, tasks: int) -> Fraction:
-        """Return the weighted gain in the objective `migrations` from tasks that do not move."""
-        return self.weights.get("migrations", Fraction(0)) * tasks
-
     def _keep_in_place_value(self, job: JobClass) -> Fraction:
         """Return the weighted gain in all objectives from moving no task of a running job."""
         restart = self.weights.get("value", Fraction(0)) * job.restart
@@ -156,7 +154,7 @@ class PriceBound:
             )
             more = {
                 tuple(counts): Fraction(price - single * counts[0], self.scale)
-                - self._stay_value(current.stay(counts))
+                - self.stay_value * current.stay(counts)
                 for counts, price in pieces
             }
             total += min(Fraction(0), *more.values())
@@ -200,7 +198,9 @@ class PriceBound:
                     left[tasks] = min(left[tasks], price)
             whole = int(left[part.tasks])
             if servers and whole < UNREACHABLE // 2:
-                cost = Fraction(whole, self.scale) + self._server_count_cost(job, servers)
+                cost = Fraction(whole, self.scale)
+                for name in SERVER_COUNT_OBJECTIVES:
+                    cost += self.weights.get(name, 0) * job.count(name, servers)
                 best = cost if best is None else min(best, cost)
         return best
 
@@ -227,23 +227,12 @@ class PriceBound:
                     together = tuple(h + c for h, c in zip(kept, counts, strict=True))
                     if all(h <= t for h, t in zip(together, tasks, strict=True)):
                         # Rounded so that the cost is too low rather than too high.
-                        cost = price + more - math.ceil(self._stay_value(current.stay(counts)) * self.scale)
+                        cost = price + more - math.ceil(self.stay_value * current.stay(counts) * self.scale)
                         key = placed + 1, together
                         cheapest[key] = min(cheapest.get(key, UNREACHABLE), cost)
             if len(cheapest) > MAX_STAY_SETS:
                 raise TooLargeError("a job is on too many servers now")
         return cheapest
-
-    def _server_count_cost(self, job: JobClass, servers: int) -> Fraction:
-        """Return the weighted contribution of a job's number of servers to the objectives."""
-        return sum(
-            (
-                self.weights[name] * job.count(name, servers)
-                for name in SERVER_COUNT_OBJECTIVES
-                if name in self.weights
-            ),
-            Fraction(0),
-        )
 
     def paid(self, effort: NodeBudget | None = None) -> list[int]:
         """Return, for each server class, an upper bound on the total price of tasks on a server, in 1/scale.
@@ -251,20 +240,19 @@ class PriceBound:
         Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        if effort is not None:
-            return self._paid(least, effort)
         # Prices of servers that are bought are of the same bound that proves the gap.
-        known, key = self.classes.paid, (self.scale, least, *(prices.tobytes() for prices in self.prices))
-        if key not in known:
-            known[key] = self._paid(least, node_budget(self.classes))
-        return known[key]
-
-    def _paid(self, least: int, effort: NodeBudget) -> list[int]:
-        pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
-        return [
+        key = self.scale, least, *(prices.tobytes() for prices in self.prices)
+        if effort is None and key in self.classes.paid:
+            return self.classes.paid[key]
+        limit = effort or node_budget(self.classes)
+        pricing = {pool: self.pricing(pool, limit) for pool in self.classes.pools}
+        paid = [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)
             for server in self.classes.servers
         ]
+        if effort is None:
+            self.classes.paid[key] = paid
+        return paid
 
     def pricing(self, pool: str | None, effort: NodeBudget) -> ServerPrices:
         """Return the pricing problem of the servers of a pool: tasks of maximum total price on one server."""

@@ -106,16 +106,13 @@ def _least_cost(
             return None
         candidates = patterns.best_loose(job, math.inf)
     else:
-        by_servers = np.array([_server_cost(job, n, weights) for n in range(1, job.most + 1)])
+        by_servers = np.zeros(job.most)
+        for name in SERVER_COUNT_OBJECTIVES:
+            if weights.get(name):
+                counts = [float(job.count(name, n)) for n in range(1, job.most + 1)]
+                by_servers += weights[name] * np.array(counts)
         candidates = patterns.best(job, by_servers, math.inf)
     return min((pattern.cost for pattern in candidates), default=math.inf) - value if candidates else None
-
-
-def _server_cost(job: JobClass, servers: int, weights: Mapping[str, float]) -> float:
-    counts = (
-        weights[name] * float(job.count(name, servers)) for name in SERVER_COUNT_OBJECTIVES if name in weights
-    )
-    return sum(counts, 0.0)
 
 
 def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
@@ -279,9 +276,8 @@ class PatternProgram:
         best = known or (self.by_shape(goal) if master.searches else RelaxationResult(-math.inf, None))
         smoothing = None if best.prices is None or not master.searches else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
-            self._pass_columns(highs, master.columns[given:], goal, settled)
+            self._extend(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
-            self._limit(highs)
             highs.run()
             status = highs.getModelStatus()
             if status != highspy.HighsModelStatus.kOptimal:
@@ -322,7 +318,9 @@ class PatternProgram:
 
         If an earlier goal requires more, there is no plan, and a price for that goal proves any bound.
         """
-        prices = _zero_prices(self.master)
+        classes = self.master.classes
+        pieces = tuple([np.zeros(len(listed)) for listed in classes.pieces])
+        prices = DualPrices(pieces, np.zeros(len(classes.servers)), np.zeros(len(classes.jobs)), {})
         for name, reached in self.levels.items():
             most = self.most(name, reached)
             if most < 0:
@@ -338,11 +336,6 @@ class PatternProgram:
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         return highs
-
-    def _limit(self, highs: Any) -> None:
-        """Set the time limit of the next HiGHS run to the remaining time."""
-        if self.clock.remaining_s is not None:
-            highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
     def by_shape(self, goal: str) -> RelaxationResult:
         """Return bound and dual prices of the assignment relaxation by task shape.
@@ -364,14 +357,19 @@ class PatternProgram:
         terms += [-mu * self.most(name, self.levels[name]) for name, mu in prices.earlier.items()]
         return math.fsum(terms)
 
-    def _pass_columns(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
-        count = len(columns)
-        if not count:
-            return
-        starts, rows, values = self._entries(columns, settled)
-        costs = np.array([column.counts.get(goal, 0.0) for column in columns])
-        most = self._most(columns)
-        highs.addCols(count, costs, np.zeros(count), most, len(rows), starts[:-1], rows, values)
+    def _extend(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
+        """Add columns to the HiGHS model, and limit its next run to the remaining time."""
+        if columns:
+            starts, rows, values = self._entries(columns, settled)
+            costs, least, most = self._costs(columns, goal), np.zeros(len(columns)), self._most(columns)
+            highs.addCols(len(columns), costs, least, most, len(rows), starts[:-1], rows, values)
+        if self.clock.remaining_s is not None:
+            highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+
+    @staticmethod
+    def _costs(columns: list[Column], goal: str) -> Floats:
+        """Return the contribution of each column to an objective, shape (columns,)."""
+        return np.array([column.counts.get(goal, 0.0) for column in columns])
 
     def _entries(
         self, columns: list[Column], settled: list[str]
@@ -473,7 +471,7 @@ class PatternProgram:
         if not master.columns:
             nothing = np.zeros(0, dtype=np.int64) if min(limits.values(), default=0.0) >= 0 else None
             return nothing, "none"
-        cost = np.array([column.counts.get(goal, 0.0) for column in master.columns])
+        cost = self._costs(master.columns, goal)
         least, allowed = bounds or (np.zeros(len(cost)), np.ones(len(cost), dtype=bool))
         columns = least, np.where(allowed, self._most(master.columns), 0.0)
         matrix = self._entries(master.columns, list(limits))
@@ -486,16 +484,6 @@ class PatternProgram:
             first[: len(start)] = start
         values, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
         return None if values is None else np.round(values).astype(np.int64), limit
-
-
-def _zero_prices(master: RestrictedMaster) -> DualPrices:
-    classes = master.classes
-    return DualPrices(
-        tuple(np.zeros(len(pieces)) for pieces in classes.pieces),
-        np.zeros(len(classes.servers)),
-        np.zeros(len(classes.jobs)),
-        {},
-    )
 
 
 def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from ....formulations.consolidation.classes import (
 )
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
-from ....instances.consolidation.job import GpuModels, allows, models_of
+from ....instances.consolidation.job import allows, models_of
 from ..progress import SETTINGS, objective_step, scaling_step
 from .knapsack_pricing import SearchPricing
 from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay, initial_patterns
@@ -104,7 +104,13 @@ def hosting_pairs(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
     demands = {g: np.array([np.ravel(shapes[k].demands) for k in ks.tolist()]) for g, ks in alike.items()}
     models = list(dict.fromkeys(shape.gpu_model for shape in shapes))
     number = np.array([models.index(shape.gpu_model) for shape in shapes])
-    served = np.array([[_models_are_covered(model, other) for other in models] for model in models])
+    # Whether every GPU model allowed by one request is allowed by another.
+    served = np.array(
+        [
+            [all(allows(other, one) for one in models_of(model) or (None,)) for other in models]
+            for model in models
+        ]
+    )
     for k in shared.tolist():
         g = len(shapes[k].demands)
         # Pairs are many, so all shapes are compared with one at once.
@@ -113,13 +119,7 @@ def hosting_pairs(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
         yield from ((k, other) for other in alike[g][hosted].tolist())
 
 
-def _models_are_covered(model: GpuModels, other: GpuModels) -> bool:
-    """Return whether every GPU model allowed by one request is allowed by another."""
-    return all(allows(other, one) for one in models_of(model) or (None,))
-
-
 GOALS = (MUST_PLACE, *PRICED)
-Pricing = ServerPricing | SearchPricing
 ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"]
 
 
@@ -183,7 +183,15 @@ class RestrictedMaster:
         self.columns: list[Column] = []
         self.all_patterns = True
         self._known: set[tuple[Any, ...]] = set()
-        self.pricing = [pool_pricing(classes, pool) for pool in classes.usages]
+        # By a table of all sums of demands, or else by knapsack search.
+        self.pricing: list[ServerPricing | SearchPricing] = []
+        for pool in classes.usages:
+            try:
+                self.pricing.append(ServerPricing(classes, pool))
+            except OutOfTimeError:
+                raise
+            except TooLargeError:
+                self.pricing.append(SearchPricing(classes, pool))
         self._rests = [0] * len(self.pricing)
         self.searches = any(isinstance(pricing, SearchPricing) for pricing in self.pricing)
         # Of each shape, the row of each piece.
@@ -234,33 +242,25 @@ class RestrictedMaster:
                 splits += 1
                 if splits > SETTINGS.most_split_columns:
                     raise TooLargeError("there are too many different pieces for exact classes")
-                self._exchange("split", k, self.supply[k], (i, a, b), 0.0)
+                first = int(self.supply[k])
+                self.add("split", (k, i, a, b), [(first + i, -1.0), (first + a, 1.0), (first + b, 1.0)], {})
                 # Each part of a preferred piece is a server more; parts of supply cost nothing.
                 if k in self.asked:
-                    self._exchange("apart", k, self.asked[k], (i, a, b), 1.0)
+                    first = self.asked[k]
+                    entries = [(first + i, 1.0), (first + a, -1.0), (first + b, -1.0)]
+                    self.add("apart", (k, i, a, b), entries, {"spread": 1.0})
             if k in self.asked:
                 for i in place.values():
                     entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
                     self.add("ask", (k, i), entries, {})
+        # Supply of one task shape serves another that demands no more.
         for k, other in hosting_pairs(self.classes.task_shapes):
-            self._host(k, other)
-
-    def _exchange(
-        self, type_: ColumnType, k: int, first: int, parts: tuple[int, int, int], spread: float
-    ) -> None:
-        i, a, b = parts
-        sign = 1.0 if type_ == "split" else -1.0
-        entries = [(int(first) + i, -sign), (int(first) + a, sign), (int(first) + b, sign)]
-        self.add(type_, (k, i, a, b), entries, {"spread": spread} if spread else {})
-
-    def _host(self, k: int, other: int) -> None:
-        """Add exchange columns: supply of one task shape serves another that demands no more."""
-        check_time()
-        for piece, i in self._places[k].items():
-            j = self._places[other].get(piece)
-            if j is not None:
-                entries = [(int(self.supply[k]) + i, -1.0), (int(self.supply[other]) + j, 1.0)]
-                self.add("host", (k, i, other, j), entries, {})
+            check_time()
+            for piece, i in self._places[k].items():
+                j = self._places[other].get(piece)
+                if j is not None:
+                    entries = [(int(self.supply[k]) + i, -1.0), (int(self.supply[other]) + j, 1.0)]
+                    self.add("host", (k, i, other, j), entries, {})
 
     def _first_columns(self) -> None:
         for c, job in enumerate(self.classes.jobs):
@@ -488,16 +488,6 @@ class RestrictedMaster:
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
         return added, max((below - priced.cost for priced in priced_patterns), default=0.0)
-
-
-def pool_pricing(classes: ClassTable, pool: str | None) -> Pricing:
-    """Return a server pool's pricing problem: by a table of all sums of demands, else by knapsack search."""
-    try:
-        return ServerPricing(classes, pool)
-    except OutOfTimeError:
-        raise
-    except TooLargeError:
-        return SearchPricing(classes, pool)
 
 
 def _piece_splits(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:

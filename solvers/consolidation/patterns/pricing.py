@@ -397,7 +397,7 @@ class ServerPricing:
             ends: list[tuple[float, ServerPattern, int]] = []
             for free, (gain, stay) in resident_selections(self.classes, number, paid).items():
                 fits = np.asarray((self.usages <= np.array(free)).all(axis=1)) if stay else holds
-                place = self._best_place(values[-1], fits)
+                place = int(np.argmax(np.where(fits, values[-1], -np.inf)))
                 ends.append((gain + float(values[-1][place]), stay, place))
             ends.sort(reverse=True)
             patterns += [
@@ -410,10 +410,6 @@ class ServerPricing:
         paid = [np.zeros(len(slots)) for slots in self.classes.slots]
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
-
-    @staticmethod
-    def _best_place(values: Floats, holds: NDArray[np.bool_]) -> int:
-        return int(np.argmax(np.where(holds, values, -np.inf)))
 
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
