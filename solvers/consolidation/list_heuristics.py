@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
@@ -114,10 +115,12 @@ class FreeCapacity(ABC):
     Attributes
     ----------
     free
-        Residual capacity of each server.
+        Residual capacity of each server: a list of vectors, or an array of shape (N, R).
     used
         Whether a job was placed on each server, shape (N,).
     """
+
+    free: Any
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         jobs, resources = formulation.instance.jobs, formulation.instance.resource_names

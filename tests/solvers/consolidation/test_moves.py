@@ -1,16 +1,19 @@
-"""Moves that cost something, and limits on them: all methods agree, and tampered results are refused."""
+"""The fewest moves: pricing of contents, prices of tasks, plans and proofs."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from device_instances import device_instance, job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.registry import formulate
+from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.consolidation.frontier import MovesFrontierCheck, MovesFrontierPage
@@ -18,6 +21,7 @@ from clusterplan.planner.pareto import frontier_table
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.consolidation.frontier import MovesFrontier
+from clusterplan.solvers.consolidation.patterns.contents_pricing import best_contents
 
 PROVING = ("exact", "cp-sat", "milp:highs")
 HEURISTIC = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
@@ -453,3 +457,27 @@ def test_where_a_method_has_no_plan_nothing_moves() -> None:
         found = clusterplan.solve(full.replace(max_moves=0), method, OPTIONS)
         assert [entry.servers for entry in found.plan] == [{"a": 1}] * 3 + [{"b": 1}] * 3
         assert found.message is None
+
+
+def best_by_enumeration(gains: Ints, demands: Ints, most: Ints, limit: Ints) -> int:
+    """Return what the contents of a server are worth at most."""
+    ranges = [range(number + 1) for number in most.tolist()]
+    counts = np.array(list(itertools.product(*ranges)))
+    return int((counts @ gains)[(counts @ demands <= limit).all(axis=1)].max())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_contents_are_worth_what_enumeration_finds(seed: int) -> None:
+    """A bound if the search has few steps; the contents that are found fit, and are worth no more."""
+    rng = np.random.default_rng(seed)
+    gains, demands = rng.integers(0, 9, 5), rng.integers(0, 5, (5, 2))
+    most, limits = rng.integers(0, 4, (3, 5)), rng.integers(-1, 12, (3, 2))
+    exact, contents = best_contents(gains, demands, most, limits, 10**6)
+    bound, _ = best_contents(gains, demands, most, limits, 0)
+    for m in range(3):
+        fits = (limits[m] >= 0).all()
+        expected = best_by_enumeration(gains, demands, most[m], limits[m]) if fits else 0
+        assert exact[m] == contents[m] @ gains == expected
+        assert (contents[m] <= most[m]).all()
+        assert not fits or (contents[m] @ demands <= limits[m]).all()
+        assert bound[m] >= exact[m]
