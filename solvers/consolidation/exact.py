@@ -42,14 +42,13 @@ from . import cp_sat, moves
 from .brute_force import ConsolidationBruteForce, has_few_placements
 from .devices.exact import certify_on_devices
 from .list_heuristics import BEST_FIT
-from .pattern_search import PatternSearch
+from .pattern_search import PatternSearch, TrafficSearch
 from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
 from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
 from .presolve import plan_without_moves
 from .progress import EQUALITY_TOLERANCE, SETTINGS, Progress, attains_bound, kept_level
-from .traffic import TrafficSearch
 from .waste_budget import exact_cover_for_bound
 
 
@@ -249,7 +248,7 @@ class _Run:
             progress.notes.append("amounts differ so much that they are rounded for the bound")
         if len(master.classes.servers) > SETTINGS.many_server_classes or self.search is not None:
             self.use_best_fit()
-        if any(job.current for job in master.classes.jobs):
+        if master.classes.base:  # tasks run now
             plan_now = plan_without_moves(formulation, self._share())
             if plan_now is not None and self.progress.update_incumbent(plan_now) is not None:
                 add_plan_columns(formulation, master, plan_now)
@@ -263,10 +262,9 @@ class _Run:
         progress, formulation = self.progress, self.formulation
         program = PatternProgram(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
-        must = any(job.must_place for job in formulation.classes.jobs)
         objectives, settled = formulation.instance.objectives, len(progress.settled)
         program.levels |= progress.settled_levels(master.classes)
-        first: list[str] = [MUST_PLACE] if must or objectives[0] not in PRICED else []
+        first: list[str] = [MUST_PLACE] if master.fewest_placed.any() or objectives[0] not in PRICED else []
         solution: Integers | None = None
         for goal in objectives[settled:] if settled else [*first, *objectives]:
             try:

@@ -23,6 +23,7 @@ Heuristics for vector bin packing are compared by Panigrahy, Talwar, Uyeda and W
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -110,17 +111,10 @@ class Request:
 
 
 class FreeCapacity(ABC):
-    """Residual capacities of the servers, and a rule for placing jobs on them.
-
-    Attributes
-    ----------
-    free
-        Residual capacity of each server: a list of vectors, or an array of shape (N, R).
-    used
-        Whether a job was placed on each server, shape (N,).
-    """
+    """Residual capacities of the servers, and a rule for placing jobs on them."""
 
     free: Any
+    """Residual capacity of each server: a list of vectors, or an array of shape (N, R)."""
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         jobs, resources = formulation.instance.jobs, formulation.instance.resource_names
@@ -131,6 +125,7 @@ class FreeCapacity(ABC):
             [tuple([amounts.get(name, 0.0) for name in resources]) for amounts in listed]
             for listed in ([server.capacity for server in servers], [server.available for server in servers])
         )
+        # Servers with a job that was placed.
         self.used: Flags = np.zeros(len(self.free), dtype=bool)
 
     def place(self, request: Request, most_servers: int | None) -> Pieces | None:
@@ -147,7 +142,7 @@ class FreeCapacity(ABC):
                 return None
             server, counts = best
             pieces[server] = counts
-            waiting = tuple([most - count for most, count in zip(waiting, counts, strict=True)])
+            waiting = tuple(map(operator.sub, waiting, counts))
         for server, counts in pieces.items():
             self.free[server] = request.after(counts, self.free[server])
             self.used[server] = True

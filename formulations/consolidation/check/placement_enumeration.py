@@ -180,10 +180,9 @@ class PriceBound:
         pieces = []
         rows, prices = self.classes.pieces[part.shape], self.prices[part.shape]
         for counts, price in zip(rows.tolist(), prices.tolist(), strict=True):
-            if all(c < n for c, n in zip(counts, shape, strict=True)):
-                to = tuple(slice(c, None) for c in counts)
-                origin = tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True))
-                pieces.append((to, origin, price))
+            if all(map(operator.lt, counts, shape)):
+                origin = map(slice, map(operator.sub, shape, counts))
+                pieces.append((tuple(map(slice, counts, shape)), tuple(origin), price))
         best: Fraction | None = None
         for servers in range(job.most + 1):
             check_time()
@@ -224,8 +223,8 @@ class PriceBound:
                 for counts, more in zip(pieces, self.prices[current.shape].tolist(), strict=True):
                     if whole and any(map(operator.lt, counts, current.kept)):
                         continue
-                    together = tuple(h + c for h, c in zip(kept, counts, strict=True))
-                    if all(h <= t for h, t in zip(together, tasks, strict=True)):
+                    together = tuple(map(operator.add, kept, counts))
+                    if all(map(operator.le, together, tasks)):
                         # Rounded so that the cost is too low rather than too high.
                         cost = price + more - math.ceil(self.stay_value * current.stay(counts) * self.scale)
                         key = placed + 1, together
@@ -474,7 +473,7 @@ class _Search:
             left = list(residents)
             for now in _current_placements(job, state):
                 left.remove(now.shape)
-            after[pool, tuple(f - t for f, t in zip(free, used_units, strict=True)), True, tuple(left)] += 1
+            after[pool, tuple(map(operator.sub, free, used_units)), True, tuple(left)] += 1
         return _without_decided(after, undecided), opened
 
     def _demand_of(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
@@ -532,8 +531,8 @@ class _Search:
                 self._step()
                 if same is not None and counts > same:
                     continue
-                if all(t <= f for t, f in zip(self._demand_of(job, counts), state[1], strict=True)):
-                    rest = tuple(a - b for a, b in zip(left, counts, strict=True))
+                if all(map(operator.le, self._demand_of(job, counts), state[1])):
+                    rest = tuple(map(operator.sub, left, counts))
                     picked = (*picks, (state, counts))
                     yield from self._completions(job, rest, listed, states, index, counts, picked)
 

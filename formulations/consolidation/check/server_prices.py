@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -449,7 +450,7 @@ class ServerPrices:
             weights = self.classes.weights(shape, self.classes.pieces[shape]).tolist()
             for left, paid in list(selections.items()):
                 for weight, price in zip(weights, self.prices[shape].tolist(), strict=True):
-                    rest = tuple(f - w for f, w in zip(left, weight, strict=True))
+                    rest = tuple(map(operator.sub, left, weight))
                     # A resident without a positive price had better go.
                     if price > 0 and min(rest) >= 0:
                         selections[rest] = max(selections.get(rest, 0), paid + price)

@@ -17,6 +17,7 @@ thousandths over their common divisor. The certificate holds the dual prices.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -165,7 +166,7 @@ class Cluster:
     def _hosts(self, kind: TaskKind, shape: ServerShape) -> bool:
         if not allows(kind.gpu_model, shape.server.gpu_model):
             return False
-        if any(need > free for need, free in zip(kind.need, shape.free, strict=True)):
+        if any(map(operator.gt, kind.need, shape.free)):
             return False
         for d, ask in kind.asks:
             devices = (shape.server.devices or {}).get(self.names[d])

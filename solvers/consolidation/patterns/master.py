@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -277,7 +278,7 @@ class RestrictedMaster:
                 # Every shape has supply from the start.
                 for number, pattern_on_server in pricing.alone(k):
                     self.add_server_pattern(number, pattern_on_server)
-        if any(job.current for job in self.classes.jobs):
+        if self.classes.base:  # tasks run now
             stays = [np.zeros(len(slots)) for slots in self.classes.slots]
             for current in (current for job in self.classes.jobs for current in job.current):
                 rows = self.classes.slots[current.shape].tolist()
@@ -496,7 +497,7 @@ def _piece_splits(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int
     for counts, i in place.items():
         check_time()
         for first, a in place.items():
-            rest = tuple(c - f for c, f in zip(counts, first, strict=True))
+            rest = tuple(map(operator.sub, counts, first))
             b = place.get(rest)
             if b is not None and a >= b:
                 splits.append((i, a, b))

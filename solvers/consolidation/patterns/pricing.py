@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -123,7 +124,7 @@ class JobPricing:
             staying += [(key, (cost - bonus, stay)) for key, (cost, stay) in whole]
         for (placed, tasks_staying), (cost, stay) in staying:
             # Others fill what the pieces that stay leave of the job.
-            rest = tuple(t - h for t, h in zip(job.parts[0].tasks, tasks_staying, strict=True))
+            rest = tuple(map(operator.sub, job.parts[0].tasks, tasks_staying))
             for others in range(len(by_servers) - placed + 1):
                 if placed + others > 0:
                     total = cost + float(layers[others][rest]) + float(by_servers[placed + others - 1])
@@ -145,15 +146,16 @@ class JobPricing:
         none = np.full(shape, np.inf)
         none[(0,) * len(shape)] = 0.0
         layers, last = [none], []
-        rows = self.classes.pieces[part.shape].tolist()
-        fits = [(i, row) for i, row in enumerate(rows) if all(map(int.__le__, row, part.tasks))]
+        # All numbers of tasks at once: a shifted copy of the table is the table without this piece.
+        fits = [
+            (i, tuple(map(slice, counts, shape)), tuple(map(slice, map(operator.sub, shape, counts))))
+            for i, counts in enumerate(self.classes.pieces[part.shape].tolist())
+            if all(map(int.__le__, counts, part.tasks))
+        ]
         for _ in range(most):
             check_time()
             more, chosen = np.full(shape, np.inf), np.full(shape, -1, dtype=np.int32)
-            for i, counts in fits:
-                to = tuple(slice(c, None) for c in counts)
-                # All numbers of tasks at once: a shifted copy of the table is the table without this piece.
-                origin = tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True))
+            for i, to, origin in fits:
                 candidate = layers[-1][origin] + self.prices[part.shape][i]
                 better = candidate < more[to]
                 more[to] = np.where(better, candidate, more[to])
@@ -188,7 +190,7 @@ class JobPricing:
             for (placed, tasks_staying), (price, stay) in before:
                 check_time()
                 for i, row, more in options:
-                    together = tuple(h + c for h, c in zip(tasks_staying, row, strict=True))
+                    together = tuple(map(operator.add, tasks_staying, row))
                     if all(map(int.__le__, together, tasks)):
                         key = placed + 1, together
                         if price + more < cheapest.get(key, (math.inf, ()))[0]:
@@ -205,7 +207,7 @@ def _backtracked_pattern(
     for layer in reversed(chosen):
         i = int(layer[tasks])
         pattern.append(i)
-        tasks = tuple(t - c for t, c in zip(tasks, pieces[i].tolist(), strict=True))
+        tasks = tuple(map(operator.sub, tasks, pieces[i].tolist()))
     return tuple(sorted(pattern, reverse=True))
 
 
@@ -260,12 +262,12 @@ def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay,
     if len(everything) > 1:
         tasks_staying = [sum(rows[n][i][g] for n, i in everything) for g in range(len(tasks))]
         if len(everything) <= job.most:
-            yield tuple(everything), tuple(t - h for t, h in zip(tasks, tasks_staying, strict=True))
+            yield tuple(everything), tuple(map(operator.sub, tasks, tasks_staying))
     yield (), tasks
     for number in range(len(job.current)):
         for i, row in enumerate(rows[number]):
             if all(map(int.__le__, row, tasks)):
-                yield ((number, i),), tuple(t - c for t, c in zip(tasks, row, strict=True))
+                yield ((number, i),), tuple(map(operator.sub, tasks, row))
 
 
 class _PatternLister:
@@ -296,7 +298,7 @@ class _PatternLister:
                 left.pop()
                 del chosen[-1:]
                 continue
-            rest = tuple(t - c for t, c in zip(left[-1], self.rows[i], strict=True))
+            rest = tuple(map(operator.sub, left[-1], self.rows[i]))
             if len(open_) == servers:
                 if not any(rest):
                     yield (*chosen, i)
@@ -531,7 +533,7 @@ def resident_selections(
         weights = classes.weights(k, classes.slots[k]).tolist()
         for free, (gain, pattern) in list(selections.items()):
             for slot in useful:
-                rest = tuple(f - w for f, w in zip(free, weights[slot], strict=True))
+                rest = tuple(map(operator.sub, free, weights[slot]))
                 total = gain + float(paid[k][slot])
                 if min(rest) >= 0 and total > selections.get(rest, (-1.0, ()))[0]:
                     selections[rest] = total, (*pattern, (k, slot))

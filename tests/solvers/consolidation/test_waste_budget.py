@@ -16,9 +16,9 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.consolidation.pattern_search import TrafficSearch
 from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
-from clusterplan.solvers.consolidation.traffic import TrafficSearch
 from clusterplan.solvers.consolidation.waste_budget import (
     WasteBudget,
     exact_cover_for_bound,
