@@ -214,7 +214,7 @@ class DevicePlacementSearch:
             return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
 
         while not reached() and not patience.expired and ruin.rounds < most:
-            ruin.run(patience, lambda: False, ROUNDS_PER_CHECK)
+            ruin.run(patience, ROUNDS_PER_CHECK)
         before_filling = placing.placement.plan() if len(formulation.objectives) > 1 else None
         placing.finish(self.clock)
         self.update_incumbent(placing.placement.plan())

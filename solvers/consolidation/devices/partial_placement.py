@@ -244,14 +244,14 @@ class PartialPlacement:
         best_server, least = None, math.inf
         for server in servers:
             score = self.score(k, server, taste, prices)
-            if score is not None and score < least:
+            if score < least:
                 best_server, least = server, score
         return best_server
 
     def score(
         self, k: int, server: int, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None = None
-    ) -> float | None:
-        """Return the score of a server for one more task of kind `k`; None if it does not fit there.
+    ) -> float:
+        """Return the score of a server for one more task of kind `k`; infinite if it does not fit there.
 
         The minimum is best.
 
@@ -262,7 +262,7 @@ class PartialPlacement:
         """
         gap = self.gap(k, server)
         if gap is None:
-            return None
+            return math.inf
         kind, shape, left = self.cluster.kinds[k], self.shape_of[server], self.left[server]
         demands = dict(kind.asks)
         part = taste.uneven / max(1, len(kind.need))
@@ -290,27 +290,17 @@ class PartialPlacement:
         self._allocate(kind, server, devices)
         return devices
 
-    def _allocate(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices]) -> None:
-        """Subtract a task's demand and devices from the residual capacities of a server."""
-        left = self.left[server]
+    def _allocate(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices], sign: int = 1) -> None:
+        """Subtract a task's demand and devices from the residual capacities of a server; add them for −1."""
+        left, pools = self.left[server], self.device_pools[server]
         for r, need in enumerate(kind.need):
-            left[r] -= need
-        self.holds[server] += 1
+            left[r] -= sign * need
+        self.holds[server] += sign
         if self.log is not None:
             self.log.append(server)
         for (d, ask), allocated in zip(kind.asks, devices, strict=True):
-            self.device_pools[server][d].allocate(ask, allocated)
-
-    def _release(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices]) -> None:
-        """Add a task's demand and devices to the residual capacities of a server again."""
-        left = self.left[server]
-        for r, need in enumerate(kind.need):
-            left[r] += need
-        self.holds[server] -= 1
-        if self.log is not None:
-            self.log.append(server)
-        for (d, ask), allocated in zip(kind.asks, devices, strict=True):
-            self.device_pools[server][d].release(ask, allocated)
+            change = pools[d].allocate if sign > 0 else pools[d].release
+            change(ask, allocated)
 
     def place(
         self,
@@ -393,7 +383,7 @@ class PartialPlacement:
     def _release_tasks(self, position: int, tasks: Iterable[Task]) -> None:
         for task in tasks:
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
-            self._release(kind, task.server, task.held)
+            self._allocate(kind, task.server, task.held, -1)
 
     def plan(self) -> list[JobPlacement]:
         """Return the plan of this placement: an entry for each job, empty for unplaced ones."""
@@ -451,7 +441,7 @@ class ServerRanking:
             self._build(k)
         else:
             for server in sorted(set(self.log[self.seen[k] :])):
-                score = self._score(k, server)
+                score = self.board.score(k, server, self.taste, self.prices)
                 self.scores[k][server] = score
                 if score < math.inf:
                     heapq.heappush(self.heaps[k], (score, server))
@@ -471,15 +461,11 @@ class ServerRanking:
             untouched: float | None = None
             for server in shape.members if self.board.hosts[k][s] else ():
                 if self.board.holds[server]:
-                    scores[server] = self._score(k, server)
+                    scores[server] = self.board.score(k, server, self.taste, self.prices)
                 else:
                     if untouched is None:
-                        untouched = self._score(k, server)
+                        untouched = self.board.score(k, server, self.taste, self.prices)
                     scores[server] = untouched
         heap = [(score, server) for server, score in enumerate(scores) if score < math.inf]
         heapq.heapify(heap)
         self.heaps[k] = heap
-
-    def _score(self, k: int, server: int) -> float:
-        score = self.board.score(k, server, self.taste, self.prices)
-        return math.inf if score is None else score

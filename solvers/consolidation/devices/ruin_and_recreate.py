@@ -47,12 +47,9 @@ COST_TOLERANCE = 1e-6
 
 def task_sizes(cluster: Cluster) -> Floats:
     """Return the size of a task of each kind, (K,): its share of all devices and, less, of all resources."""
-    total = np.array(
-        [
-            max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes))
-            for r in range(_resource_count(cluster))
-        ]
-    )
+    total = [
+        max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes)) for r in range(len(cluster.resources))
+    ]
     devices = sum(len(states) for server in cluster.servers for states in server.device_states.values())
     return np.array(
         [
@@ -61,10 +58,6 @@ def task_sizes(cluster: Cluster) -> Floats:
             for kind in cluster.kinds
         ]
     )
-
-
-def _resource_count(cluster: Cluster) -> int:
-    return len(cluster.resources)
 
 
 def relative_prices(relaxed: ShapeRelaxation | None) -> Floats | None:
@@ -262,10 +255,10 @@ class RuinAndRecreate:
         self.weights: list[float] = []
         self.rounds = 0
 
-    def run(self, clock: Clock, stop: Callable[[], bool], most: int | None = None) -> None:
-        """Improve the placement until the time limit, the stopping criterion, or `most` rounds."""
-        first = self.rounds
-        while not clock.expired and not stop() and (most is None or self.rounds - first < most):
+    def run(self, clock: Clock, most: int) -> None:
+        """Improve the placement until the time limit, or for `most` rounds."""
+        last = self.rounds + most
+        while not clock.expired and self.rounds < last:
             self.once()
             self.rounds += 1
 

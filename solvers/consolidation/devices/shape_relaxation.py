@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -125,16 +125,16 @@ class Cluster:
             )
             members[server.gpu_model, tuple(sorted(server.available.items())), devices].append(n)
         return [
-            ServerShape(server, tuple(listed), self._free(server))
+            ServerShape(server, tuple(listed), self._units(map(loosened, amounts), math.floor))
             for listed in members.values()
             for server in [self.servers[listed[0]]]
+            for amounts in [[server.available.get(name, 0.0) for name in self.resources]]
         ]
 
-    def _free(self, server: Server) -> tuple[int, ...]:
-        amounts = (loosened(server.available.get(name, 0.0)) for name in self.resources)
-        return tuple(
-            math.floor(exact_fraction(a) / unit) for a, unit in zip(amounts, self.units, strict=True)
-        )
+    def _units(self, amounts: Iterable[float], rounded: Callable[[Fraction], int]) -> tuple[int, ...]:
+        """Return amounts of the resources in their units."""
+        pairs = zip(amounts, self.units, strict=True)
+        return tuple([rounded(exact_fraction(amount) / unit) for amount, unit in pairs])
 
     def _tasks(self) -> None:
         kind_numbers: dict[TaskKind, int] = {}
@@ -145,10 +145,8 @@ class Cluster:
                 check_time()
                 pairs_of_job = []
                 for group in job.task_groups:
-                    pairs = zip(self.resources, self.units, strict=True)
-                    need = tuple(
-                        math.ceil(exact_fraction(group.demand.get(name, 0.0)) / u) for name, u in pairs
-                    )
+                    amounts = [group.demand.get(name, 0.0) for name in self.resources]
+                    need = self._units(amounts, math.ceil)
                     asks = tuple(sorted((self.names.index(name), ask) for name, ask in group.asks.items()))
                     kind = TaskKind(need, asks, job.gpu_model)
                     pairs_of_job.append((kind_numbers.setdefault(kind, len(kind_numbers)), group.tasks))

@@ -200,7 +200,7 @@ def test_ruin_and_recreate_fills_what_greedy_leaves() -> None:
         before = formulation.evaluate(placing.placement.plan())[0]
         ruin = RuinAndRecreate(placing)
         for _ in range(8):
-            ruin.run(Clock(), lambda: False, 50)
+            ruin.run(Clock(), 50)
             assert formulation.violations(placing.placement.plan()) == []
             value = formulation.evaluate(placing.placement.plan())[0]
             assert value >= before
@@ -221,7 +221,7 @@ def test_nothing_gets_worse(seed: int) -> None:
     if formulation.violations(plan):
         return  # a job that must be placed was not
     before = formulation.evaluate(plan)
-    RuinAndRecreate(placing).run(Clock(), lambda: False, 60)
+    RuinAndRecreate(placing).run(Clock(), 60)
     after = formulation.evaluate(placing.placement.plan())
     assert formulation.violations(placing.placement.plan()) == []
     assert not formulation.precedes(before, after)
