@@ -159,13 +159,10 @@ class Reasons:
     def why(self, position: int) -> str:
         """Return why the plan leaves out the job at a position of the instance, as a sentence."""
         job = self.data.instance.jobs[position]
-        now = [server for group in job.task_groups for server in sorted(group.current)]
+        now, stopped = [server for group in job.task_groups for server in sorted(group.current)], ""
         if now:
             where = ", ".join(dict.fromkeys(now[:MAX_SHAPES])) + (", …" if len(now) > MAX_SHAPES else "")
-            return f"would be stopped where it runs now ({where}); {self._cached_reason(position)}"
-        return self._cached_reason(position)
-
-    def _cached_reason(self, position: int) -> str:
+            stopped = f"would be stopped where it runs now ({where}); "
         number = self._alike[position]
         if number not in self._known:
             job = self.data.distinct_jobs[number][0]
@@ -175,7 +172,7 @@ class Reasons:
                 self._known[number] = TOO_COMPLEX_TEXT
             else:
                 self._known[number] = unplaceable_text(self.data, job) or self._beside(job)
-        return self._known[number]
+        return stopped + self._known[number]
 
     def _beside(self, job: PlacementJob) -> str:
         """Return why a job that can run alone does not run beside the placed jobs, as a sentence."""

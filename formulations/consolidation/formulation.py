@@ -200,10 +200,14 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         violations += [
             Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen
         ]
-        return violations or [*self._overuse(plan), *self._too_many_moves(plan), *self._wrong_moves(plan)]
+        return violations or [*self._overuse(plan), *self._wrong_moves(plan)]
 
     def _wrong_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
-        """Yield tasks on servers that are drained, and moves that are not allowed where servers are freed."""
+        """Yield too many moves, tasks on drained servers, and wrong moves where servers are freed."""
+        most = self.instance.max_moves
+        count = 0 if most is None else sum(1 for _ in moving_jobs(self, plan))
+        if most is not None and count > most:
+            yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
         for entry in plan:
             for server in self.instance.drained.intersection(entry.used_servers):
                 yield Violation("drain", f"job {entry.job!r} is on {server!r}, which is to be empty")
@@ -224,47 +228,36 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
                         what = f"job {job.name!r} moves to {server!r}, which is empty: that needs into_empty"
                         yield Violation("free", what)
 
-    def _too_many_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
-        most = self.instance.max_moves
-        count = 0 if most is None else sum(1 for _ in moving_jobs(self, plan))
-        if most is not None and count > most:
-            yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
-
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        several = job.groups is not None
+        several, name = job.groups is not None, job.name
         if not entry.placed:
-            yield from self._unplaced_violations(job, entry)
+            if self.instance.requires(job):
+                yield Violation("must_place", f"job {name!r} must be placed")
+            if entry.tasks:
+                yield Violation("all or nothing", f"job {name!r} is not placed, but has tasks on servers")
         elif (entry.groups is not None) != several or (several and entry.servers):
             listed = "groups" if several else "servers"
-            yield Violation("groups", f"job {job.name!r} must list {listed}")
+            yield Violation("groups", f"job {name!r} must list {listed}")
         else:
             yield from _task_count_violations(job, entry)
             # What runs and stays is right.
-            if job.name not in self.instance.staying:
-                yield from self._eligibility(job, entry)
-                yield from self._required_spread(job, entry)
-        if job.name in self.instance.staying and not _keeps_placement(job, entry):
-            yield Violation("stays", f"job {job.name!r} runs and stays where it is")
+            if name not in self.instance.staying:
+                yield from self._server_violations(job, entry.used_servers)
+        if name in self.instance.staying and not _keeps_placement(job, entry):
+            yield Violation("stays", f"job {name!r} runs and stays where it is")
 
-    def _unplaced_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        if self.instance.requires(job):
-            yield Violation("must_place", f"job {job.name!r} must be placed")
-        if entry.tasks:
-            yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
-
-    def _eligibility(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        for server in sorted(entry.used_servers):
+    def _server_violations(self, job: PlacementJob, used: set[str]) -> Iterator[Violation]:
+        """Yield servers that a job may not use, and too many of them."""
+        for server in sorted(used):
             if server not in self.servers:
                 yield Violation("server", f"job {job.name!r}: there is no server {server!r}")
             elif not allows(job.gpu_model, self.servers[server].gpu_model):
                 wanted = " or ".join(models_of(job.gpu_model))
                 what = f"job {job.name!r} needs {wanted}; {server!r} has another model"
                 yield Violation("gpu_model", what)
-
-    def _required_spread(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        fewest, used = self.fewest(job), len(entry.used_servers)
-        if self.instance.spread_of(job) == "required" and fewest is not None and used > fewest:
-            what = f"job {job.name!r} uses {used} servers; at most {fewest} are allowed"
+        fewest = self.fewest(job) if self.instance.spread_of(job) == "required" else None
+        if fewest is not None and len(used) > fewest:
+            what = f"job {job.name!r} uses {len(used)} servers; at most {fewest} are allowed"
             yield Violation("required spread", what)
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:

@@ -181,15 +181,15 @@ class PriceBound:
         rows, prices = self.classes.pieces[part.shape], self.prices[part.shape]
         for counts, price in zip(rows.tolist(), prices.tolist(), strict=True):
             if all(map(operator.lt, counts, shape)):
-                origin = map(slice, map(operator.sub, shape, counts))
-                pieces.append((tuple(map(slice, counts, shape)), tuple(origin), price))
+                to, origin = map(slice, counts, shape), map(slice, map(operator.sub, shape, counts))
+                pieces.append((tuple(to), tuple(origin), price))
         best: Fraction | None = None
         for servers in range(job.most + 1):
             check_time()
             # One piece more: what it leaves was priced with one piece less.
             more = np.full(shape, UNREACHABLE, dtype=np.int64)
-            for to, origin, price in pieces:
-                np.minimum(more[to], left[origin] + price, out=more[to])
+            for here, before, price in pieces:
+                np.minimum(more[here], left[before] + price, out=more[here])
             left = np.minimum(more, UNREACHABLE)
             # Pieces that stay are the first ones of a pattern; others are added to them in later rounds.
             for (placed, tasks), price in placed_now.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any
 
@@ -169,25 +169,15 @@ def certified_goals(
                 goals[name] = certificate_goal(master, name, relaxed.prices)
         reached = reached_level(master.classes, name, value)
         if name in goals and value == bound and not clock.expired:
-            patience = clock.share(SETTINGS.share_of_time_left).at_most(SETTINGS.branching_patience_s)
-            program.clock = patience
-            tree = goals[name].get("tree") or _tree_for_gap(program, goals[name], reached)
+            program.clock = clock.share(SETTINGS.share_of_time_left).at_most(SETTINGS.branching_patience_s)
+            with suppress(TooLargeError):
+                level = float(reached / master.steps[name])
+                if "tree" not in goals[name] and program.bound_by(goals[name]) < level:
+                    tree = branching_tree(program, name, reached)
+                    goals[name] = goals[name] | ({"tree": tree} if tree else {})
             program.clock = clock
-            if tree:
-                goals[name] = {**goals[name], "tree": tree}
         program.levels[name] = reached
     return list(goals.values())
-
-
-def _tree_for_gap(program: PatternProgram, goal: dict[str, Any], reached: Fraction) -> list[dict[str, Any]]:
-    """Return a branching tree that proves a value optimal; empty if prices do so, or if none was found."""
-    name = goal["objective"]
-    try:
-        if program.bound_by(goal) >= float(reached / program.master.steps[name]):
-            return []
-        return branching_tree(program, name, reached)
-    except TooLargeError:
-        return []
 
 
 def infeasibility_goals(
