@@ -1,4 +1,4 @@
-"""Traces for tests, with rigid and malleable jobs, events, leases, restarts, weights; plans of policies."""
+"""Traces for tests: rigid and malleable jobs, events, leases, restarts, weights; plans and their faults."""
 
 from __future__ import annotations
 
@@ -8,15 +8,35 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import yaml
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
+from clusterplan.instances.common.faults import validated
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling.engine import Schedule
+
+
+def described(document: str, fields: str = "", **more: Any) -> SchedulingInstance:
+    """Return the instance `t` of a document in YAML, with other fields in YAML or as they are."""
+    parts = {**yaml.safe_load(document), **(yaml.safe_load(fields) or {}), **more}
+    return validated(SchedulingInstance, {"name": "t", **parts}, "t")
+
+
+def plan_of(*rows: tuple[Any, ...]) -> tuple[Segment, ...]:
+    """Return segments of job, start, end, and of configuration and servers where there are any."""
+    names = ("job", "start_s", "end_s", "configuration", "servers")
+    return tuple(Segment(**dict(zip(names, row, strict=False))) for row in rows)
+
+
+def broken(instance: SchedulingInstance, *rows: tuple[Any, ...]) -> list[str]:
+    """Return the constraints that a plan of such rows breaks, in words."""
+    return [str(one) for one in SchedulingFormulation(instance).violations(plan_of(*rows))]
+
 
 MODES = ("free", "costs", "none")
 GROWS = {"name": "a", "work": 12, "demand": {"gpu": 1}, "speeds": {1: 2.0, 2: 3.0, 4: 4.0}}

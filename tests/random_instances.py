@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from fuzz.device_documents import on_devices
+from fuzz.consolidation_documents import on_devices
 
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.consolidation.instance import ConsolidationInstance

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import run_here
-from fuzz.cases import kept, retried
+from fuzz.lanes import kept, retried
 from sample_documents import put
 
 import clusterplan
@@ -21,27 +21,15 @@ from clusterplan.instances.importers import import_sailor
 from clusterplan.planner import exit_codes
 from clusterplan.solvers.common.result import SolveOptions
 
-
-def sources(data: Path) -> dict[str, list[str]]:
-    """Return the arguments of each import."""
-    return {
-        "gavel": [
-            *("--throughputs", str(data / "gavel/simulation_throughputs.json")),
-            *("--trace", str(data / "gavel/max_min_fairness.trace")),
-            *("--capacity", "v100=64,p100=64,k80=64"),
-        ],
-        "tiresias": [
-            *("--jobs", str(data / "tiresias/60_job.csv")),
-            *("--cluster", str(data / "tiresias/n32g4.csv")),
-        ],
-        "pollux": [
-            *("--app", str(data / "pollux/bert"), "--app", str(data / "pollux/cifar10"), "--gpus", "16"),
-        ],
-        "sailor": [
-            *("--model-dir", str(data / "sailor/profiles/OPT-350"), "--types", "A100-40,V100-16,GH-96"),
-            *("--microbatch", "4", "--limit", "A100-40=8,V100-16=16,GH-96=4", "--throughput", "60"),
-        ],
-    }
+SOURCES = {
+    "gavel": "--throughputs {0}/gavel/simulation_throughputs.json --trace {0}/gavel/max_min_fairness.trace "
+    "--capacity v100=64,p100=64,k80=64",
+    "tiresias": "--jobs {0}/tiresias/60_job.csv --cluster {0}/tiresias/n32g4.csv",
+    "pollux": "--app {0}/pollux/bert --app {0}/pollux/cifar10 --gpus 16",
+    "sailor": "--model-dir {0}/sailor/profiles/OPT-350 --types A100-40,V100-16,GH-96 --microbatch 4 "
+    "--limit A100-40=8,V100-16=16,GH-96=4 --throughput 60",
+}
+"""The arguments of each import; the folder of data stands for `{0}`."""
 
 
 def with_other_count(source: str, plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -56,10 +44,11 @@ def with_other_count(source: str, plan: list[dict[str, Any]]) -> list[dict[str, 
     return [changed if entry is first else entry for entry in plan]
 
 
-@pytest.mark.parametrize("source", ["gavel", "tiresias", "pollux", "sailor"])
+@pytest.mark.parametrize("source", SOURCES)
 def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> None:
     """One JSON object with a finite bound and gap, which verifies; with a count altered it does not."""
-    made = run_here("import", source, *sources(shared_data)[source], "--output", "a.yaml", cwd=tmp_path)
+    words = [word.format(shared_data) for word in SOURCES[source].split()]
+    made = run_here("import", source, *words, "--output", "a.yaml", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     solved = run_here("solve", "a.yaml", "--format", "json", cwd=tmp_path)
     assert solved.returncode in (0, 5), solved.stderr

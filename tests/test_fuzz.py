@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from device_instances import job
-from fuzz import campaign, cases, checks, forging, lanes, reading, record
+from fuzz import campaign, checks, forging, lanes, reading, record
 from fuzz.allocation import AllocationTruth
 from fuzz.checks import Finding
 from fuzz.consolidation_truth import ConsolidationTruth
-from fuzz.features import features
-from fuzz.kinds import KINDS
+from fuzz.kinds import KINDS, features
 from fuzz.shrinking import shrunk
 from fuzz.staging import StagingTruth
 
@@ -29,55 +29,41 @@ from clusterplan.planner.api import solve
 from clusterplan.planner.verification import Verification
 from clusterplan.solvers.common.result import Result
 
-ALLOCATION: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "allocation",
-    "name": "two",
-    "resources": {"gpu": 0.3},
-    "jobs": [
-        {
-            "name": name,
-            "remaining_steps": 10,
-            "variants": [
-                {
-                    "name": "v",
-                    "worker_demand": {"gpu": demand},
-                    "speed": {
-                        "model": "table",
-                        "rows": [{"workers": 1, "steps_per_s": 1}, {"workers": 2, "steps_per_s": 2}],
-                    },
-                }
-            ],
-        }
-        for name, demand in (("a", 0.1), ("b", 0.1))
-    ],
-}
-STAGING: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "staging",
-    "name": "two",
-    "training": {"samples": 3600},
-    "probe_batch": 1,
-    "types": [
-        {"name": "s", "price_usd_per_hour": 1, "limit": 2},
-        {"name": "t", "price_usd_per_hour": 4, "limit": 2},
-    ],
-    "layers": [
-        {"name": "l", "compute_s": {"s": 4, "t": 1}, "compute_parallel": 1},
-        {"name": "m", "compute_s": {"s": 2}, "compute_parallel": 0.5},
-    ],
-}
-CONSOLIDATION: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "consolidation",
-    "name": "two",
-    "objectives": ["value", "servers", "migrations"],
-    "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 3}}],
-    "jobs": [
-        job("a", 2, current={"n-0": 2}),
-        job("b", demand={"gpu": 2}, value=2.5),
-    ],
-}
+ALLOCATION: dict[str, Any] = yaml.safe_load("""
+schema_version: 1
+kind: allocation
+name: two
+resources: {gpu: 0.3}
+jobs:
+- name: a
+  remaining_steps: 10
+  variants: &variants
+  - name: v
+    worker_demand: {gpu: 0.1}
+    speed: {model: table, rows: [{workers: 1, steps_per_s: 1}, {workers: 2, steps_per_s: 2}]}
+- {name: b, remaining_steps: 10, variants: *variants}
+""")
+STAGING: dict[str, Any] = yaml.safe_load("""
+schema_version: 1
+kind: staging
+name: two
+training: {samples: 3600}
+probe_batch: 1
+types: [{name: s, price_usd_per_hour: 1, limit: 2}, {name: t, price_usd_per_hour: 4, limit: 2}]
+layers:
+- {name: l, compute_s: {s: 4, t: 1}, compute_parallel: 1}
+- {name: m, compute_s: {s: 2}, compute_parallel: 0.5}
+""")
+CONSOLIDATION: dict[str, Any] = yaml.safe_load("""
+schema_version: 1
+kind: consolidation
+name: two
+objectives: [value, servers, migrations]
+servers: [{name: n, count: 2, capacity: {gpu: 3}}]
+jobs:
+- {name: a, tasks: 2, task_demand: {gpu: 1}, current: {n-0: 2}}
+- {name: b, tasks: 1, task_demand: {gpu: 2}, value: 2.5}
+""")
 
 
 def test_all_plans_of_documents_worked_out_by_hand() -> None:
@@ -291,14 +277,14 @@ def test_failures_are_made_small_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(checks, "solve", answers)
     case = {"lane": "solve", "instance": ALLOCATION, "solver": "exact", "options": {"threads": 1}}
-    finding = next(f for f in cases.retried(case) if f.check == "certified bound")
-    sort = cases.sort_of(finding, case)
-    small = cases.smallest(case, sort, 3)
+    finding = next(f for f in lanes.retried(case) if f.check == "certified bound")
+    sort = lanes.sort_of(finding, case)
+    small = lanes.smallest(case, sort, 3)
     assert len(small["instance"]["jobs"]) == 1
-    first, again = (cases.keep(tmp_path, sort, finding, small, "1:allocation:0") for _ in range(2))
+    first, again = (lanes.keep(tmp_path, sort, finding, small, "1:allocation:0") for _ in range(2))
     assert first == again
-    ((_, stored),) = cases.kept(tmp_path)
-    assert any(cases.sort_of(f, stored) == sort for f in cases.retried(stored))
+    ((_, stored),) = lanes.kept(tmp_path)
+    assert any(lanes.sort_of(f, stored) == sort for f in lanes.retried(stored))
 
 
 def test_a_campaign_counts_and_outlives_its_workers(tmp_path: Path) -> None:
@@ -328,21 +314,18 @@ def test_turns_are_the_same_again() -> None:
     )
 
 
-SCARCE: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "consolidation",
-    "name": "scarce",
-    "objectives": ["value"],
+SCARCE = {
+    **{**CONSOLIDATION, "objectives": ["value"]},
     "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 1}}],
     "jobs": [job(f"j{value}", value=value) for value in (5, 3, 2, 1)],
 }
-WHOLE: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "scheduling",
-    "name": "whole",
-    "resources": {"gpu": 2},
-    "jobs": [{"name": f"j{gpus}", "demand": {"gpu": gpus}, "duration_s": 1} for gpus in (1, 2)],
-}
+WHOLE: dict[str, Any] = yaml.safe_load("""
+schema_version: 1
+kind: scheduling
+name: whole
+resources: {gpu: 2}
+jobs: [{name: j1, demand: {gpu: 1}, duration_s: 1}, {name: j2, demand: {gpu: 2}, duration_s: 1}]
+""")
 
 
 @pytest.mark.parametrize(

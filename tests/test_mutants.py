@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mutants import record, running
+from mutants import __main__ as command
+from mutants import running
 from mutants.choosing import covering, noted
 from mutants.operators import Mutant, mutants_of
 from sample_documents import put
@@ -137,10 +138,10 @@ def test_the_page_tells_survivors_and_why(tmp_path: Path, monkeypatch: pytest.Mo
         "why": "never negative",
     }
     put(reasons, [reason])
-    monkeypatch.setattr(record, "REASONS", reasons)
+    monkeypatch.setattr(command, "REASONS", reasons)
     tried = [mutant("3", "2"), mutant("max", "(min)")]
     for _ in range(2):
-        record.add(tried, [running.KILLED, running.SURVIVED], "7", tmp_path)
+        command.add(tried, [running.KILLED, running.SURVIVED], "7", tmp_path)
     page = (tmp_path / "mutants.md").read_text(encoding="utf-8")
     assert "| 7 | 2 | 1 | 1 | 1 |" in page
     assert "| `max` → `(min)` | survived | never negative |" in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from recorded import __main__ as command
 from recorded import store
-from recorded.parts import PARTS
+from recorded.__main__ import PARTS
 from recorded.store import ABSENT, Case, Outcome, changes, differences, given, outcomes_of, stored
 from sample_documents import INTERNAL
 
@@ -77,95 +77,65 @@ def test_it_takes_little_room() -> None:
     assert sum(file.stat().st_size for file in store.HERE.rglob("*.*")) < LARGEST
 
 
-def _first(part: str, wanted: Callable[[Outcome], Any]) -> str:
-    """Return the first quick case of a part whose outcome has what is wanted."""
-    recorded = stored(part)
+def _altered(outcome: Outcome, path: Sequence[Any]) -> str:
+    """Alter what is at a place: a number, a text, or a verdict; return how the place is called."""
+    holder = outcome
+    for step in path[:-1]:
+        holder = holder[step]
+    old = holder[path[-1]]
+    altered = {"refused": "verified"}.get(old, f"{old}x") if not isinstance(old, int | float) else None
+    holder[path[-1]] = altered or (old + 1 if isinstance(old, int) else old * (1 + 1e-6))
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
+
+
+def _middle(key: str, least: int = 3) -> Callable[[Outcome], Any]:
+    """Return what finds the middle line of a list with more lines than so many."""
+    return lambda outcome: len(outcome[key]) > least and (key, len(outcome[key]) // 2)
+
+
+def _a_default(outcome: Outcome) -> Any:
+    options = outcome.get("options", {})
     return next(
-        case.name for case in cases_of(part) if case.quick and case.possible and wanted(recorded[case.name])
+        (("options", key, "default") for key in options if options[key].get("default") is not None), None
     )
 
 
-def _raised(holder: Any, key: Any) -> str:
-    """Make a number larger by a millionth, or a text longer; return how the place ends."""
-    old = holder[key]
-    holder[key] = old * (1 + 1e-6) if isinstance(old, float) else f"{old}x"
-    return f"[{key}]" if isinstance(key, int) else str(key)
+def _a_written_line(outcome: Outcome) -> Any:
+    return next((("files", name, len(lines) // 2) for name, lines in outcome["files"].items()), None)
 
 
-def _a_value(outcome: Outcome) -> str:
-    return f"objectives[0].{_raised(outcome['objectives'][0], 'value')}"
+def _a_bound(outcome: Outcome) -> Any:
+    found = outcome.get("objectives")
+    return found and found[0]["certified_bound"] and ("objectives", 0, "certified_bound")
 
 
-def _a_bound(outcome: Outcome) -> str:
-    return f"objectives[0].{_raised(outcome['objectives'][0], 'certified_bound')}"
-
-
-def _a_line(key: str) -> Callable[[Outcome], str]:
-    return lambda outcome: f"{key}{_raised(outcome[key], len(outcome[key]) // 2)}"
-
-
-def _a_written_line(outcome: Outcome) -> str:
-    (name, lines), *_ = outcome["files"].items()
-    return f"files.{name}{_raised(lines, len(lines) // 2)}"
-
-
-def _with_default(outcome: Outcome) -> str | None:
-    """Return the name of an option that has a default."""
-    options = outcome.get("options", {})
-    return next((name for name, option in options.items() if option.get("default") is not None), None)
-
-
-def _a_default(outcome: Outcome) -> str:
-    name = _with_default(outcome)
-    return f"options.{name}.{_raised(outcome['options'][name], 'default')}"
-
-
-def _an_exit_code(outcome: Outcome) -> str:
-    outcome["exit code"] += 1
-    return "exit code"
-
-
-def _a_forgery(outcome: Outcome) -> str:
-    number = outcome["forgeries"].index("refused")
-    outcome["forgeries"][number] = "verified"
-    return f"forgeries[{number}]"
-
-
-CHANGED: dict[str, tuple[str, Callable[[Outcome], Any], Callable[[Outcome], str]]] = {
-    "the value of a plan": ("solves", lambda outcome: outcome.get("objectives"), _a_value),
-    "a certified bound": (
-        "solves",
-        lambda outcome: outcome.get("objectives") and outcome["objectives"][0]["certified_bound"],
-        _a_bound,
-    ),
-    "the plan of a heuristic": (
-        "solves",
-        lambda outcome: outcome.get("plan_sha256"),
-        lambda outcome: _raised(outcome, "plan_sha256"),
-    ),
-    "an accepted forgery": ("certificates", lambda outcome: "refused" in outcome["forgeries"], _a_forgery),
-    "a stored result that is refused": (
+CHANGED: dict[str, tuple[str, Callable[[Outcome], Any]]] = {
+    "the value of a plan": ("solves", lambda found: found.get("objectives") and ("objectives", 0, "value")),
+    "a certified bound": ("solves", _a_bound),
+    "the plan of a heuristic": ("solves", lambda found: found.get("plan_sha256") and ["plan_sha256"]),
+    "an accepted forgery": (
         "certificates",
-        lambda outcome: True,
-        lambda outcome: _raised(outcome, "result"),
+        lambda found: "refused" in found["forgeries"] and ("forgeries", found["forgeries"].index("refused")),
     ),
-    "a line of a document": ("imports", lambda outcome: len(outcome["stdout"]) > 3, _a_line("stdout")),
-    "a line of a script": ("exports", lambda outcome: len(outcome["stdout"]) > 3, _a_line("stdout")),
-    "a line of a page": ("pages", lambda outcome: outcome["files"], _a_written_line),
-    "a message": ("refusals", lambda outcome: len(outcome["stderr"]) > 1, _a_line("stderr")),
-    "an exit code": ("refusals", lambda outcome: True, _an_exit_code),
-    "the default of an option": ("surface", _with_default, _a_default),
+    "a stored result that is refused": ("certificates", lambda _: ["result"]),
+    "a line of a document": ("imports", _middle("stdout")),
+    "a line of a script": ("exports", _middle("stdout")),
+    "a line of a page": ("pages", _a_written_line),
+    "a message": ("refusals", _middle("stderr", 1)),
+    "an exit code": ("refusals", lambda _: ["exit code"]),
+    "the default of an option": ("surface", _a_default),
 }
-"""A change → its part, a case that has it, and what makes it and returns its place."""
+"""A change → its part, and the place of it in an outcome that has it."""
 
 
 @pytest.mark.parametrize("change", CHANGED)
 def test_a_change_is_found_and_named(change: str) -> None:
     """By the file, the case and the field; the outcome is computed, what is recorded of it is altered."""
-    part, wanted, make = CHANGED[change]
-    name = _first(part, wanted)
-    recorded = copy.deepcopy({name: stored(part)[name]})
-    place = make(recorded[name])
+    part, path_in = CHANGED[change]
+    known = {case.name: stored(part)[case.name] for case in cases_of(part) if case.quick and case.possible}
+    name = next(name for name, outcome in known.items() if path_in(outcome))
+    recorded = copy.deepcopy({name: known[name]})
+    place = _altered(recorded[name], path_in(recorded[name]))
     now = outcomes_of(case for case in cases_of(part) if case.name == name)
     found = changes(part, recorded, now)
     assert [difference.place for difference in found] == [f"{part}.json: {name}: {place}"]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from .campaign import LANES, Tally, run, turn
-from .cases import FOLDER, sort_of
+from .lanes import FOLDER, sort_of
 from .record import add
 
 

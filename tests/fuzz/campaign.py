@@ -16,10 +16,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from .cases import keep, smallest, sort_of
 from .checks import Finding
 from .kinds import KINDS
-from .lanes import Case, Turn, read_one, solve_one
+from .lanes import Case, Turn, keep, read_one, smallest, solve_one, sort_of
 
 LANES: dict[str, Any] = {**{kind: partial(solve_one, kind) for kind in KINDS}, "files": read_one}
 TARGETS = {

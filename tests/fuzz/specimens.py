@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from clusterplan.instances import catalogues, examples
 from clusterplan.instances.allocation.fits import fit_loss, fit_speed
 from clusterplan.instances.common.base import Instance
@@ -108,29 +110,24 @@ def _nothing(read: Any) -> None:
     del read
 
 
-def _text(**files: Any) -> dict[str, bytes]:
-    """Return files from text, or from what is written as JSON; ``_`` in a name stands for a dot."""
-    return {
-        name.replace("__", "/").replace("_", "."): (
-            content if isinstance(content, str) else json.dumps(content)
-        ).encode()
-        for name, content in files.items()
-    }
-
-
-GAVEL = {
-    "v100": {"('A3C', 1)": {"null": 2.0}, "('LM', 2)": {"null": 4.0, "('A3C', 1)": [1.0, 1.0]}},
-    "v100_unconsolidated": {"('A3C', 1)": {"null": 2.0}, "('LM', 2)": {"null": 1.0}},
-    "k80": {"('A3C', 1)": {"null": 1.0}},
-}
+GAVEL = """
+v100: {"('A3C', 1)": {"null": 2.0}, "('LM', 2)": {"null": 4.0, "('A3C', 1)": [1.0, 1.0]}}
+v100_unconsolidated: {"('A3C', 1)": {"null": 2.0}, "('LM', 2)": {"null": 1.0}}
+k80: {"('A3C', 1)": {"null": 1.0}}
+"""
 TRACE = "A3C\tc\t.\t--steps\t1\t100\t1\t1\t-1.0\t0\nLM\tc\t.\t--steps\t1\t900\t2\t2.5\t1.2\t3\n"
 POLLUX = "placement,local_bsz,step_time,sync_time\n" + "".join(
     f"{placement},{local},{0.1 + 0.01 * local + 0.02 * len(placement):.3f},0.1\n"
     for placement in ("1", "2", "11", "4", "44")
     for local in (8, 16, 32)
 )
-SIZES = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
-TIMES = {"4": {"1": {"0": [1.0, 2.0, 0.5], "1": [1.0, 2.0, 0.5]}}}
+SIZES = """
+M:
+  "1":
+    "0": &sizes {params_bytes: 8, act_input_bytes: 1, act_output_bytes: 2, act_mem_bytes: 3}
+    "1": *sizes
+"""
+TIMES = '{"4": {"1": {"0": [1.0, 2.0, 0.5], "1": [1.0, 2.0, 0.5]}}}'
 PIPEDREAM = (
     "node1 -- Input -- forward_compute_time=1.0, backward_compute_time=0.0, activation_size=602112.0, "
     "parameter_size=0.0\n"
@@ -140,120 +137,125 @@ PIPEDREAM = (
     "parameter_size=0.0 -- stage_id=1\n"
     "\tnode1 -- node2\n\tnode2 -- node3\n"
 )
-DNN = {
-    "maxSizePerFPGA": 2**34,
-    "maxFPGAs": 4,
-    "maxCPUs": 2,
-    "nodes": [
-        {
-            "id": n,
-            "supportedOnFpga": 1,
-            "cpuLatency": 10,
-            "fpgaLatency": n,
-            "size": 2**30,
-            "isBackwardNode": 0,
-        }
-        for n in (1, 2, 3)
-    ],
-    "edges": [{"sourceId": n, "destId": n + 1, "cost": 1.0, "size": 1e6} for n in (1, 2)],
-}
+DNN = """
+maxSizePerFPGA: 17179869184
+maxFPGAs: 4
+maxCPUs: 2
+nodes:
+- {id: 1, supportedOnFpga: 1, cpuLatency: 10, fpgaLatency: 1, size: 1073741824, isBackwardNode: 0}
+- {id: 2, supportedOnFpga: 1, cpuLatency: 10, fpgaLatency: 2, size: 1073741824, isBackwardNode: 0}
+- {id: 3, supportedOnFpga: 1, cpuLatency: 10, fpgaLatency: 3, size: 1073741824, isBackwardNode: 0}
+edges:
+- {sourceId: 1, destId: 2, cost: 1.0, size: 1000000.0}
+- {sourceId: 2, destId: 3, cost: 1.0, size: 1000000.0}
+"""
 PHILLY = (
     "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-01 11:00:00,7200,1,7200,a\n"
     "2017-10-01 11:59:59,2.0,16,32,b\n2017-10-01 11:00:00,3600,8,28800,a\n"
 )
 
 
-def _kubernetes() -> dict[str, bytes]:
-    def node(name: str) -> dict[str, Any]:
-        amounts = {"cpu": "7910m", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "4"}
-        return {
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "z1"}},
-            "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]} if name == "n2" else {},
-            "status": {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
-        }
+KUBERNETES_NODES = """
+kind: List
+items:
+- kind: Node
+  metadata: {name: n1, labels: &zone {topology.kubernetes.io/zone: z1}}
+  spec: {}
+  status: &status
+    allocatable: {cpu: 7910m, memory: 32Gi, pods: '110', nvidia.com/gpu: '4'}
+    conditions: [{type: Ready, status: 'True'}]
+- kind: Node
+  metadata: {name: n2, labels: *zone}
+  spec: {taints: [{key: gpu, effect: NoSchedule}]}
+  status: *status
+"""
+KUBERNETES_PODS = """
+kind: List
+items:
+- kind: Pod
+  metadata:
+    {name: p1, namespace: team, labels: {a: b},
+     ownerReferences: &owner [{kind: Job, name: train, controller: true}]}
+  spec:
+    containers: &containers
+    - {name: main, resources: {requests: {cpu: 500m, memory: 1Gi, nvidia.com/gpu: '1'}}}
+    nodeSelector: &zone {topology.kubernetes.io/zone: z1}
+    tolerations: &tolerations [{key: gpu, operator: Exists}]
+    nodeName: n1
+  status: {phase: Running}
+- kind: Pod
+  metadata: {name: p2, namespace: team, labels: {a: b}, ownerReferences: *owner}
+  spec: {containers: *containers, nodeSelector: *zone, tolerations: *tolerations}
+  status: {phase: Pending}
+"""
+SLURM_NODES = """
+meta: {}
+nodes:
+- &node {name: n1, hostname: n1, state: [IDLE], partitions: [gpu], cpus: 34, effective_cpus: 32,
+   real_memory: 131072, specialized_memory: 0, alloc_cpus: 0, alloc_memory: 0,
+   gres: 'gpu:a100:4(S:0-1)', gres_used: 'gpu:a100:0(IDX:N/A)'}
+- {<<: *node, name: n2, hostname: n2}
+"""
+SLURM_QUEUE = """
+meta: {}
+jobs:
+- &job {job_id: 1, name: train1, partition: gpu, nodes: '',
+   node_count: &one {set: true, infinite: false, number: 1}, tasks: *one,
+   cpus: {set: true, infinite: false, number: 8}, tres_req_str: 'cpu=8,mem=64G,node=1,gres/gpu=2',
+   tres_alloc_str: '', tres_per_node: '', array_job_id: &none {set: true, infinite: false, number: 0},
+   array_task_string: '', het_job_id: *none, gres_detail: [], job_state: [PENDING], state_reason: Resources}
+- {<<: *job, job_id: 2, name: train2, nodes: 'n[1-2]', tres_alloc_str: 'cpu=8,mem=64G,node=1,gres/gpu=2',
+   job_state: [RUNNING]}
+"""
 
-    def pod(name: str, on: str | None) -> dict[str, Any]:
-        owner = {"kind": "Job", "name": "train", "controller": True}
-        requests = {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}
-        return {
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "team", "labels": {"a": "b"}, "ownerReferences": [owner]},
-            "spec": {
-                "containers": [{"name": "main", "resources": {"requests": requests}}],
-                "nodeSelector": {"topology.kubernetes.io/zone": "z1"},
-                "tolerations": [{"key": "gpu", "operator": "Exists"}],
-                **({"nodeName": on} if on else {}),
-            },
-            "status": {"phase": "Running" if on else "Pending"},
-        }
 
-    nodes = {"kind": "List", "items": [node("n1"), node("n2")]}
-    return _text(nodes_json=nodes, pods_json={"kind": "List", "items": [pod("p1", "n1"), pod("p2", None)]})
-
-
-def _slurm() -> dict[str, bytes]:
-    def number(value: int) -> dict[str, Any]:
-        return {"set": True, "infinite": False, "number": value}
-
-    def node(name: str) -> dict[str, Any]:
-        return {
-            **{"name": name, "hostname": name, "state": ["IDLE"], "partitions": ["gpu"], "cpus": 34},
-            **{"effective_cpus": 32, "real_memory": 131072, "specialized_memory": 0, "alloc_cpus": 0},
-            **{"alloc_memory": 0, "gres": "gpu:a100:4(S:0-1)", "gres_used": "gpu:a100:0(IDX:N/A)"},
-        }
-
-    def job(identity: int, nodes: str) -> dict[str, Any]:
-        tres = "cpu=8,mem=64G,node=1,gres/gpu=2"
-        state = {"job_state": ["RUNNING" if nodes else "PENDING"], "state_reason": "Resources"}
-        return {
-            **{"job_id": identity, "name": f"train{identity}", "partition": "gpu", "nodes": nodes},
-            **{"node_count": number(1), "tasks": number(1), "cpus": number(8), "tres_req_str": tres},
-            **{"tres_alloc_str": tres if nodes else "", "tres_per_node": "", "array_job_id": number(0)},
-            **{"array_task_string": "", "het_job_id": number(0), "gres_detail": [], **state},
-        }
-
-    jobs = {"meta": {}, "jobs": [job(1, ""), job(2, "n[1-2]")]}
-    return _text(nodes_json={"meta": {}, "nodes": [node("n1"), node("n2")]}, queue_json=jobs)
-
-
-IMPORTED: dict[str, Callable[[], dict[str, bytes]]] = {
-    "speeds": lambda: _text(speeds_csv=Path(examples.__path__[0], "synthetic-speed.csv").read_text()),
-    "losses": lambda: _text(losses_csv=Path(examples.__path__[0], "synthetic-loss.csv").read_text()),
-    "gavel": lambda: _text(speeds_json=GAVEL, small_trace=TRACE),
-    "gavel consolidation": lambda: _text(speeds_json=GAVEL, small_trace=TRACE),
-    "tiresias": lambda: _text(
-        jobs_csv="job_id,num_gpu,submit_time,model_name,duration,interval\n0,2,0,vgg19,1,3\n1,4,0,mine,1,3\n",
-        cluster_csv="num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,2,4,40,256\n",
-        tensors_json={"vgg19": [1, 1, 2], "mine": [3, 1]},
-    ),
-    "pollux": lambda: _text(
-        placements_csv=POLLUX,
-        scalability_csv="num_nodes,num_replicas,local_bsz,step_time,sync_time\n6,12,8,0.5,0.1\n6,12,16,0.6,0.1\n",
-    ),
-    "sailor": lambda: {
-        "M/A100-40/profile.json": json.dumps(TIMES).encode(),
-        "llm_info.json": json.dumps({"M": {"1": {"0": SIZES, "1": SIZES}}}).encode(),
+EXAMPLES = Path(examples.__path__[0])
+IMPORTED = {
+    "speeds": {"speeds.csv": (EXAMPLES / "synthetic-speed.csv").read_text()},
+    "losses": {"losses.csv": (EXAMPLES / "synthetic-loss.csv").read_text()},
+    "gavel": {"speeds.json": GAVEL, "small.trace": TRACE},
+    "gavel consolidation": {"speeds.json": GAVEL, "small.trace": TRACE},
+    "tiresias": {
+        "jobs.csv": "job_id,num_gpu,submit_time,model_name,duration,interval\n"
+        "0,2,0,vgg19,1,3\n1,4,0,mine,1,3\n",
+        "cluster.csv": "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"
+        "1,2,4,40,256\n",
+        "tensors.json": "{vgg19: [1, 1, 2], mine: [3, 1]}",
     },
-    "pipedream": lambda: _text(graph_txt=PIPEDREAM),
-    "dnn": lambda: _text(graph_json=DNN),
-    "philly": lambda: _text(philly_csv=PHILLY),
-    "openb": lambda: _text(
-        nodes_csv="sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,8,G2\n",
-        pods_csv="name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,4000,7629,1,460,\nb,8,9,1,1000,G2|P100\n",
-    ),
-    "kubernetes": _kubernetes,
-    "slurm": _slurm,
+    "pollux": {
+        "placements.csv": POLLUX,
+        "scalability.csv": "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
+        "6,12,8,0.5,0.1\n6,12,16,0.6,0.1\n",
+    },
+    "sailor": {"M/A100-40/profile.json": TIMES, "llm_info.json": SIZES},
+    "pipedream": {"graph.txt": PIPEDREAM},
+    "dnn": {"graph.json": DNN},
+    "philly": {"philly.csv": PHILLY},
+    "openb": {
+        "nodes.csv": "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,8,G2\n",
+        "pods.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
+        "a,4000,7629,1,460,\nb,8,9,1,1000,G2|P100\n",
+    },
+    "kubernetes": {"nodes.json": KUBERNETES_NODES, "pods.json": KUBERNETES_PODS},
+    "slurm": {"nodes.json": SLURM_NODES, "queue.json": SLURM_QUEUE},
 }
+"""Sort → its files; what a file holds as JSON is given as YAML."""
+
+
+def imported(sort: str) -> dict[str, bytes]:
+    """Return the files of a sort that is imported."""
+    return {
+        name: (json.dumps(yaml.safe_load(text)) if name.endswith(".json") else text).encode()
+        for name, text in IMPORTED[sort].items()
+    }
 
 
 @cache
 def bundled() -> tuple[Specimen, ...]:
     """Return the examples and catalogues of the package."""
-    folder = Path(examples.__path__[0])
-    tables = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+    tables = {path.name: path.read_bytes() for path in EXAMPLES.glob("*.csv")}
     found = []
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(EXAMPLES.glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
         used = {name: content for name, content in tables.items() if name in text}
         found.append(Specimen("document", {"instance.yaml": text.encode(), **used}))
@@ -302,8 +304,7 @@ def specimen(rng: random.Random) -> Specimen:
         return rng.choice(bundled())
     if chance < 0.6:
         sort = rng.choice(list(IMPORTED))
-        files = IMPORTED[sort]()
-        return Specimen("pollux table" if sort == "pollux" and rng.random() < 0.5 else sort, files)
+        return Specimen("pollux table" if sort == "pollux" and rng.random() < 0.5 else sort, imported(sort))
     kind = rng.choice(list(KINDS))
     if chance < 0.75:
         return _solved(kind, rng.randrange(KEPT))

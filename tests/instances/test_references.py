@@ -29,13 +29,8 @@ SECRET = "hunter2"  # noqa: S105 - of nobody
 POINTS = "workers,ps,steps_per_s\n" + "".join(
     f"{w},{p},{w / (w + p)}\n" for w in range(1, 6) for p in (1, 2, 3)
 )
-CATALOGUE = {
-    "kind": "catalogue",
-    "name": "c",
-    "source": "s",
-    "date": "2026-01-01",
-    "types": [{"name": "m", "price_usd_per_hour": 1, "vcpus": 1, "memory_gib": 4}],
-}
+MACHINE = {"name": "m", "price_usd_per_hour": 1, "vcpus": 1, "memory_gib": 4}
+CATALOGUE = {"kind": "catalogue", "name": "c", "source": "s", "date": "2026-01-01", "types": [MACHINE]}
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
@@ -129,7 +124,7 @@ def test_every_sort_of_reference_is_held_to_the_folder(folders: tuple[Path, Path
     put(outside / "layers.csv", as_csv(STAGING["layers"]))
     put(outside / "types.csv", as_csv(STAGING["types"]))
     put(outside / "catalogue.json", CATALOGUE)
-    put(outside / "machines.csv", as_csv(CATALOGUE["types"]))
+    put(outside / "machines.csv", as_csv([MACHINE]))
     put(outside / "speed.csv", POINTS)
     put(outside / "loss.csv", "step,loss\n" + "".join(f"{k * 100},{1 / (0.1 * k + 1)}\n" for k in range(30)))
     job = ALLOCATION["jobs"][0]
@@ -293,16 +288,8 @@ def test_every_command_that_reads_an_instance_takes_allow_outside(words: list[st
 @pytest.mark.usefixtures("outside")
 def test_a_batch_takes_allow_outside() -> None:
     """Processes of its own read the instances; an older one may be in another folder."""
-    words = [
-        "solve",
-        str(Path("d.json").absolute()),
-        "--solver",
-        "marginal-gain",
-        "--jobs",
-        "1",
-        "--allow-outside",
-    ]
-    code, out, err = run_here(*words)
+    words = ["--solver", "marginal-gain", "--jobs", "1", "--allow-outside"]
+    code, out, err = run_here("solve", Path("d.json").absolute(), *words)
     assert code == 0, out + err
 
 

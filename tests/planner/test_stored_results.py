@@ -10,8 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from recorded import effort
-from recorded.certificates import FORGERIES, forged, verdict
+from recorded.certificates import FORGERIES, effort, forged, verdict
 from recorded.store import given, stored
 
 from clusterplan.formulations.common.compiled import interpreted
@@ -68,7 +67,7 @@ def test_certificates_prove_the_recorded_bounds_in_as_many_steps_in_python(kind:
     recorded = stored("effort")
     listed = share_of([name for name in names(kind) if name in recorded], share)
     for name in listed:
-        found = effort.outcome(**pairs()[name], most=recorded[name]["steps"])
+        found = effort(**pairs()[name], most=recorded[name]["steps"])
         assert found["bounds"] == pytest.approx(recorded[name]["bounds"], rel=ROUNDING, abs=0), name
         assert found["steps"] == recorded[name]["steps"], name
 
@@ -102,4 +101,4 @@ def test_what_would_take_too_long_is_left_out_in_python(limit: str, monkeypatch:
     """The check ends early, and proves with what it has."""
     name = LIMITS[limit]
     monkeypatch.setattr(f"clusterplan.formulations.{limit}", 0)
-    assert effort.outcome(**pairs()[name])["steps"] < stored("effort")[name]["steps"]
+    assert effort(**pairs()[name])["steps"] < stored("effort")[name]["steps"]

@@ -1,15 +1,27 @@
-"""The command: ``python -m recorded [--record] [PART …]``, run in the folder `tests`."""
+"""The command: ``python -m recorded [--record] [PART …]``, run in the folder `tests`, and its parts."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from .parts import PARTS
+from . import certificates, commands, solves, surface
 from .store import Case, Difference, Outcome, changes, outcomes_of, store, stored
 
+PARTS: dict[str, Callable[[], list[Case]]] = {
+    "solves": solves.cases,
+    "certificates": certificates.cases,
+    "effort": certificates.effort_cases,
+    "imports": partial(commands.cases, "imports", quick=1),
+    "exports": partial(commands.cases, "exports", quick=1),
+    "pages": partial(commands.cases, "pages", quick=5),
+    "refusals": partial(commands.cases, "refusals", quick=1),
+    "surface": surface.cases,
+}
+"""Part → its cases."""
 MAX_SHOWN = 40
 
 

@@ -181,18 +181,7 @@ def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path:
     """Of a batch too: every file has a line that says what happened, and the journal is complete."""
     for solver, code in (("crashes", 1), ("exits", 1), ("bends-the-world", 1), ("eats-memory", 6)):
         folder = tmp_path / solver
-        words = (
-            "--solver",
-            solver,
-            "--jobs",
-            "2",
-            "--kill-after",
-            "2",
-            "--memory-limit",
-            "1.5",
-            "--threads",
-            "1",
-        )
+        words = f"--solver {solver} --jobs 2 --kill-after 2 --memory-limit 1.5 --threads 1".split()
         files = ("example:optimus-testbed", "example:gavel-three-gpu-types")
         done = run(plugins, "solve", *files, *words, "--output", str(folder), "--quiet")
         assert done.returncode == code, done.stderr
@@ -203,16 +192,8 @@ def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path:
 @pytest.mark.slow
 def test_nothing_is_left_of_a_batch_that_was_killed(plugins: dict[str, str], tmp_path: Path) -> None:
     """Keeper and solver end with the process that wanted them, even one that never lets Python run."""
-    command = [
-        sys.executable,
-        "-m",
-        "clusterplan",
-        "solve",
-        "example:optimus-testbed",
-        "--solver",
-        "holds-on",
-    ]
-    more = ["--jobs", "1", "--time-limit", "0", "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "clusterplan", "solve", "example:optimus-testbed"]
+    more = ["--solver", "holds-on", "--jobs", "1", "--time-limit", "0", "--output", str(tmp_path)]
     environment = {**plugins, "ODD_SOLVERS_NOTES": str(tmp_path)}
     with subprocess.Popen([*command, *more], env=environment, stderr=subprocess.DEVNULL) as process:
         assert happens((tmp_path / "holds-on").exists)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from device_instances import job, placement
 from imports import ROOT
 from typer.testing import CliRunner
 
@@ -23,21 +24,11 @@ from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.result import Result, SolveOptions
 
 
-def placement(jobs: list[dict[str, Any]], servers: int, objectives: list[str], free: float = 4) -> Instance:
+def placed(jobs: list[dict[str, Any]], servers: int, objectives: list[str], free: float = 4) -> Instance:
     """Return jobs on servers of four GPUs each."""
-    return parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "scales",
-            "objectives": objectives,
-            "servers": [{"name": "n", "count": servers, "capacity": {"gpu": 4}, "free": {"gpu": free}}],
-            "jobs": [
-                {"name": f"j{n}", "tasks": 4, "task_demand": {"gpu": 1}, "spread": "free", **job}
-                for n, job in enumerate(jobs)
-            ],
-        }
-    )
+    there = {"name": "n", "count": servers, "capacity": {"gpu": 4}, "free": {"gpu": free}}
+    rows = [job(f"j{n}", 4, spread="free") | fields for n, fields in enumerate(jobs)]
+    return placement(objectives, [there], rows)
 
 
 def solved(instance: Instance, solver: str = "exact") -> Result:
@@ -58,7 +49,7 @@ def values(result: Result) -> list[float]:
 def test_values_of_nine_decimals_are_placed_optimally(objectives: list[str]) -> None:
     """Three servers, three jobs: the fewest servers for all of the value are three, not four."""
     jobs = [{"value": value} for value in (0.347576893, 2.636901995, 3.241014023)]
-    result = solved(placement(jobs, 3, objectives))
+    result = solved(placed(jobs, 3, objectives))
     assert result.status == "optimal"
     assert values(result)[-1] == 3
 
@@ -83,7 +74,7 @@ def test_odd_values_agree_with_brute_force(seed: int) -> None:
         for _ in range(3)
     ]
     objectives = rng.sample(["value", "spread", "servers", "slowdown"], 3)
-    instance = placement(jobs, 3, objectives, rng.choice([2, 4]))
+    instance = placed(jobs, 3, objectives, rng.choice([2, 4]))
     result, best = solved(instance), solved(instance, "brute-force")
     assert result.status == "optimal"
     assert values(result) == pytest.approx(values(best), rel=1e-6)
@@ -108,7 +99,7 @@ def test_values_over_21_orders_of_magnitude_claim_nothing_false(seed: int) -> No
             job["speed_by_servers"] = {2: rng.choice([0.9, 1e-9, 1e6]), 3: 0.3}
         jobs.append(job)
     objectives = rng.sample(["value", "spread", "servers", "migrations", "slowdown"], rng.randint(1, 4))
-    instance = placement(jobs, rng.randint(2, 5), objectives, rng.choice([2, 3, 4]))
+    instance = placed(jobs, rng.randint(2, 5), objectives, rng.choice([2, 3, 4]))
     formulation = formulate(instance)
     one, other = solved(instance), solved(instance, "cp-sat")
     assert_no_bound_is_beaten(formulation, one, values(other))
@@ -136,7 +127,7 @@ def test_what_is_lost_in_rounding_is_not_called_optimal() -> None:
         {"value": 1e-9, "tasks": 2},
         {"value": 1e-9, "tasks": 2},
     ]
-    result = solved(placement(jobs, 2, ["value"], free=2))
+    result = solved(placed(jobs, 2, ["value"], free=2))
     assert result.objective is not None
     assert result.bound >= 2e-9 * (1 - 1e-9)
     assert result.status == "feasible" or result.objective == pytest.approx(2e-9)
@@ -163,7 +154,7 @@ def test_traffic_of_unlike_size_has_a_true_bound(name: str, traffic: float, solv
 def test_validate_says_where_scales_are_beyond_doubles(tmp_path: Path) -> None:
     """1e12 and 1e-9 in one sum: the smaller does not count, and the user is told."""
     for values_, said in (([1e12, 1e-9], True), ([1e6, 1e-6], False)):
-        instance = placement([{"value": value} for value in values_], 2, ["value"])
+        instance = placed([{"value": value} for value in values_], 2, ["value"])
         path = tmp_path / "scales.json"
         path.write_text(instance.model_dump_json(exclude_none=True))
         answer = CliRunner().invoke(app, ["validate", str(path)])
@@ -173,12 +164,12 @@ def test_validate_says_where_scales_are_beyond_doubles(tmp_path: Path) -> None:
 
 def test_a_demand_that_fits_infinitely_often_is_placed() -> None:
     """The room for tasks of 5e-324 GPUs is beyond doubles; there are only four of them."""
-    assert solved(placement([{"task_demand": {"gpu": 5e-324}}], 1, ["value"])).status == "optimal"
+    assert solved(placed([{"task_demand": {"gpu": 5e-324}}], 1, ["value"])).status == "optimal"
 
 
 def test_what_a_library_cannot_see_is_no_error() -> None:
     """A plan that breaks a limit by a library's tolerance is none, and what it proved does not count."""
-    instance = placement([{"value": 1.0}], 1, ["value"], free=3)
+    instance = placed([{"value": 1.0}], 1, ["value"], free=3)
     formulation = formulate(instance)
     plan = formulation.parse_plan([{"job": "j0", "servers": {instance.expanded_servers[0].name: 4}}])
     outcome = Outcome(plan, bounds=(1.0,), doubtful=True, message="the figures are too unlike")
@@ -192,7 +183,7 @@ def test_what_a_library_cannot_see_is_no_error() -> None:
 @pytest.mark.parametrize("backend", ["highs", "scip", "cbc"])
 def test_only_what_is_certified_counts_beyond_the_reach_of_tolerances(backend: str) -> None:
     """Values of 1e12 and 1 in one objective: no claim of a library, but the bound of our own check."""
-    instance = placement([{"value": 1e12}, {"value": 1.0}], 2, ["value"])
+    instance = placed([{"value": 1e12}, {"value": 1.0}], 2, ["value"])
     result = clusterplan.solve(instance, f"milp:{backend}", SolveOptions(threads=1))
     assert "only what is certified counts" in str(result.message)
     assert result.bound == result.certified_bound

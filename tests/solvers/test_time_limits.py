@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import stat
@@ -14,10 +15,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_instances import placement
 
 import clusterplan
 from clusterplan.formulations.common import clock as clocks
-from clusterplan.formulations.common.clock import Clock, check_model_size, check_time
+from clusterplan.formulations.common.clock import (
+    CHECK_INTERVAL,
+    Clock,
+    check_model_size,
+    check_time,
+    until_time_limit,
+)
 from clusterplan.formulations.consolidation.explain import TOO_COMPLEX_TEXT
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
@@ -28,7 +36,6 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import OutOfTimeError, TooLargeError
 from clusterplan.instances.consolidation.generate import generate_consolidation
-from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
@@ -72,16 +79,7 @@ class Ticks(Clock):
 
 def consolidation(servers: list[dict[str, Any]], jobs: list[dict[str, Any]], *objectives: str) -> Any:
     """Return an instance."""
-    return parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "limits",
-            "objectives": list(objectives or ("value", "spread", "servers")),
-            "servers": servers,
-            "jobs": jobs,
-        }
-    )
+    return placement(list(objectives or ("value", "spread", "servers")), servers, jobs)
 
 
 def diverse(servers: int, jobs: int, groups: int = 1) -> Any:
@@ -559,3 +557,28 @@ def test_pytorch_is_not_loaded_where_that_takes_longer_than_the_limit(
     result = clusterplan.solve(generate_staging(4, 2, seed=1), "reinforce-rnn", time_limit_s=1)
     assert (result.status, result.limit) == ("unknown", "time")
     assert "loading PyTorch takes longer" in (result.message or "")
+
+
+def test_shares_of_the_time_that_is_left() -> None:
+    """A part of it, or so many seconds; without a limit a share has none either."""
+    hour, endless = Clock(3600.0), Clock()
+    share = hour.share(0.25).limit_s
+    assert share is not None
+    assert 890 < share <= 900
+    assert endless.share(0.25).limit_s is None
+    assert hour.at_most(5.0).limit_s == endless.at_most(5.0).limit_s == 5.0
+    assert Clock(0.0).at_most(5.0).limit_s == 0.0
+
+
+def test_items_are_yielded_until_the_time_is_up() -> None:
+    """The clock is looked at now and then, and before the first item; outside of a clock there is no end."""
+    assert list(until_time_limit(range(5))) == [0, 1, 2, 3, 4]
+    with Clock(0.0).enforced(), pytest.raises(OutOfTimeError):
+        next(until_time_limit([1]))
+    clock = Clock(3600.0)
+    with clock.enforced():
+        items = until_time_limit(itertools.count())
+        assert next(items) == 0
+        clock.limit_s = 0.0
+        with pytest.raises(OutOfTimeError):
+            list(itertools.islice(items, 2 * CHECK_INTERVAL))

@@ -10,8 +10,6 @@ import pytest
 from clusterplan.formulations.common import enumeration
 from clusterplan.formulations.common.enumeration import (
     Choices,
-    bound_multipliers,
-    cheapest_states,
     no_choice_below,
 )
 
@@ -62,23 +60,3 @@ def test_a_search_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPat
     assert no_choice_below(choices, np.zeros(1), 3.5) is False
     monkeypatch.setattr(enumeration, "MAX_STATES", 1)
     assert no_choice_below(choices, np.zeros(1), 3.5) is None
-
-
-def test_of_states_of_equal_use_the_cheapest_stays() -> None:
-    taken = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 2.0]])
-    left, spent = cheapest_states(taken, np.array([5.0, 4.0, 9.0]))
-    assert sorted(zip(left.tolist(), spent.tolist(), strict=True)) == [([0.0, 2.0], 9.0), ([1.0, 2.0], 4.0)]
-
-
-def test_under_one_limit_a_state_that_uses_more_and_costs_as_much_goes() -> None:
-    left, spent = cheapest_states(np.array([[3.0], [1.0], [2.0]]), np.array([2.0, 4.0, 4.0]))
-    assert (left.ravel().tolist(), spent.tolist()) == ([1.0, 3.0], [4.0, 2.0])
-
-
-def test_price_vectors_are_never_negative_and_the_given_one_is_first() -> None:
-    weights, vectors = bound_multipliers(np.array([1.0, 3.0]))
-    assert weights[0] == 1.0
-    assert vectors[0].tolist() == [1.0, 3.0]
-    assert (weights >= 0).all()
-    assert (vectors >= 0).all()
-    assert len(weights) == len(vectors)

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.scheduling.certificate import (
-    MAX_EDGE_S,
     MAX_EDGES,
     PriceGrid,
     certificate_of,
@@ -91,29 +90,6 @@ def test_a_finer_grid_has_the_same_prices() -> None:
     fine = grid.refined(np.array([0.0, 3.0, 4.0, 9.0]))
     assert fine.edges_s.tolist() == [0, 1, 2, 3, 4, 9]
     assert fine.price[:, 0].tolist() == [0, 3, 5, 5, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("edges", "price", "word"),
-    [
-        ([0.0, 1.0], [[1.0]], "go together"),
-        ([], np.zeros((0, 1)), "go together"),
-        ([0.0, 0.0], [[1.0], [0.0]], "rise"),
-        ([-1.0, 0.0], [[1.0], [0.0]], "rise"),
-        ([0.0, np.nan], [[1.0], [0.0]], "rise"),
-        ([0.0, 2 * MAX_EDGE_S], [[1.0], [0.0]], "rise"),
-        ([0.0, 1.0], [[-1.0], [0.0]], "prices"),
-        ([0.0, 1.0], [[np.nan], [0.0]], "prices"),
-        ([0.0, 1.0], [[np.inf], [0.0]], "prices"),
-        ([0.0, 1.0], [[1.0], [1.0]], "last edge"),
-        (np.arange(MAX_EDGES + 1), np.zeros((MAX_EDGES + 1, 1)), "too many"),
-        (np.arange(2_000), np.zeros((2_000, 501)), "too many"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(edges: list[float], price: list[list[float]], word: str) -> None:
-    """Shapes, order, size and signs."""
-    with pytest.raises(ValueError, match=word):
-        PriceGrid(np.array(edges, dtype=float), np.array(price, dtype=float))
 
 
 def priced(gpus: int) -> tuple[SchedulingInstance, PriceGrid]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedules import broken, described, plan_of
+from malleable_instances import broken, described, plan_of
 
 from clusterplan.formulations.scheduling.evaluation import (
     MAX_NAMED,
@@ -15,9 +15,6 @@ from clusterplan.formulations.scheduling.evaluation import (
     checkpointed_progress_s,
     cumulative_sums,
     evicted_runs,
-    final_progress,
-    quantile,
-    restarts_s,
     runs_without_break,
     usage_over_time,
     work_tolerance,
@@ -55,13 +52,6 @@ def test_the_slack_is_relative_to_the_time_since_the_first_arrival() -> None:
             described("resources: {gpu: 1}", jobs.format(arrival)), np.array([arrival + 1e5])
         )
         assert slack.max() < 1e-2
-
-
-def test_restarts_cost_only_where_preemption_does() -> None:
-    """A job's own figure comes before the instance's."""
-    instance = generate_scheduling(2, 8).replace(restart_s=5)
-    assert restarts_s(instance).tolist() == [0, 0]
-    assert restarts_s(instance.replace(preemption="costs")).tolist() == [5, 5]
 
 
 @pytest.mark.parametrize(
@@ -110,14 +100,6 @@ def test_only_those_on_a_server_that_fails_are_hit(
     assert evicted_runs(described(FAILS, fields), table).tolist() == [evicted, False]
 
 
-def test_progress_is_what_is_left_after_each_loss() -> None:
-    """4 of 5 s are kept, then 6 of 7, then two are added."""
-    gain, of = np.array([5.0, 3.0, 2.0, 9.0]), np.array([0, 0, 0, 1])
-    hit = np.array([True, True, False, False])
-    for interval, progress in ((2.0, [8, 9]), (0.0, [10, 9])):
-        assert final_progress(gain, of, hit, np.full(2, interval), np.zeros(2)).tolist() == progress
-
-
 @pytest.mark.parametrize(
     ("fields", "runs", "faults"),
     [
@@ -156,12 +138,6 @@ def test_figures_are_those_that_are_counted_by_hand() -> None:
     assert found.mean_slowdown == pytest.approx((7 / 4 + 1) / 2)
     assert [found.utilisation["gpu"], found.fragmentation["gpu"]] == pytest.approx([11 / 14, 3 / 14])
     assert found.tenant_fairness == pytest.approx((1.75 + 1) ** 2 / (2 * (1.75**2 + 1)))
-
-
-@pytest.mark.parametrize(("count", "share", "value"), [(200, 0.99, 198), (200, 1.0, 199), (1, 0.99, 0)])
-def test_a_quantile_is_one_of_the_values(count: int, share: float, value: float) -> None:
-    """At place ⌊q n⌋, the last at most."""
-    assert quantile(np.arange(float(count)), share) == value
 
 
 def test_usage_is_a_step_function_of_time() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from malleable_instances import GROWS
-from schedules import broken, described, plan_of
+from malleable_instances import GROWS, broken, described, plan_of
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.kind import SCHEDULING

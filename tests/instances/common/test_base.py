@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 import pytest
 from sample_documents import CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.instances.common import arrays
 from clusterplan.instances.common.base import MAX_ROWS, Instance, card, figure, percent, scale_figures
 from clusterplan.instances.common.kind import Builder, InstanceKind
 from clusterplan.instances.documents import parse_instance
@@ -157,9 +155,3 @@ def test_what_is_built_can_be_solved_at_once() -> None:
     builder = clusterplan.Allocation(gpu=3).add_job("a", {1: 1.0, 2: 2.0}, 10).add_job("b", {1: 1.0}, 10)
     assert isinstance(builder, Builder)
     assert clusterplan.solve(builder, time_limit_s=30).objective == pytest.approx(5 + 10)
-
-
-def test_each_name_is_an_array_of_its_numbers() -> None:
-    """Doubles, 64-bit integers and truth values."""
-    kinds = {name: getattr(arrays, name).__args__[1].__args__[0] for name in ("Floats", "Ints", "Flags")}
-    assert kinds == {"Floats": np.float64, "Ints": np.int64, "Flags": np.bool_}

@@ -55,11 +55,6 @@ def test_one_line_a_fault(box: Any, line: str) -> None:
     assert found.startswith(line)
 
 
-def test_what_is_right_is_returned() -> None:
-    """The data become the model."""
-    assert validated(Shelf, {"boxes": [{"name": "a"}]}, "doc") == Shelf(boxes=(Box(name="a"),))
-
-
 def test_of_many_faults_a_hundred_are_named() -> None:
     """The text says that there may be more."""
     with pytest.raises(InstanceError) as refused:

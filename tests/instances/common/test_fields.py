@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
-from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
@@ -34,13 +33,9 @@ from clusterplan.instances.common.fields import (
     Name,
     Number,
     Positive,
-    TaskCount,
     frozen,
-    marks_of,
     refuse,
     repeated,
-    require,
-    unescaped,
     unknown_names,
     validated_in_batches,
 )
@@ -113,14 +108,6 @@ def test_a_copy_derives_anew_what_depends_on_its_fields() -> None:
     assert square.model_copy(update={"side": 3}).area == 9
 
 
-def test_marks_of_a_type() -> None:
-    """The limits and the plain types that a field consists of, in unions too."""
-    marks = list(marks_of(TaskCount | None))
-    assert Ge(ge=0) in marks
-    assert Le(le=100_000) in marks
-    assert int in marks
-
-
 def test_complaints() -> None:
     """Of many complaints the first hundred are kept, the others counted."""
     refuse([])
@@ -154,18 +141,6 @@ def test_rules_between_fields() -> None:
     assert Pair(low=1, high=2).high == 2
     with pytest.raises(ValidationError, match="low: is above high"):
         Pair(low=2, high=1)
-
-
-def test_schemas_demand_what_the_reader_demands() -> None:
-    """A field that another one may replace is not required alone."""
-    schema = {"required": ["steps"]}
-    require("kind", or_field=("steps", "loss"))(schema)
-    assert schema == {"required": ["kind"], "anyOf": [{"required": ["steps"]}, {"required": ["loss"]}]}
-
-
-def test_the_quote_before_a_formula() -> None:
-    """One quote goes, and only before what a spreadsheet would take for a formula."""
-    assert [unescaped(text) for text in ("'=1", "''=1", "'a", "=1")] == ["=1", "'=1", "'a", "=1"]
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,9 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.common.faults import validated
 from clusterplan.instances.common.hardware import GEOMETRIES, Geometry
 from clusterplan.instances.common.speed import (
-    Range,
     Speed,
-    SpeedTable,
-    Variant,
     broken,
     complaints,
     range_rules,
@@ -36,13 +31,6 @@ def test_seconds_of_a_step(document: dict[str, Any], step_s: float) -> None:
     """With two parameter servers and four workers."""
     speed = TypeAdapter[Any](Speed).validate_python(document)
     assert float(speed.step_time_s(2, 4)) == pytest.approx(step_s, rel=1e-15)
-
-
-def test_measured_speeds_are_sorted_by_workers() -> None:
-    """Then by parameter servers."""
-    rows = [{"workers": w, "ps": p, "steps_per_s": 1} for w, p in ((2, 1), (1, 2), (1, 1))]
-    table = SpeedTable.model_validate({"model": "table", "rows": rows})
-    assert [(row.workers, row.ps) for row in table.sorted_rows()] == [(1, 1), (1, 2), (2, 1)]
 
 
 FLAGS = (False, True)
@@ -93,22 +81,6 @@ def test_a_broken_rule_is_said_in_words() -> None:
     assert said == [("max", "is 4, below min 5; max must be at least min")]
 
 
-def test_a_range_ends_after_it_begins() -> None:
-    """Or it is refused."""
-    assert Range(max=4).min == 1
-    with pytest.raises(InstanceError, match="max: is 4, below min 5; max must be at least min"):
-        validated(Range, {"min": 5, "max": 4}, "t")
-
-
-def test_a_variant_needs_the_ranges_of_its_model() -> None:
-    """Ring all-reduce has workers and no parameter servers."""
-    ring = {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 8}
-    variant = {"name": "v", "worker_demand": {"gpu": 1}, "speed": ring}
-    assert validated(Variant, {**variant, "workers": {"max": 2}}, "t").ps is None
-    with pytest.raises(InstanceError, match="workers: is missing"):
-        validated(Variant, variant, "t")
-
-
 MIG_USER_GUIDE = {
     "a30-24": {"1g.6gb": 4, "2g.12gb": 2, "4g.24gb": 1},
     "a100-40": {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2, "4g.20gb": 1, "7g.40gb": 1},
@@ -122,19 +94,6 @@ def test_each_profile_fits_as_often_as_nvidia_says() -> None:
     """On an empty device, with nothing else."""
     found = {name: {p: g.most(p) for p in g.profiles} for name, g in GEOMETRIES.items()}
     assert found == MIG_USER_GUIDE
-
-
-def test_starts_are_those_of_lgipp() -> None:
-    """Size and starts as ``nvidia-smi mig -lgipp`` lists them for an A100 of 40 GB."""
-    profiles = GEOMETRIES["a100-40"].profiles
-    assert {name: (p.starts, p.size) for name, p in profiles.items()} == {
-        "1g.5gb": ((0, 1, 2, 3, 4, 5, 6), 1),
-        "1g.10gb": ((0, 2, 4, 6), 2),
-        "2g.10gb": ((0, 2, 4), 2),
-        "3g.20gb": ((0, 4), 4),
-        "4g.20gb": ((0,), 4),
-        "7g.40gb": ((0,), 8),
-    }
 
 
 def test_taken_slots_leave_less() -> None:

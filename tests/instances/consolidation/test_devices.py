@@ -6,17 +6,17 @@ Which devices hold which tasks, against every way to put them there.
 from __future__ import annotations
 
 import copy
-import itertools
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fuzz.device_truth import Ask, State, States, fits, layout_of, taken
 
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError, TooLargeError
-from clusterplan.instances.common.hardware import GEOMETRIES, Geometry
+from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation import devices as packing
 from clusterplan.instances.consolidation.devices import WHOLE, Device, DeviceDemand, DeviceSlot, pack
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -176,51 +176,28 @@ def test_what_is_wrong_is_refused_in_words(change: Callable[[dict[str, Any]], ob
     assert words in str(error.value)
 
 
-A30, A100 = GEOMETRIES["a30-24"], GEOMETRIES["a100-40"]
+def _state(device: Device) -> State:
+    """Return the state of a device as the campaign's truth has it."""
+    slots = tuple(slot for slot in range(8) if device.used >> slot & 1)
+    return {"shared": ("shared", device.used), "parted": ("parted", slots)}.get(
+        device.mode, (device.mode, ())
+    )
 
 
-def _possible(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[DeviceDemand]) -> bool:
-    """Return whether any choice of devices and slots for every task is allowed."""
-    ways: list[list[tuple[DeviceDemand, int, int]]] = []
-    for ask in asks:
-        here = [(ask, d, 0) for d in range(len(devices))]
-        if ask.profile:
-            starts = geometry.profiles[ask.profile].starts if geometry else ()
-            here = [(ask, d, start) for d in range(len(devices)) for start in starts]
-        ways += [here] * (ask.whole or 1)
-    return any(_allowed(devices, geometry, choice) for choice in itertools.product(*ways))
-
-
-def _allowed(
-    devices: Sequence[Device], geometry: Geometry | None, choice: Sequence[tuple[DeviceDemand, int, int]]
-) -> bool:
-    state = list(devices)
-    for ask, d, start in choice:
-        mode, used = state[d]
-        if ask.whole:
-            if mode != "free":
-                return False
-            state[d] = Device("whole")
-        elif ask.share:
-            if mode not in ("free", "shared") or used + ask.share > WHOLE:
-                return False
-            state[d] = Device("shared", used + ask.share)
-        else:
-            assert geometry is not None
-            mask = geometry.profiles[ask.profile].mask(start)
-            if mode not in ("free", "parted") or used & mask:
-                return False
-            state[d] = Device("parted", used | mask)
-    return True
+def _ask(ask: DeviceDemand) -> Ask:
+    """Return what a task asks for as the campaign's truth has it."""
+    if ask.profile:
+        return "profile", ask.profile
+    return ("devices", ask.whole) if ask.whole else ("share", ask.share)
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_it_finds_devices_exactly_where_there_are_some(seed: int) -> None:
     """A few devices in any state, a few tasks of any sort; what is found is allowed."""
     choose = random.Random(seed)
-    geometry = choose.choice([None, A30, A100])
+    name = choose.choice([None, "a30-24", "a100-40"])
     states = [Device(), Device(), Device("whole"), Device("shared", choose.choice((300, 460, 900)))]
-    if geometry is not None:
+    if name is not None:
         states.append(Device("parted", choose.choice((0b1, 0b11, 0b100))))
     devices = [choose.choice(states) for _ in range(choose.randint(1, 3))]
     sorts = [
@@ -228,17 +205,16 @@ def test_it_finds_devices_exactly_where_there_are_some(seed: int) -> None:
         DeviceDemand(whole=2),
         *(DeviceDemand(share=s) for s in (250, 334, 460, 540, 700)),
     ]
-    sorts += [DeviceDemand(profile=name) for name in geometry.profiles] if geometry else []
+    sorts += [DeviceDemand(profile=profile) for profile in GEOMETRIES[name].profiles] if name else []
     asks = [choose.choice(sorts) for _ in range(choose.randint(1, 4))]
-    found = pack(devices, geometry, asks)
-    assert (found is not None) == _possible(devices, geometry, asks)
-    if found is not None:
-        parts = [
-            (ask, d, held.slot if isinstance(held, DeviceSlot) else 0)
-            for ask, held in zip(asks, found, strict=True)
-            for d in ([held.device] if isinstance(held, DeviceSlot) else held)
-        ]
-        assert _allowed(devices, geometry, parts)
+    found = pack(devices, None if name is None else GEOMETRIES[name], asks)
+    states: States | None = tuple(map(_state, devices))
+    layout = layout_of({"geometry": name})
+    assert (found is not None) == fits(states, layout, list(map(_ask, asks)))
+    for ask, held in zip(asks, found or (), strict=False):
+        assert states is not None
+        states = taken(states, layout, _ask(ask), held.model_dump() if isinstance(held, DeviceSlot) else held)
+    assert states is not None
 
 
 def test_first_fit_decreasing_would_need_one_device_more() -> None:
@@ -261,4 +237,4 @@ def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -
             [DeviceDemand(share=share) for share in (500, 400, 300, 300, 250, 250)],
         )
     with pytest.raises(TooLargeError, match="takes too long"):
-        pack([Device()], A100, [DeviceDemand(profile="1g.5gb")] * 4)
+        pack([Device()], GEOMETRIES["a100-40"], [DeviceDemand(profile="1g.5gb")] * 4)

@@ -14,41 +14,17 @@ from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
-from clusterplan.instances.consolidation.job import PlacementJob, Workload, allows, models_of
+from clusterplan.instances.consolidation.job import PlacementJob, Workload
 from clusterplan.instances.consolidation.kind import CONSOLIDATION, Consolidation
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.files.tables import read_table
 from clusterplan.instances.references import Folder
 from clusterplan.planner.api import solve
 
-EIGHT = {"gpu": {"count": 8}}
-
 
 def test_all_of_a_server_is_available_unless_it_says_what_is_free() -> None:
     assert Server(name="a", capacity={"cpu": 8, "gpu": 2}).available == {"cpu": 8, "gpu": 2}
     assert Server(name="a", capacity={"cpu": 8, "gpu": 2}, free={"cpu": 3}).available == {"cpu": 3}
-
-
-def test_free_devices_are_no_resource_but_states_of_devices() -> None:
-    server = Server.model_validate(
-        {"name": "a", "capacity": {"cpu": 8}, "free": {"cpu": 3, "gpu": 6}, "devices": EIGHT}
-    )
-    assert server.available == {"cpu": 3}
-    assert [device.mode for device in server.device_states["gpu"]] == ["free"] * 6 + ["whole"] * 2
-
-
-@pytest.mark.parametrize(
-    ("free", "complaint"),
-    [
-        ({"cpu": 9}, "more than the capacity 8"),
-        ({"gpu": 9}, "of 8 devices a whole number is free"),
-        ({"gpu": 0.5}, "of 8 devices a whole number is free"),
-    ],
-)
-def test_more_free_than_there_is_is_refused(free: dict[str, Any], complaint: str) -> None:
-    document = {"name": "a", "capacity": {"cpu": 8}, "free": free, "devices": EIGHT}
-    with pytest.raises(ValidationError, match=complaint):
-        Server.model_validate(document)
 
 
 def test_lists_that_are_no_tables_stay(tmp_path: Path) -> None:
@@ -71,16 +47,6 @@ def test_several_gpu_models_are_one_set_however_they_are_written() -> None:
     assert wanted("T4", "T4").gpu_model == "T4"
 
 
-def test_a_server_will_do_if_its_gpu_model_is_named_or_none_is() -> None:
-    assert allows(None, None)
-    assert allows(None, "T4")
-    assert allows("T4", "T4")
-    assert allows(("A10", "T4"), "T4")
-    assert not allows("T4", "A10")
-    assert not allows(("A10", "T4"), None)
-    assert [models_of(models) for models in (None, "T4", ("A10", "T4"))] == [(), ("T4",), ("A10", "T4")]
-
-
 def test_a_job_is_worth_its_gpus_as_amounts_and_devices_unless_it_says_otherwise() -> None:
     pooled = {"tasks": 3, "task_demand": {"gpu": 2}}
     shared = {"tasks": 3, "task_demand": {"cpu": 2}, "share": {"gpu": 500}}
@@ -88,17 +54,6 @@ def test_a_job_is_worth_its_gpus_as_amounts_and_devices_unless_it_says_otherwise
     worth = [PlacementJob.model_validate({"name": "j", **job}).worth for job in (pooled, shared, whole)]
     assert worth == [6, 1.5, 12]
     assert PlacementJob.model_validate({"name": "j", **pooled, "value": 1}).worth == 1
-
-
-def test_speed_on_a_number_of_servers_that_is_not_listed_is_that_of_the_next_lower_one() -> None:
-    job = PlacementJob(name="j", tasks=8, task_demand={"gpu": 1}, speed_by_servers={2: 0.8, 4: 0.5})
-    assert [job.relative_speed(servers) for servers in (1, 2, 3, 4, 9)] == [0.8, 0.8, 0.8, 0.5, 0.5]
-
-
-def test_a_group_beside_the_same_fields_of_the_job_is_refused() -> None:
-    group = {"tasks": 1, "demand": {"gpu": 1}}
-    with pytest.raises(ValidationError, match="set beside groups"):
-        PlacementJob.model_validate({"name": "j", "tasks": 1, "groups": [group]})
 
 
 def test_movable_is_the_default_that_no_document_shows() -> None:

@@ -33,7 +33,6 @@ from clusterplan.instances.files.columnar import (
     Words,
     columns_of,
     fields_of,
-    repeated,
     written,
 )
 from clusterplan.instances.files.columns import Columns
@@ -200,18 +199,6 @@ def test_too_many_cells_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read(ROWS[:1])
     with pytest.raises(TooManyCells):
         read(ROWS)
-
-
-def test_equal_entries_of_one_list_are_found() -> None:
-    """Those of other lists do not matter."""
-    first, keys = np.array([0, 2, 2, 5]), np.array([7, 8, 7, 8, 7])
-    assert repeated(first, keys).tolist() == [False, False, False, False, True]
-    assert not repeated(first, keys, np.arange(5)).any()
-
-
-def test_words_are_translated() -> None:
-    """An empty cell stays empty; an unknown word has a code of its own."""
-    assert Words(np.array([0, -1, 1]), ["p", "q"]).codes_in(["q"]).tolist() == [-2, -1, 0]
 
 
 def test_lists_are_written_as_numbered_columns() -> None:

@@ -227,6 +227,8 @@ def test_aliases_count_as_what_they_stand_for(tmp_path: Path) -> None:
         ("a: 1\na: 2", "the key 'a' stands twice"),
         ("<<: {a: 1}", "merge keys"),
         ("a: !!python/object:os.system x", "which means nothing here"),
+        ("!!python/object/apply:os.system [x]", "which means nothing here"),
+        ("a: !local 3", "which means nothing here"),
         ("a: !!set {b}", "which means nothing here"),
         ("a: !!int x", "does not fit its tag"),
         ("a: !!bool no", "does not fit its tag"),
@@ -245,7 +247,7 @@ def test_yaml_scalars_mean_what_yaml_1_2_says() -> None:
     """Numbers with exponents are numbers, `no` and dates are text, and tags and quotes decide."""
     text = """
     a: [1, -2, +3, 010, 1.5, .5, 1e-3, 1E3, .inf, -.inf, true, False, null, ~, , 'no']
-    b: [no, on, 2024-01-01, 1_000, 0x10, "1", '1', !!str 1, !!float 1, !!int "7"]
+    b: [no, on, 2024-01-01, 1_000, 0x10, 1:30, "1", '1', !!str 1, !!float 1, !!int "7"]
     """.replace(", ,", ", '',")
     data = parse_document(text, "d", ".yaml")
     assert data["a"][:13] == [
@@ -263,7 +265,7 @@ def test_yaml_scalars_mean_what_yaml_1_2_says() -> None:
         False,
         None,
     ]
-    assert data["b"] == ["no", "on", "2024-01-01", "1_000", "0x10", "1", "1", "1", 1.0, 7]
+    assert data["b"] == ["no", "on", "2024-01-01", "1_000", "0x10", "1:30", "1", "1", "1", 1.0, 7]
     assert parse_document("# nothing\n---\n", "d", ".yaml") is None
     assert parse_document("a: &x {b: 1}\nc: *x\n", "d", ".yaml") == {"a": {"b": 1}, "c": {"b": 1}}
 

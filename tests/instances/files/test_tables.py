@@ -18,16 +18,14 @@ from clusterplan.instances.common.fields import Cell, Model
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.files import columns as module
 from clusterplan.instances.files import csv_tables
-from clusterplan.instances.files.columns import Columns, check_header, frame_rows, is_frame, nested_row
+from clusterplan.instances.files.columns import Columns, frame_rows, is_frame, nested_row
 from clusterplan.instances.files.csv_tables import (
     CsvColumns,
     TableFile,
     by_lines,
     model_rows,
-    numbered_rows,
     parse_table,
 )
-from clusterplan.instances.files.reading import DEEPEST_COLUMN, MAX_COLUMNS
 from clusterplan.instances.files.tables import can_be_columns, read_table, write_table
 
 
@@ -54,13 +52,6 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         write_table(pa.table({"t": ["a"]}), tmp_path / "no" / "t.parquet")
 
 
-def test_rows_have_the_number_of_their_last_line() -> None:
-    """Blank lines are passed over; a quoted cell may have several lines."""
-    header, rows = numbered_rows('a, b\n1,2\n\n"x\ny",\n', "t")
-    assert header == ["a", "b"]
-    assert rows == [(2, {"a": "1", "b": "2"}), (5, {"a": "x\ny"})]
-
-
 def test_a_table_has_a_column_for_each_field(tmp_path: Path) -> None:
     """Others may stand beside them."""
     file = tmp_path / "t.csv"
@@ -84,30 +75,6 @@ def test_a_column_may_be_missing_where_its_field_may(tmp_path: Path) -> None:
     assert [(fault.path, fault.what) for fault in misfits] == [("line 3", "has 2 cells; the header has 1")]
     with pytest.raises(InstanceError, match=r"line 3: has 2 cells; the header has 1$"):
         model_rows(file, model)
-
-
-def test_names_of_columns_lead_into_fields() -> None:
-    """A dot leads down, a number into a list."""
-    assert parse_table("a.b,c.0,c.1\n1,2,3\n4,5,6\n", "t") == [
-        {"a": {"b": "1"}, "c": ["2", "3"]},
-        {"a": {"b": "4"}, "c": ["5", "6"]},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a,b\n1\n", "line 2: has 1 cells; the header has 2"),
-        ("a,a\n1,2\n", "two of the same name"),
-        ("a\n", "has a header but no rows"),
-        ("a,a.b\n1,2\n", "column 2 clashes"),
-        ('a\n"1\n', "is not valid CSV"),
-    ],
-)
-def test_what_is_no_table(text: str, words: str) -> None:
-    """The line and what is wrong there."""
-    with pytest.raises(InstanceError, match=words):
-        parse_table(text, "t")
 
 
 @pytest.mark.parametrize("alphabet", ["ab 1.", 'ab,1"\n', "ab\r\n1"])
@@ -258,22 +225,6 @@ def test_names_are_paths() -> None:
     cells = [(1, ["a", "b"], 1), (2, ["c", "0"], 2), (3, ["c", "1"], 3), (4, ["d", "1"], 4)]
     assert nested_row(cells, "t") == {"a": {"b": 1}, "c": [2, 3], "d": {"1": 4}}
     assert nested_row(cells[1:3], "t", lists=False) == {"c": {"0": 2, "1": 3}}
-
-
-def test_two_columns_for_one_place() -> None:
-    """The second one is named."""
-    with pytest.raises(InstanceError, match="line 1: column 2 clashes"):
-        nested_row([(1, ["a"], 1), (2, ["a", "b"], 2)], "t")
-
-
-@pytest.mark.parametrize(
-    "header", [["a", "a"], [""], ["a" + ".a" * (DEEPEST_COLUMN + 1)], list(map(str, range(MAX_COLUMNS + 1)))]
-)
-def test_headers_that_are_refused(header: list[str]) -> None:
-    """Repeated, empty, too deep, too many."""
-    with pytest.raises(InstanceError):
-        check_header(header, "t")
-    check_header(["a", "a.b"], "t")
 
 
 def test_columns_are_paths_and_empty_cells_are_not_given() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from schedules import described
+from malleable_instances import described
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.scheduling.configurations import (

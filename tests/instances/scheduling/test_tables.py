@@ -17,7 +17,6 @@ from clusterplan.instances.scheduling.jobs import (
     JobTable,
     SchedulingJob,
     Spreading,
-    in_first_order,
 )
 from clusterplan.instances.scheduling.kind import read_jobs
 
@@ -122,13 +121,6 @@ def test_jobs_come_out_as_they_went_in() -> None:
     turned = JobTable.of(table, ("cpu", "gpu"))
     assert tuple(turned) == JOBS
     assert turned.sha256() != table.sha256()
-
-
-def test_texts_are_numbered_by_their_first_rows() -> None:
-    """Those that no row has are dropped."""
-    codes, words = in_first_order(np.array([2, -1, 0, 2]), ["p", "q", "r"])
-    assert codes.tolist() == [0, -1, 1, 0]
-    assert words == ("r", "p")
 
 
 def test_a_job_of_a_table_is_made_from_its_own_cells() -> None:

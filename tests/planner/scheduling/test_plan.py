@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import yaml
-from schedules import broken, described, plan_of
+from malleable_instances import broken, described, plan_of
 
 from clusterplan.formulations.scheduling.evaluation import usage_over_time
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation

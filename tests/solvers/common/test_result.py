@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,6 @@ from clusterplan.solvers.common.conclude import (
     conclude,
     contradiction,
     diagnose_with,
-    excess,
     hard_deadline,
     objective_records,
 )
@@ -31,14 +29,6 @@ from clusterplan.solvers.common.result import AnyFrontier, SolveOptions, decidin
 LEAST, MOST = Objective("servers", "min", "servers"), Objective("value", "max", "value")
 BOTH: Any = SimpleNamespace(objectives=(LEAST, MOST))
 GAP = 1e-6
-
-
-def test_only_a_bound_that_is_better_than_the_value_is_in_excess() -> None:
-    assert excess(LEAST, 10.0, 9.0) < 0 < excess(LEAST, 10.0, 11.0)
-    assert excess(MOST, 10.0, 11.0) < 0 < excess(MOST, 10.0, 9.0)
-    assert excess(LEAST, 10.0, 11.0) == pytest.approx(1 / 11)
-    assert excess(LEAST, 0.0, 0.5) == 0.5
-    assert excess(LEAST, 1.0, math.inf) == math.inf
 
 
 def test_a_plan_contradicts_the_first_bound_it_beats_and_none_behind_a_gap() -> None:

@@ -7,17 +7,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import GROWS, RIGID, rows_of, segments_of
+from malleable_instances import (
+    GROWS,
+    RIGID,
+    RULES,
+    on_several_resources,
+    random_trace,
+    rigid_trace,
+    rows_of,
+    segments_of,
+)
 
 from clusterplan.instances.common.arrays import Ints
+from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError
-from clusterplan.solvers.scheduling.kernels import backfill, fill, requeue, transition
+from clusterplan.solvers.scheduling.kernels import fill
 from clusterplan.solvers.scheduling.placement import best_fit
 from clusterplan.solvers.scheduling.policies.contract import Policy, in_order
-from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
-from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.policies.service_disciplines import (
+    FirstCome,
+    Shortest,
+    ShortestRemaining,
+    ShortestService,
+)
+from clusterplan.solvers.scheduling.policy_solvers import plan_of, rule_of
+from clusterplan.solvers.scheduling.search.event_loop import PriorityScheduler
 from clusterplan.solvers.scheduling.view import Knowledge, View
 
 
@@ -213,19 +229,6 @@ def test_a_policy_that_asks_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch)
         Engine(instance(), AsksForEver()).run()
 
 
-def test_a_list_stays_sorted_by_key_then_job() -> None:
-    """Whatever is inserted and removed, several at a time."""
-    rng = np.random.default_rng(1)
-    keys = rng.integers(0, 5, 40).astype(float)
-    queue, held = np.zeros(40, dtype=np.int64), set[int]()
-    for _ in range(200):
-        jobs = set(rng.integers(0, 40, 3).tolist())
-        leave, enter = (np.array(list(some), dtype=np.int64) for some in (jobs & held, jobs - held))
-        requeue(queue, len(held), keys, leave, enter)
-        held ^= jobs
-        assert queue[: len(held)].tolist() == sorted(held, key=lambda j: (keys[j], j))
-
-
 @pytest.mark.parametrize("blocks", [False, True])
 def test_those_with_the_least_keys_run(blocks: bool) -> None:
     """Beside those that are held, by a list of all that is sorted in Python; some block those after them."""
@@ -246,51 +249,11 @@ def test_those_with_the_least_keys_run(blocks: bool) -> None:
         assert chosen.tolist() == expected
 
 
-def test_what_stops_and_what_starts() -> None:
-    """Rows 4 and 5 are both of job 4, which changes its configuration; the marks are as they were."""
-    owner, usage, mark = np.array([0, 1, 2, 3, 4, 4]), np.ones((6, 1)), np.full(5, -1)
-    running, held, row = np.array([1, 2, 3, 4]), np.array([True, False, False, False]), np.arange(5)
-    row[0] = -1
-    state = owner, running, held, row, np.zeros(5, dtype=bool), 5, usage
-    possible, stop, start = transition(np.array([5, 3, 0]), *state, np.array([3.0]), mark)
-    assert possible
-    assert stop.tolist() == [2, 4]
-    assert start.tolist() == [5, 0]
-    assert (mark == -1).all()
-    assert not transition(np.array([5, 3, 0]), *state, np.array([2.5]), mark)[0]
-    assert not transition(np.array([5, 4]), *state, np.array([3.0]), mark)[0]
-
-
-def test_backfilling_keeps_the_promise_to_the_head() -> None:
-    """Job 1 is promised 10 s; job 2 ends by then, job 3 leaves it what it needs, job 4 does neither."""
-    estimate = np.array([10.0, 5.0, 8.0, 99.0, 99.0])
-    for last, expected in ((1.0, [2, 3, 4]), (2.0, [2, 3])):
-        chosen = backfill(
-            np.array([1, 2, 3, 4]),
-            np.array([[3.0], [4.0], [1.0], [1.0], [last]]),
-            np.array([3.0]),
-            np.array([6.0]),
-            np.array([0]),
-            np.array([10.0, 0, 0, 0, 0]),
-            1.0,
-            estimate,
-        )
-        assert chosen.tolist() == expected
-
-
 def fitted(free: list[list[float]], demand: list[float], tasks: int, most: int) -> dict[int, int]:
     """Return what best fit puts where."""
     room = np.array(free)
     servers, counts = best_fit(room, 5e-10 * room, room, np.array(demand), tasks, most)
     return dict(zip(servers.tolist(), counts.tolist(), strict=True))
-
-
-def test_the_server_that_is_filled_best_is_taken() -> None:
-    """Of those that hold all tasks; else the one that holds most."""
-    assert fitted([[8], [4], [5]], [2], 2, 2) == {1: 2}
-    assert fitted([[8], [4], [5]], [2], 5, 9) == {0: 4, 1: 1}
-    assert fitted([[1], [1]], [2], 1, 9) == {}
-    assert fitted([[4], [4]], [4], 2, 1) == {}
 
 
 def test_several_resources_are_all_kept() -> None:
@@ -317,3 +280,45 @@ def test_no_other_way_needs_fewer_servers(seed: int) -> None:
     assert (len(found) or None) == fewest
     assert sum(found.values()) == (tasks if ways else 0)
     assert fewest is None or not fitted(free.tolist(), demand.tolist(), tasks, fewest - 1)
+
+
+def test_it_goes_on_from_a_moment_that_was_kept() -> None:
+    """As often as one likes, with leases and restarts."""
+    rules = {"preemption": "costs", "restart_s": 30, "lease_s": 120}
+    there = generate_scheduling(200, 32, load=1.5, seed=4).replace(**rules)
+    server, rule = PriorityScheduler(there), rule_of(there, ShortestRemaining())
+    state = server.start
+    expected = server.run(rule).end_s
+    for until_s in np.linspace(0, expected.max(), 9):
+        state = server.run(rule, state, float(until_s))
+        assert state.now_s[0] < max(until_s, 1e-300)
+        assert (server.run(rule, state).end_s == expected).all()
+    assert not server.start.counts.any()
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["free", "none", "costs", "lease", "events"])
+@pytest.mark.parametrize("policy", [FirstCome, Shortest, ShortestRemaining, ShortestService])
+def test_a_rule_gives_the_segments_of_the_policy(policy: Any, rules: dict[str, Any]) -> None:
+    """To the last bit, on one resource and on several, and where many keys are equal."""
+    traces = [generate_scheduling(300, 32, load=1.5, seed=4).replace(**rules)]
+    if "events" not in rules:
+        equal = [random_trace(seed, 40, whole=True) for seed in range(5)]
+        traces += [t.replace(**{"preemption": "free", **rules}) for t in (on_several_resources(), *equal)]
+    for there in traces:
+        server, rule = PriorityScheduler(there), rule_of(there, policy())
+        schedule = server.schedule(rule)
+        assert rows_of(schedule) == rows_of(Engine(there, policy()).run())
+        ends = np.full(len(server.order), -np.inf)
+        np.maximum.at(ends, schedule.job, schedule.end_s)
+        assert (server.run(rule).end_s == ends[server.order]).all()
+
+
+def test_jobs_that_wait_for_ever_and_those_that_lose_their_place_are_said() -> None:
+    """With the moment."""
+    shrinks: dict[str, Any] = {"events": [{"at_s": 5, "change": {"gpu": -1}}]}
+    there = rigid_trace((0, 2, 9), (0, 2, 9), **shrinks)
+    rule = rule_of(there, Shortest())
+    with pytest.raises(PolicyError, match="2 jobs wait, and nothing will ever happen"):
+        PriorityScheduler(there).schedule(rule._replace(preempts=True))
+    with pytest.raises(EvictionError, match="lose their place at 5 s"):
+        PriorityScheduler(there.replace(preemption="none")).run(rule)

@@ -14,7 +14,7 @@ from clusterplan.formulations.scheduling.check.price_bound import (
     price_bound,
 )
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
-from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
+from clusterplan.formulations.scheduling.plan import SegmentTable
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling import dual_kernels, lagrangian_dual
@@ -109,45 +109,6 @@ def test_the_grid_spans_the_schedule_and_has_the_times_of_events() -> None:
         assert middle in edges
         sizes.append(len(edges))
     assert sizes[0] < sizes[1]
-
-
-def first_prices(
-    ends: dict[str, tuple[float, float, float]], edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return prices of one GPU by delay and by who waits, where each job has arrival, start and end."""
-    jobs = [
-        {"name": name, "arrival_s": arrival, "duration_s": end - start, "demand": {"gpu": 1}}
-        for name, (arrival, start, end) in ends.items()
-    ]
-    document = {"schema_version": 1, "name": "serial", "resources": {"gpu": 1.0}, "jobs": jobs}
-    instance = SchedulingInstance.model_validate(document)
-    plan = [Segment(job=name, start_s=start, end_s=end) for name, (_, start, end) in ends.items()]
-    segments = SchedulingFormulation(instance).segments(plan)
-    found = initial_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
-    return found[0][:, 0], found[4][:, 0]
-
-
-def test_a_gpu_costs_most_where_most_jobs_wait() -> None:
-    """Two jobs one after the other on one GPU: while the first runs, one waits."""
-    _, by_waiting = first_prices({"a": (0, 0, 4), "b": (0, 4, 8)}, np.arange(0.0, 9.0, 2.0))
-    assert by_waiting == pytest.approx([1, 1, 0, 0])
-
-
-def test_a_lost_second_delays_what_is_less_urgent() -> None:
-    """Of the jobs of 1, 2 and 4 seconds; the last one passes on a part only while nobody waits after it."""
-    ends = {"a": (0, 0, 1), "b": (0, 1, 3), "c": (0, 3, 7), "d": (6, 7, 8)}
-    by_delay, _ = first_prices(ends, np.arange(9.0))
-    # Nobody waits from 3 s to 6 s. At 6 s, d waits, and c passes on a quarter.
-    assert by_delay == pytest.approx([2, 1, 0.5, 0, 0, 0, 0.25, 0])
-
-
-def test_urgent_jobs_are_not_delayed_by_others() -> None:
-    """A short job that comes while a long one waits costs what it delays, and no more later."""
-    ends = {"a": (0, 0, 4), "b": (2, 5, 13), "short": (4, 4, 5), "c": (0, 13, 29)}
-    price, _ = first_prices(ends, np.arange(30.0))
-    assert price[4] == pytest.approx(1 + 8 / 8)  # the short job, then b
-    assert price[:4] == pytest.approx([2, 1.75, 1.5, 1.25])  # a and b
-    assert price[13:] == pytest.approx(0)
 
 
 def test_prices_by_delay_nearly_close_a_queue() -> None:

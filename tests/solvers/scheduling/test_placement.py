@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import GROWS, segments_of
+import yaml
+from malleable_instances import GROWS, random_trace, segments_of
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -17,7 +18,8 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.scheduling.placement import RULES, place_jointly, placeable_rows, task_demands
+from clusterplan.solvers.scheduling.placement import RULES as PLACEMENTS
+from clusterplan.solvers.scheduling.placement import place_jointly, placeable_rows, task_demands
 from clusterplan.solvers.scheduling.policy_solvers import PolicySolver
 
 SOLVERS = {
@@ -215,58 +217,34 @@ def test_what_falls_takes_the_work_since_the_last_checkpoint() -> None:
         assert [(start, end) for _, start, end, *_ in found] == [(0, 10), (10, 24)], name
 
 
+ON_SERVERS = """
+name: t
+servers: [{name: a, count: 2, capacity: {gpu: 4, cpu: 8}}, {name: b, capacity: {gpu: 8, cpu: 5}}]
+events:
+- {at_s: 15, fails: [a-0]}
+- {at_s: 25, server: b, change: {gpu: -4, cpu: -3}}
+- {at_s: 45, returns: [a-0]}
+- {at_s: 60, server: b, change: {gpu: 4, cpu: 3}}
+"""
+RULES: list[dict[str, Any]] = [
+    {},
+    {"preemption": "none", "evict": "restart"},
+    {"preemption": "costs", "restart_s": 3, "lease_s": 7, "checkpoint_s": 5},
+    {"checkpoint_s": 4},
+    {"preemption": "none", "evict": "restart", "checkpoint_s": 3},
+    {"lease_s": 11},
+]
+
+
 def random_servers(seed: int) -> SchedulingInstance:
     """Return rigid and malleable jobs on unlike servers, some of which fail, with rules of six sorts."""
     rng = np.random.default_rng(seed)
-    worker, ring = (
-        {"gpu": 1.0, "cpu": 0.5},
-        {"model": "ring_allreduce", "theta": [0.1, 0.05, 0.01, 0.01], "batch": 4},
-    )
-    jobs: list[dict[str, Any]] = []
-    for k in range(12):
-        job: dict[str, Any] = {
-            "name": f"j{k}",
-            "arrival_s": float(rng.integers(0, 40)),
-            "tenant": f"t{k % 2}",
-            "skew": float(rng.random()),
-        }
+    jobs = [job.model_dump(exclude_none=True) for job in random_trace(seed).jobs]
+    for k, job in enumerate(jobs):
+        job |= {"tenant": f"t{k % 2}", "skew": float(rng.random())}
         if rng.random() < 0.6:
             job["speed_by_servers"] = {1: 1, 2: 0.8, 3: 0.5}
-        demand = {"gpu": int(rng.integers(1, 3)), "cpu": float(rng.choice([0.3, 1, 1.7]))}
-        sort = rng.random()
-        if sort < 0.3:
-            job |= {
-                "tasks": int(rng.integers(1, 4)),
-                "demand": demand,
-                "duration_s": float(rng.integers(1, 30)),
-            }
-        elif sort < 0.7:
-            counts = rng.choice([1, 2, 3, 4], size=int(rng.integers(1, 4)), replace=False).tolist()
-            speeds = {count: round(count**0.7, 3) for count in counts}
-            job |= {"demand": demand, "work": float(rng.integers(1, 40)), "speeds": speeds}
-        else:
-            variant = {"name": "v", "worker_demand": worker, "workers": {"max": 6}, "speed": ring}
-            job |= {"work": float(rng.integers(10, 200)), "variants": [variant], "requested": "v:2"}
-        jobs.append(job)
-    servers = [
-        {"name": "a", "count": 2, "capacity": {"gpu": 4, "cpu": 8}},
-        {"name": "b", "capacity": {"gpu": 8, "cpu": 5}},
-    ]
-    events = [
-        {"at_s": 15, "fails": ["a-0"]},
-        {"at_s": 25, "server": "b", "change": {"gpu": -4, "cpu": -3}},
-        {"at_s": 45, "returns": ["a-0"]},
-        {"at_s": 60, "server": "b", "change": {"gpu": 4, "cpu": 3}},
-    ]
-    rules: list[dict[str, Any]] = [
-        {},
-        {"preemption": "none", "evict": "restart"},
-        {"preemption": "costs", "restart_s": 3, "lease_s": 7, "checkpoint_s": 5},
-        {"checkpoint_s": 4},
-        {"preemption": "none", "evict": "restart", "checkpoint_s": 3},
-        {"lease_s": 11},
-    ]
-    document = {"name": "t", "servers": servers, "jobs": jobs, "events": events, **rules[seed % 6]}
+    document = {**yaml.safe_load(ON_SERVERS), "jobs": jobs, **RULES[seed % 6]}
     return SchedulingInstance.model_validate(document)
 
 
@@ -284,9 +262,10 @@ SHORT = {
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_plan_of_every_policy_is_feasible(name: str, seed: int) -> None:
     """All jobs run, on servers; the check knows only the segments."""
-    found = planned(random_servers(seed), name, placement=RULES[seed % 2], **SHORT.get(name, {}))
+    there = random_servers(seed)
+    found = planned(there, name, placement=PLACEMENTS[seed % 2], **SHORT.get(name, {}))
     assert all(servers for *_, servers in found)
-    assert len({job for job, *_ in found}) == 12
+    assert len({job for job, *_ in found}) == len(there.jobs)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import on_several_resources, random_trace, rows_of, segments_of
+from malleable_instances import random_trace, rows_of, segments_of
 from malleable_instances import rigid_trace as trace
 
 import clusterplan
@@ -143,13 +143,6 @@ def test_every_plan_of_a_random_trace_is_feasible(name: str, settings: dict[str,
         bound = formulation.elementary_bounds()[0]
         assert bound is not None
         assert formulation.evaluate(outcome.plan)[0] >= bound
-
-
-def test_several_resources_are_all_kept() -> None:
-    """By every policy."""
-    there = on_several_resources()
-    for name in BY_NAME:
-        solved(there, name)
 
 
 def test_limits_of_queues_have_to_rise() -> None:

@@ -1,4 +1,7 @@
-"""What one job costs at least, against all its schedules in whole seconds, and linear programmes."""
+"""What one job costs at least, against all its schedules in whole seconds, and linear programmes.
+
+The hull of configurations and the heap of work by cost, beside what is plain and slow.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from clusterplan.formulations.scheduling.check.one_job import (
     nonpreemptive_cost_bounds,
     preemptive_cost_bounds,
 )
+from clusterplan.formulations.scheduling.cost_of_work import cost_hull, cost_rate
 from clusterplan.instances.common.arrays import Floats
 
 END = 40
@@ -147,3 +151,29 @@ def test_huge_prices_and_times_lower_the_figure_and_never_raise_it() -> None:
         for function in (preemptive_cost_bounds, nonpreemptive_cost_bounds):
             assert 10 * (1 - 1e-9) <= one(function, edges, price, 0, 10, 1.0) <= 1020
     assert one(preemptive_cost_bounds, edges, np.array([1.0, 1.0, 0.0]), 0, 0.0, 1.0) == 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_mixture_of_configurations_is_below_the_hull(seed: int) -> None:
+    """At the speed of each configuration it is the least that any two, or one and idleness, cost."""
+    rng = np.random.default_rng(seed)
+    price, usage = rng.integers(0, 4, 2).astype(float), rng.integers(0, 5, (6, 2)).astype(float)
+    speed = np.sort(rng.integers(1, 7, 6)).astype(float)
+    pieces, corners = np.empty((4, 6)), np.empty((2, 7))
+    count = cost_hull(price, usage, speed, pieces, corners)
+    assert (np.diff(pieces[0, :count]) > 0).all()
+    assert not pieces[3, :count].any()
+    s, c = np.append(0.0, speed), np.array([0.0, *(cost_rate(price, row) for row in usage)])
+    ends = np.append(0, 1 + pieces[2, :count].astype(int))
+    assert np.diff(s[ends]) == pytest.approx(pieces[1, :count])
+    assert np.diff(c[ends]) == pytest.approx(pieces[0, :count] * pieces[1, :count])
+    for at in speed:
+        below, above = np.nonzero(s <= at)[0][:, None], np.nonzero(s >= at)[0]
+        share = np.divide(
+            at - s[below],
+            s[above] - s[below],
+            where=s[above] > s[below],
+            out=np.ones((len(below), len(above))),
+        )
+        least = (c[below] * (1 - share) + c[above] * share).min()
+        assert np.interp(at, s[ends], c[ends]) == pytest.approx(least)

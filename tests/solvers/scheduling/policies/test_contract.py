@@ -23,7 +23,7 @@ from clusterplan.solvers.scheduling.policies.service_disciplines import (
     ShortestRemaining,
 )
 from clusterplan.solvers.scheduling.policy_solvers import PolicySolver
-from clusterplan.solvers.scheduling.view import ForbiddenKnowledgeError, Knowledge, View, ViewWriter, widths
+from clusterplan.solvers.scheduling.view import ForbiddenKnowledgeError, Knowledge, View, ViewWriter
 
 
 class LastFirst(KeyPolicy):
@@ -54,29 +54,6 @@ def test_a_usage_that_does_not_fit_blocks_no_other(seed: int) -> None:
     usage = rng.integers(0, 6, (int(rng.integers(0, 15)), 2)).astype(float)
     free = rng.integers(0, 20, 2).astype(float)
     assert admit(usage, free, np.array([20.0, 20.0])).tolist() == one_by_one(usage, free)
-
-
-class Idle(Policy):
-    """Does nothing, round by round."""
-
-    round_s = 60.0
-
-    def choose(self, view: View) -> Ints:
-        """Return no row."""
-        return view.jobs[:0]
-
-
-def test_shares_and_rounds() -> None:
-    """The dominant share; rounds are counted from 0, and one that is just over is over."""
-    policy, view = Idle(), View(1, 3, 1, Knowledge.NOTHING)
-    policy.begin(view)
-    view.capacity = np.array([4.0, 8.0, 0.0])
-    usage = np.array([[1.0, 4.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    assert view.shares(usage).tolist() == [0.5, 0.25, np.inf]
-    assert policy.again_s() == 60
-    view.now_s = 60 - 1e-9
-    assert policy.again_s() == 120
-    assert policy.summary() is None
 
 
 @pytest.mark.parametrize("round_s", [1.0, 1.1, 45.7, 61.3, 301.9, 1200.7])
@@ -293,23 +270,3 @@ def test_what_a_policy_writes_deceives_nobody_else() -> None:
     alone = RIGID.replace(jobs=RIGID.jobs[:1])
     schedule = Engine(alone, Vandal()).run()
     assert schedule.end_s - schedule.start_s == pytest.approx(alone.table().duration_s)
-
-
-def test_the_width_is_the_amount_or_the_dominant_share() -> None:
-    """In units of the first resource where there are several."""
-    assert widths(np.array([[3.0]]), np.array([8.0])).tolist() == [3.0]
-    shares = widths(np.array([[1.0, 8.0], [2.0, 0.0]]), np.array([8.0, 16.0]))
-    assert shares.tolist() == [4.0, 2.0]
-
-
-def test_rows_are_those_of_the_menus_in_the_order_of_arrival() -> None:
-    """The last job comes first here."""
-    order = np.arange(20)[::-1]
-    writer, menus = ViewWriter(MALLEABLE, order, Knowledge.PROGRESS, malleable=True), MALLEABLE.menus()
-    writer.uncover(slice(0, 20))
-    view = writer.view
-    assert np.array_equal(view.speed, menus.speed[writer.menu_row])
-    assert np.array_equal(view.usage, menus.usage[writer.menu_row])
-    assert np.array_equal(menus.owner[writer.menu_row[view.requested]], order)
-    assert np.array_equal(writer.menu_row[view.requested], menus.requested[order])
-    assert menus.owner[writer.menu_row[view.rows_of(3)]].tolist() == [16] * len(view.rows_of(3))

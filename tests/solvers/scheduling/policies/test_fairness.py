@@ -99,11 +99,6 @@ def test_a_wide_job_has_less_of_the_time() -> None:
     assert sorted(found) == sorted([("a", 10, 20), ("a", 30, 40), *narrow])
 
 
-def test_no_cluster_no_shares() -> None:
-    """What does not fit has no time."""
-    assert max_min_shares(np.ones(1), np.ones((1, 1)), np.array([0]), np.zeros(1)).tolist() == [0]
-
-
 def themis_segments(there: SchedulingInstance, **settings: Any) -> list[tuple[Any, ...]]:
     """Return what runs when, with leases of ten seconds."""
     return segments_of(there, plan_of(there, Engine(there, Themis(10.0, **settings)).run()))
@@ -138,13 +133,6 @@ def test_within_a_lease_nobody_is_stopped() -> None:
     found = themis_segments(rigid_trace((0, 1, 25), (1, 2, 5), (2, 1, 4)))
     assert found[0][:2] == ("a", 0)
     assert ("c", 2, 6) in found
-
-
-def test_only_the_worst_are_offered_what_is_free() -> None:
-    """Of five jobs one at f = 0.8, and all at 0."""
-    ratio = np.array([1.0, 5.0, 3.0, 5.0, 2.0])
-    assert Themis(10.0).worst(np.arange(5), ratio).tolist() == [-1, 0, -1, -1, -1]
-    assert Themis(10.0, 0.0).worst(np.arange(5), ratio).tolist() == [4, 0, 2, 1, 3]
 
 
 def test_only_its_own_queue_is_blocked() -> None:

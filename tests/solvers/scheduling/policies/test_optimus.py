@@ -73,27 +73,6 @@ def test_who_is_served_where_not_all_can_be(admission: str, served: set[str]) ->
     assert first(instance(*jobs, gpus=2), admission=admission).keys() == served
 
 
-def test_steps_go_to_workers_or_to_parameter_servers() -> None:
-    """Between (1, 1) and (2, 2) lie one more server and one more worker."""
-    speed = {"model": "ps_async", "theta": [1, 1, 0, 0]}
-    variant = {
-        "name": "v",
-        "worker_demand": {"gpu": 1},
-        "ps_demand": {"cpu": 1},
-        "workers": {"max": 3},
-        "ps": {"max": 3},
-        "speed": speed,
-    }
-    there = instance({"work": 60, "demand": {}, "variants": [variant]})
-    policy = Optimus(1000.0)
-    Engine(there, policy).run()
-    labels = there.menus().labels
-    start = labels.index("v:1+1")
-    assert [labels[row] for row in policy._larger_than(0, start)] == ["v:2+1", "v:1+2"]
-    assert [labels[row] for row in policy._larger_than(0, labels.index("v:3+3"))] == []
-    assert np.array_equal(policy.least(np.array([0])), [start])
-
-
 def test_speeds_may_count_in_place_of_times() -> None:
     """Both are twice as fast on two GPUs: it saves the long job more time, but the short one ends sooner."""
     jobs = [{"work": work, "speeds": {1: 1, 2: 2}} for work in (60, 10)]

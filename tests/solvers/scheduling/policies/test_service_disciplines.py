@@ -92,11 +92,6 @@ def test_the_index_is_the_best_chance_for_the_time_spent() -> None:
         assert gittins_index(services, attained, 3.0) == pytest.approx(max([*enough, tried[-1]]))
 
 
-def test_beyond_all_samples_there_is_nothing_to_expect() -> None:
-    """The index is 0, the least there is."""
-    assert gittins_index(np.array([1.0, 2.0]), 2.0) == 0.0
-
-
 class Eager(Gittins):
     """Is asked at every level that a job reaches, although nobody waits."""
 
