@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import staging_instances
+import yaml
 from device_instances import gpus, job, sharing
 from fuzz import lanes
 from fuzz.consolidation_truth import ConsolidationTruth, groups_of
@@ -58,11 +59,11 @@ def test_tensors_are_paid_once_by_each_stage() -> None:
 
 def test_backward_layers_follow_their_colour() -> None:
     """An orphan is ordered by its backward edge reversed, as a forward layer in its place would be."""
-    layers = [
-        {"name": "f", "compute_s": {"gpu": 1}, "compute_parallel": 0, "colour": "x"},
-        {"name": "o", "compute_s": {"gpu": 1}, "compute_parallel": 0, "backward": True},
-        {"name": "b", "compute_s": {"gpu": 1}, "compute_parallel": 0, "backward": True, "colour": "x"},
-    ]
+    layers = yaml.safe_load("""
+    - {name: f, compute_s: {gpu: 1}, compute_parallel: 0, colour: x}
+    - {name: o, compute_s: {gpu: 1}, compute_parallel: 0, backward: true}
+    - {name: b, compute_s: {gpu: 1}, compute_parallel: 0, backward: true, colour: x}
+    """)
     edges = [{"source": "o", "target": "b"}]
     truth = GraphTruth(with_limit(2, layers=layers, edges=edges))
     assert truth.arcs == {(1, 2)}
@@ -246,28 +247,28 @@ def _planned() -> tuple[ConsolidationTruth, list[dict[str, Any]]]:
 @pytest.mark.parametrize(
     ("entry", "devices"),
     [
-        (0, None),
-        (0, {"tasks": {"n": [{"gpu": [2]}]}}),
-        (0, {"tasks": {"n": [{"gpu": [3]}]}}),
-        (0, {"tasks": {"n": [{"gpu": [0, 1]}]}}),
-        (0, {"tasks": {"n": [{"gpu": {"device": 0, "slot": 0}}]}}),
-        (0, {"tasks": {"n": [{"gpu": [0]}, {"gpu": [0]}]}}),
-        (0, {"tasks": {"n": [{"gpu": [0], "nic": [0]}]}}),
-        (0, {"tasks": {"n": [{"gpu": [0]}], "m": [{"gpu": [0]}]}}),
-        (0, {"tasks": {"n": [{"gpu": [0]}]}, "other": {"n": [{"gpu": [0]}]}}),
-        (1, {"tasks": {"n": [{"gpu": {"device": 1, "slot": 1}}]}}),
-        (1, {"tasks": {"n": [{"gpu": {"device": 0, "slot": 2}}]}}),
-        (1, {"tasks": {"n": [{"gpu": [1]}]}}),
-        (2, {"tasks": {"n": [{"gpu": [0]}]}}),
-        (2, {"tasks": {"n": [{"gpu": [2, 2]}]}}),
+        (0, "null"),
+        (0, "tasks: {n: [{gpu: [2]}]}"),
+        (0, "tasks: {n: [{gpu: [3]}]}"),
+        (0, "tasks: {n: [{gpu: [0, 1]}]}"),
+        (0, "tasks: {n: [{gpu: {device: 0, slot: 0}}]}"),
+        (0, "tasks: {n: [{gpu: [0]}, {gpu: [0]}]}"),
+        (0, "tasks: {n: [{gpu: [0], nic: [0]}]}"),
+        (0, "tasks: {n: [{gpu: [0]}], m: [{gpu: [0]}]}"),
+        (0, "{tasks: {n: [{gpu: [0]}]}, other: {n: [{gpu: [0]}]}}"),
+        (1, "tasks: {n: [{gpu: {device: 1, slot: 1}}]}"),
+        (1, "tasks: {n: [{gpu: {device: 0, slot: 2}}]}"),
+        (1, "tasks: {n: [{gpu: [1]}]}"),
+        (2, "tasks: {n: [{gpu: [0]}]}"),
+        (2, "tasks: {n: [{gpu: [2, 2]}]}"),
     ],
 )
-def test_plans_on_wrong_devices_are_refuted(entry: int, devices: Any) -> None:
+def test_plans_on_wrong_devices_are_refuted(entry: int, devices: str) -> None:
     """The right plan is not."""
     truth, plan = _planned()
     assert truth.judge(plan) == ((-3,), [])
     wrong = copy.deepcopy(plan)
-    wrong[entry]["devices"] = devices
+    wrong[entry]["devices"] = yaml.safe_load(devices)
     assert truth.judge(wrong)[1] != []
 
 

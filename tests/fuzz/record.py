@@ -37,6 +37,9 @@ What a result says that one more server or unit wins at most is compared with th
 The prices of staging only order its types, and must not be negative.
 """
 
+OF_INSTANCES = ("", " over 12 orders of magnitude", " without a plan")
+OF_PRICES = ("compared", "compared of what wins something", "not compared")
+
 
 def add(tally: Tally, run: dict[str, Any], folder: Path = RESULTS) -> None:
     """Add a run to the stored ones, in place of an earlier one with its seed, and write the page again.
@@ -81,15 +84,7 @@ def _table(titles: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _kinds(counts: Counter[str]) -> list[str]:
-    rows = [
-        [
-            kind,
-            f"{counts[f'{kind} instances']:,}",
-            f"{counts[f'{kind} instances over 12 orders of magnitude']:,}",
-            f"{counts[f'{kind} instances without a plan']:,}",
-        ]
-        for kind in KINDS
-    ]
+    rows = [[kind, *(f"{counts[f'{kind} instances{what}']:,}" for what in OF_INSTANCES)] for kind in KINDS]
     forged = f"{counts['results forged']:,} results and {counts['certificates forged']:,} certificates"
     return [
         "## Instances\n",
@@ -116,12 +111,7 @@ def _features(counts: Counter[str]) -> list[str]:
 def _prices(counts: Counter[str]) -> list[str]:
     """Return how many prices were compared with the optimum after one more was added."""
     rows = [
-        [
-            kind,
-            f"{counts[f'{kind} prices compared']:,}",
-            f"{counts[f'{kind} prices compared of what wins something']:,}",
-            f"{counts[f'{kind} prices not compared']:,}",
-        ]
+        [kind, *(f"{counts[f'{kind} prices {what}']:,}" for what in OF_PRICES)]
         for kind in KINDS
         if counts[f"{kind} prices compared"]
     ]

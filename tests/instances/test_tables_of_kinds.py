@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_instances import random_consolidation, variant_data
+from sample_documents import ALLOCATION
 from table_files import ENDLESS, FORMATS, clusterplan_command, fine_jobs, outcome, put
 
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -125,17 +126,8 @@ def test_long_lists_are_saved_in_tables(
 
 SERVER = {"name": "n", "capacity": {"gpu": 4}}
 JOB = {"name": "j", "tasks": 1, "task_demand": {"gpu": 1}}
-TRAINING = {
-    "name": "a",
-    "remaining_steps": 1,
-    "variants": [
-        {
-            "name": "v",
-            "worker_demand": {"gpu": 1},
-            "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]},
-        }
-    ],
-}
+TRAINING = ALLOCATION["jobs"][1]
+"""On a table of speeds."""
 MALLEABLE = {"name": "a", "work": 1, "variants": TRAINING["variants"]}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fuzz.scheduling import SchedulingTruth
 from fuzz.truth import TooManyPlansError
-from malleable_instances import least_of_malleable, plan_by, random_prices
+from malleable_instances import described, least_of_malleable, plan_by, random_prices
 from muri import MuriPolicy
 
 from clusterplan.formulations.common.clock import Clock
@@ -154,18 +154,16 @@ def test_a_mistake_in_the_capacity_would_be_seen(wrong: Any, seeds: int) -> None
 
 def test_a_job_that_goes_on_from_a_checkpoint_does_not_run_in_one_go() -> None:
     """Although preemption is not allowed; prices would prove more of one that does."""
-    document: dict[str, Any] = {
-        "schema_version": 1,
-        "name": "twice",
-        "resources": {"gpu": 1},
-        "preemption": "none",
-        "evict": "restart",
-        "checkpoint_s": 1.0,
-        "events": [{"at_s": 2, "change": {"gpu": -1}}, {"at_s": 4, "change": {"gpu": 1}}],
-        "jobs": [{"name": "j", "duration_s": 3, "demand": {"gpu": 1}}],
-    }
+    instance = described(
+        """
+        {resources: {gpu: 1}, preemption: none, evict: restart, checkpoint_s: 1}
+    """,
+        """
+        events: [{at_s: 2, change: {gpu: -1}}, {at_s: 4, change: {gpu: 1}}]
+        jobs: [{name: j, duration_s: 3, demand: {gpu: 1}}]
+    """,
+    )
     grid = PriceGrid(np.array([0.0, 2.0, 4.0, 5.0]), np.array([[0.0], [9.0], [0.0], [0.0]]))
-    instance = SchedulingInstance.model_validate(document)
     assert 4.99 < price_bound(instance, grid) <= 5
     assert 5 < price_bound(instance.replace(checkpoint_s=None), grid) <= 7
 
