@@ -130,6 +130,18 @@ def test_the_table_and_the_data_name_devices() -> None:
     assert "devices" not in as_data(DEVICES, [JobPlacement(job="w", placed=False)])
 
 
+def test_the_page_shows_devices_as_amounts() -> None:
+    """A bar for the GPUs, of which 3.41 are in use, and the devices in the table of jobs."""
+    result = clusterplan.solve(DEVICES, solver="exact")
+    parts = consolidation_parts(DEVICES, result)
+    bars = {name: words for name, _, words in parts["bars"]}
+    assert bars["gpu"] == "3.41 of the 4 that were free"
+    assert "gpu" in str(parts["jobs"].rows)
+    # Ruled slots would be taken for devices.
+    assert parts["on_devices"]
+    assert parts["slots"](4.0) == 1
+
+
 def test_devices_as_amounts() -> None:
     """Of four devices others hold one, a quarter of another, and a partition of two slots of a third."""
     taken = [{"device": 0}, {"device": 1, "share": 250}, {"device": 2, "profile": "2g.10gb", "slot": 0}]

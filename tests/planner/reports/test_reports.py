@@ -18,6 +18,7 @@ import pytest
 from sample_pages import HOSTILE, Page, all_pages, hostile_consolidation, infeasible, sample_comparison
 
 import clusterplan
+from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
@@ -232,6 +233,17 @@ def test_states_of_servers_add_up() -> None:
     rows = re.findall(r'<table id="states".*?</table>', page.html, re.S)[0]
     counts = [float(value) for value in re.findall(r'<th scope="row" class="num" data-v="([\d.]+)"', rows)]
     assert sum(counts) == 700 - 320
+
+
+def test_many_jobs_are_thinned_honestly() -> None:
+    instance = generate_allocation(8000, seed=1)
+    result = clusterplan.solve(instance)
+    page = Page(plan_page(instance, result))
+    match = re.search(r"([\d,]+) of 8,000 jobs are on this page", page.text)
+    assert match
+    rows = re.findall(r'<table id="configurations".*?</table>', page.html, re.S)[0].count("<tr>") - 1
+    assert rows == int(match[1].replace(",", ""))
+    assert "8,000 of 8,000" in page.text
 
 
 def test_slots_of_a_server_add_up_to_it() -> None:

@@ -69,6 +69,12 @@ def test_two_schedules_are_compared() -> None:
     assert found.amounts[-1] == Amount("preemptions", 0, 1)
 
 
+def test_nothing_says_what_runs_now() -> None:
+    """So a plan alone changes nothing that is known."""
+    with pytest.raises(OptionError, match="give two results"):
+        changes(INSTANCE, None, IN_TURN)
+
+
 @pytest.mark.parametrize(
     ("share", "proven", "said"),
     [
@@ -202,6 +208,13 @@ def test_the_page_shows_the_queue_and_who_waited_most(made: Made) -> None:
     waits = [row[5].value for row in parts["waited"].rows]
     assert waits == sorted(waits, reverse=True)
     assert waits[0] > 0
+
+
+def test_without_a_plan_the_page_says_what_the_instance_is(made: Made) -> None:
+    """And shows no curves."""
+    parts = scheduling_parts(made[0], made[1].model_copy(update={"plan": None}))
+    assert parts["data"] == {"figures": {}}
+    assert ("jobs", "40") in parts["about"]
 
 
 def test_prices_of_a_certificate_are_shown(made: Made) -> None:
