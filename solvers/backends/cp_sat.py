@@ -153,6 +153,7 @@ class _IntegerModel:
             weights, limit = integer_row([-a for a in coefficients], -low)
         else:
             weights, limit = integer_row(coefficients, most)
+        assert low != most or limit == most, "an equation has to be of whole numbers"
         total = self._sum(self._of(row), weights)
         self.model.add(total == limit if low == most else total <= limit)
 
