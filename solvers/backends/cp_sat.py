@@ -182,7 +182,7 @@ class _IntegerModel:
 def _largest(expression: Any, without: Any = None) -> float:
     """Return a limit of the absolute value of a PuLP expression, without one of its variables."""
     sizes = (abs(a) * max(1, v.upBound) for v, a in expression.items() if v is not without)
-    return float(math.fsum(sizes) + abs(expression.constant))
+    return math.fsum(sizes) + float(abs(expression.constant))
 
 
 class CpSat(Solver[FormulationT_contra]):
