@@ -234,8 +234,6 @@ Times = tuple[float, float, float]
 
 
 class _Times(Model):
-    """Seconds of forward, backward and update, by layer."""
-
     layers: ManyNamed[Name, tuple[NonNegative, NonNegative, NonNegative]]
 
 
@@ -367,8 +365,7 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
     microbatch = _microbatch(options, profiles, units)
     info = _info(options, model)
     if info is None:
-        what = "no folder above it holds llm_info.json, the sizes of the layers; put it there"
-        raise fail(source, what)
+        raise fail(source, "no folder above it holds llm_info.json, the sizes of the layers; put it there")
     sizes = _sizes(info, units)
     keys = next(iter(sizes.values())).keys()
     times = {unit: profiles.times(unit, microbatch, keys) for unit in units}
@@ -389,15 +386,7 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": microbatch,
         "link_gbit_per_s": options.link_gbit_per_s,
-        "types": [
-            {
-                "name": unit.name,
-                "price_usd_per_hour": unit.degree * prices[unit.gpu],
-                "limit": limits.of(unit),
-                "memory_gib": GPU_MEMORY_GB[unit.gpu] * 1e9 / GIB if unit.gpu in GPU_MEMORY_GB else None,
-            }
-            for unit in units
-        ],
+        "types": [_type(unit, prices, limits) for unit in units],
         "layers": [_layer(key, sizes, microbatch, options, times) for key in keys],
     }
     return validated(StagingInstance, document, source)
@@ -492,6 +481,15 @@ def _microbatch(options: SailorOptions, profiles: Profiles, units: Sequence[Unit
         what = f"{options.microbatch} was not measured on {one}{', '.join(unit.name for unit in lacking)}"
         raise fail("options", f"{what}; measured on all types: {available}", "microbatch")
     return options.microbatch
+
+
+def _type(unit: Unit, prices: Mapping[str, float], limits: Limits) -> dict[str, Any]:
+    return {
+        "name": unit.name,
+        "price_usd_per_hour": unit.degree * prices[unit.gpu],
+        "limit": limits.of(unit),
+        "memory_gib": GPU_MEMORY_GB[unit.gpu] * 1e9 / GIB if unit.gpu in GPU_MEMORY_GB else None,
+    }
 
 
 def _layer(
