@@ -387,6 +387,12 @@ def test_outliers_are_left_out() -> None:
     assert fit.converged_step == fit_loss(clean, **RULE).converged_step
 
 
+def test_a_convergence_far_beyond_the_measured_steps_is_said_to_be_an_extrapolation() -> None:
+    fit = fit_loss(losses((5, 1, 0.2), 100, 30, 0.0, 0), **RULE)
+    assert fit.converged_step > 3 * fit.last_step
+    assert fit.warnings[0].endswith("it is an extrapolation.")
+
+
 def test_a_converged_loss_has_no_steps_left() -> None:
     """Past its convergence a job has 0 steps left, and the report says when it had converged."""
     fit = fit_loss(losses((5, 1, 0.2), 3000, 60, 0.0, 0), **RULE)
