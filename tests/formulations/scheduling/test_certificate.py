@@ -92,6 +92,24 @@ def test_a_finer_grid_has_the_same_prices() -> None:
     assert fine.price[:, 0].tolist() == [0, 3, 5, 5, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("edges", "price", "word"),
+    [
+        ([0, 1], [[1]], "go together"),
+        ([0, 0], [[1], [0]], "rise"),
+        ([0, np.nan], [[1], [0]], "rise"),
+        ([0, 1], [[np.inf], [0]], "prices"),
+        ([0, 1], [[1], [1]], "last edge"),
+        (np.arange(MAX_EDGES + 1), np.zeros((MAX_EDGES + 1, 1)), "too many"),
+        (np.arange(2_000), np.zeros((2_000, 501)), "too many"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused(edges: Any, price: Any, word: str) -> None:
+    """Shapes, order, size and signs, whoever makes it."""
+    with pytest.raises(ValueError, match=word):
+        PriceGrid(np.array(edges, dtype=float), np.array(price, dtype=float))
+
+
 def priced(gpus: int) -> tuple[SchedulingInstance, PriceGrid]:
     instance = generate_scheduling(30, gpus, load=2.0, seed=4)
     edges = np.linspace(0.0, 2e5, 9)
