@@ -389,7 +389,6 @@ def test_external_links_are_well_formed() -> None:
     assert found
 
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -37,8 +37,7 @@ from ...instances.common.arrays import Floats, Ints
 from ..backends import BACKENDS
 from ..backends.base import BackendError
 from ..backends.highs import maximize_cutting_planes
-from ..common.base import Clock, Outcome, Solver
-from ..common.brute_force import BruteForce, Enumeration, refuse_many
+from ..common.base import BruteForce, Clock, Enumeration, Outcome, Solver, refuse_many
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain, improve, round_prices
 from .lagrangian import MultipleChoice, best_prices, makespan_bound

@@ -9,7 +9,7 @@ from ...formulations.common.objective import TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...instances.consolidation.job import Group, PlacementJob
-from ..common.brute_force import BruteForce, Enumeration, refuse_many
+from ..common.base import BruteForce, Enumeration, refuse_many
 
 
 class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):

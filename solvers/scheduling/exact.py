@@ -24,8 +24,7 @@ from ...formulations.scheduling.plan import Segment
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ...instances.scheduling.instance import SchedulingInstance
-from ..common.base import Clock, Outcome, Solver
-from ..common.brute_force import Enumeration
+from ..common.base import Clock, Enumeration, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from .engine import Engine, EvictionError, StuckError
 from .lagrangian_dual import best_prices

@@ -11,7 +11,7 @@ from ...formulations.staging.graph_order import Classes
 from ...formulations.staging.milp import Columns
 from ...formulations.staging.stages import Stage, stage_of
 from ...instances.common.errors import TooLargeError
-from ..common.brute_force import BruteForce, Enumeration, refuse_many
+from ..common.base import BruteForce, Enumeration, refuse_many
 
 MAX_CLASSES = 14
 

@@ -19,8 +19,16 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import OptionError, TooLargeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers import registry
-from clusterplan.solvers.common.base import Clock, Outcome, PresolvingSolver, Solver
-from clusterplan.solvers.common.brute_force import MAX_DECISIONS, BruteForce, Enumeration, refuse_many
+from clusterplan.solvers.common.base import (
+    MAX_DECISIONS,
+    BruteForce,
+    Clock,
+    Enumeration,
+    Outcome,
+    PresolvingSolver,
+    Solver,
+    refuse_many,
+)
 from clusterplan.solvers.common.kind import SolverKind
 from clusterplan.solvers.common.result import SolveError, SolveOptions
 from clusterplan.solvers.registry import Auto, find_solver

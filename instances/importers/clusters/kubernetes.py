@@ -20,9 +20,8 @@ from ...common.faults import validated
 from ...common.fields import Many, Part, repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
-from ..importer import Importer
+from ..importer import Entry, Importer, RejectedEntries, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
-from ..rejected_entries import Entry, RejectedEntries, valid_entries
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .kubernetes_affinity import HARD, Volumes, is_near_by_preference, is_preferred
 from .kubernetes_cluster import Cluster

@@ -18,9 +18,8 @@ from ...common.hostlist import expand_hostlist
 from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
-from ..importer import Importer
+from ..importer import Importer, RejectedEntries, valid_entries
 from ..node_restrictions import counted, gpu_model_note, note
-from ..rejected_entries import RejectedEntries, valid_entries
 from .device_inventory import DeviceInventory
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .slurm_cluster import Cluster, SlurmOptions

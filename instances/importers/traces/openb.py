@@ -27,9 +27,8 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import model_rows
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
-from ..importer import Importer, ImportOptions, Option
+from ..importer import Importer, ImportOptions, Option, RejectedEntries, valid_entries
 from ..node_restrictions import counted, numbered
-from ..rejected_entries import RejectedEntries, valid_entries
 from .trace import FREE, SHORT, SHORTEST_S, Fields, TraceSource, rows_of, scheduling
 
 MILLI = 1000

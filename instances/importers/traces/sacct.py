@@ -20,9 +20,8 @@ from ...common.fields import Many, Name, Part, PositiveCount
 from ...files.reading import MAX_SMALL_ROWS, fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..clusters.slurm_jobs import Number, States, Tres
-from ..importer import Importer, ImportOptions, Option
+from ..importer import Entry, Importer, ImportOptions, Option, RejectedEntries, valid_entries
 from ..node_restrictions import counted, numbered
-from ..rejected_entries import Entry, RejectedEntries, valid_entries
 from .trace import CHOSEN_POOL, FREE, ClusterGpus, Fields, TraceSource, scheduling
 
 TRACE = TraceSource(

@@ -24,8 +24,7 @@ from ....formulations.consolidation.plan import (
 )
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
-from ...common.base import Clock, Outcome, PresolvingSolver, Solver
-from ...common.brute_force import Enumeration
+from ...common.base import Clock, Enumeration, Outcome, PresolvingSolver, Solver
 from ...common.result import SolveOptions
 from ...common.search_control import report_progress
 from .. import cp_sat

@@ -26,8 +26,7 @@ from clusterplan.formulations.consolidation.presolve import (
 )
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.brute_force import Enumeration
+from clusterplan.solvers.common.base import Clock, Enumeration
 from clusterplan.solvers.common.conclude import contradiction
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.brute_force import ConsolidationBruteForce
