@@ -221,7 +221,8 @@ class FrontierCheck(ABC):
             return
         proven = self.proven()
         if proven is None or proven > (stored + self.slack) * (1 + EQUALITY_TOLERANCE):
-            yield f"certified_error is stored as {stored}; {self.proves} {proven}"
+            derived = "nothing" if proven is None else proven
+            yield f"certified_error is stored as {stored}; {self.proves} {derived}"
 
     def claimed(self) -> Iterator[str]:
         """Yield the claims of the solver that this verification does not confirm."""
