@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sample_documents import breaches
+from jsonschema import Draft202012Validator
 
 from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster
 from clusterplan.instances.importers.clusters.kubernetes_objects import KubernetesOptions, Node, Pod
@@ -149,7 +149,10 @@ def merged(value: Any, patch: Any) -> Any:
 def wrong_in(resource: str, patch: Mapping[str, Any]) -> list[str]:
     """Return what the schema of a resource has against the smallest object of its kind after a patch."""
     document = merged({"metadata": {"name": "x"}, "spec": LEAST[resource]}, patch)
-    return breaches(SCHEMAS["resources"][resource], document, SCHEMAS)
+    schema = {**SCHEMAS["resources"][resource], "$defs": SCHEMAS["$defs"]}
+    return [
+        f"{fault.json_path}: {fault.message}" for fault in Draft202012Validator(schema).iter_errors(document)
+    ]
 
 
 def node(name: str, gpus: int = 4, labels: dict[str, str] | None = None, **spec: Any) -> Node:

@@ -14,11 +14,14 @@ from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers import IMPORTERS, import_philly_either
 from clusterplan.instances.importers.importer import (
+    MAX_INVALID,
     Importer,
     ImportOptions,
     Option,
+    RejectedEntries,
     multi_kind_importer,
     option_of,
+    valid_entries,
 )
 from clusterplan.instances.importers.node_restrictions import (
     LONGEST,
@@ -29,7 +32,6 @@ from clusterplan.instances.importers.node_restrictions import (
     models_of_choice,
     numbered,
 )
-from clusterplan.instances.importers.rejected_entries import MAX_INVALID, RejectedEntries, valid_entries
 from clusterplan.instances.importers.traces.philly import import_philly, import_philly_trace
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
