@@ -9,12 +9,12 @@ import pytest
 from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
-    "instances": (138_922, 114, 17),
-    "formulations": (80_063, 64, 10),  # one more file: the costs of work, which bound and check share
-    "solvers": (138_511, 110, 13),  # one more file until the former contracts of policies go
-    "planner": (72_539, 74, 9),
-    "tests": (366_780, 315, 56),  # two more files: tests of the contract of policies, and of stored imports
-    "benchmarks": (31_757, 30, 1),
+    "instances": (129_981, 98, 16),
+    "formulations": (78_052, 62, 10),
+    "solvers": (132_865, 97, 12),  # two files until the former contracts of policies go
+    "planner": (70_479, 67, 9),
+    "tests": (345_790, 250, 51),
+    "benchmarks": (33_683, 31, 1),  # the formula of whole steps came from prediction; functions entered by a solve
     "root": (410, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
