@@ -217,8 +217,8 @@ class FrontierCheck(ABC):
     def error_faults(self) -> Iterator[str]:
         """Yield a message if the certified error is not what follows from values and bounds."""
         stored = self.frontier.certified_error
-        if stored is None:
-            return
+        if stored is None or not self.frontier.points:
+            return  # without points it may not be there, which is a fault of its own
         proven = self.proven()
         if proven is None or proven > (stored + self.slack) * (1 + EQUALITY_TOLERANCE):
             derived = "nothing" if proven is None else proven

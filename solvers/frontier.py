@@ -70,7 +70,7 @@ class FrontierSearch(ABC):
 
     @abstractmethod
     def next_step(self) -> Any | None:
-        """Return the step to solve next, None if none can lower the error."""
+        """Return the step to solve next, None if none can lower the error; too many set the limit `node`."""
 
     @abstractmethod
     def solve(self, step: Any) -> None:
@@ -84,9 +84,8 @@ class FrontierSearch(ABC):
     def bounds(self) -> Mapping[Any, float]:
         """Return the certified bound of each step that was solved."""
 
-    @property
-    def stopped(self) -> bool:
-        """Whether a limit has stopped the search."""
+    def is_stopped(self) -> bool:
+        """Return whether a limit has stopped the search; the one that did is kept in `limit`."""
         if self.clock.expired and self.limit == "none":
             self.limit = "time"
         return self.limit != "none"
@@ -95,7 +94,7 @@ class FrontierSearch(ABC):
         """Solve steps until the error is proven, or a limit stops the search."""
         try:
             self.begin()
-            while self.limit == "none" and (step := self.next_step()) is not None and not self.stopped:
+            while self.limit == "none" and (step := self.next_step()) is not None and not self.is_stopped():
                 self.solve(step)
         except KeyboardInterrupt:
             self.limit = "interrupt"
@@ -195,7 +194,7 @@ class SizeSearch(FrontierSearch):
             return
         if self.is_solved(step, result):
             self.solved[step] = result
-        else:
+        elif self.limit == "none":
             self.limit = "time"
 
     def result_of(self, size: float) -> Result:
@@ -212,6 +211,8 @@ class SizeSearch(FrontierSearch):
             # Loops are compiled once on a machine, which takes longer than a solve.
             asked = asked.model_copy(update={"time_limit_s": self.clock.remaining_s})
             result = solve_with(instance, exact, asked)
+        if result.limit == "interrupt":  # it stops the search too, and not this size alone
+            self.limit = "interrupt"
         # The plan to start from is that of another size, which is in the frontier itself.
         return result.model_copy(update={"options": result.options.starting_from(None)})
 

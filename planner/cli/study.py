@@ -1,8 +1,8 @@
 """Implementation of `what-if`, `solve --robust` and `compare`: studies of instances on the command line.
 
 `what-if`, or `solve --what-if`, solves one instance as it is, and with the changes of each scenario;
-`--robust` solves it at the ends of its uncertainty intervals; `compare` runs solvers on instances. The
-options are defined in `solve`, since they are read before anything heavy is loaded.
+`--robust` solves it at the ends of its uncertainty intervals; `compare` runs solvers on instances. Their
+options are defined in `solve` and `options`, since they are read before anything heavy is loaded.
 """
 
 from __future__ import annotations

@@ -235,16 +235,20 @@ class ClusterSearch(FrontierSearch):
         bottom: Fraction | None = None
         if configs.counts.all():
             bottom = grid.lowest_with(configs.least(configs.demand).sum(axis=0))
-        if self._is_infeasible(grid.last) or bottom is None or bottom > grid.last or self.stopped:
+        if grid.last not in self.known:  # also where the time is over, so that there are points
+            self.solve(grid.last)
+        if self._is_infeasible(grid.last) or bottom is None or bottom > grid.last or self.is_stopped():
             return
         if bottom > ZERO:
             self.solve(grid.previous(bottom))  # counting alone proves that it has no plan
+        if bottom not in self.known:
+            self.solve(bottom)
         if self._is_infeasible(bottom):
             grid.highest(self._is_infeasible, bottom, min(self.incumbents, default=grid.last))
 
     def _is_infeasible(self, step: Fraction) -> bool:
         """Return whether a cluster, which is solved if it was not, has no plan."""
-        if step not in self.known and not self.stopped:
+        if step not in self.known and not self.is_stopped():
             self.solve(step)
         return step in self.known and math.isinf(self.known[step].claimed)
 

@@ -405,11 +405,19 @@ def test_the_schema_covers_the_frontiers_of_all_kinds() -> None:
     assert names == {"Frontier", "AllocationFrontier", "MovesFrontier", "SchedulingFrontier"}
 
 
-def search() -> ClusterSearch:
+def search(clock: Clock | None = None) -> ClusterSearch:
     """Return a search over clusters of any mix of twenty jobs."""
     instance = generate_allocation(20, 3, 0.5, seed=1)
     grid = cluster_grid_of(instance, "any", {"gpu": 1.0}, None)
-    return ClusterSearch(instance, grid, SolveOptions(threads=1), 0.05, Clock(None))
+    return ClusterSearch(instance, grid, SolveOptions(threads=1), 0.05, clock or Clock())
+
+
+def test_the_dearest_and_the_least_cluster_are_solved_whatever_the_time() -> None:
+    """A frontier without points would say nothing."""
+    run = search(Clock(0.0))
+    run.run()
+    assert run.limit == "time"
+    assert run.grid.last in run.known
 
 
 def test_a_weaker_bound_replaces_none() -> None:

@@ -144,3 +144,14 @@ def test_a_size_that_was_cut_off_is_solved_again_in_the_time_that_is_left(
     assert frontier.certified_error > 0
     assert all(first == 50 < second for first, second in limits.values())
     assert len(limits) == 2
+
+
+def test_an_interrupted_size_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solve returns its incumbent after Ctrl-C, and the frontier the sizes so far."""
+
+    def interrupted(*arguments: Any) -> Result:
+        return solve_with(*arguments).model_copy(update={"limit": "interrupt"})
+
+    monkeypatch.setattr(frontier_search, "solve_with", interrupted)
+    frontier = found()
+    assert (frontier.status, frontier.limit, len(frontier.points)) == ("partial", "interrupt", 1)
