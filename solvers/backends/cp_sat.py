@@ -99,13 +99,14 @@ class _IntegerModel:
     """Builder of the CP-SAT model of a compact MILP model: variables, rows and objectives in integers.
 
     A continuous variable v stands for the largest of some sums, as a makespan does: all its rows are
-    Σ aᵢxᵢ − v ≤ b. It is counted in steps so fine that sums of them stay below `LARGEST_SUM`. Variables are
-    never negative, so that coefficients that are rounded down only loosen a row.
+    Σ aᵢxᵢ − v ≤ b. It is counted in steps that keep their figures exact, else as fine as sums below
+    `LARGEST_SUM` allow. Variables are never negative, so that coefficients that are rounded down only loosen a
+    row.
 
     Attributes
     ----------
-    steps
-        Continuous variable → steps in one unit of it.
+    steps, numbers
+        Continuous variable → steps in one unit of it, and figures of its rows → so many steps.
     """
 
     def __init__(self, compact: MilpModel[Any]) -> None:
@@ -115,6 +116,7 @@ class _IntegerModel:
         self._sum = cp_model.LinearExpr.weighted_sum
         self.variables: dict[Any, cp_model.IntVar] = {}
         self.steps: dict[Any, float] = {}
+        self.numbers: dict[Any, dict[float, int]] = {}
 
     def build(self) -> CpModel:
         """Return the model with its objectives and the functions that decode plans and encode hints."""
@@ -132,9 +134,15 @@ class _IntegerModel:
         """Make the integer variable of a variable of the compact model, in steps if it is continuous."""
         low, most = variable.lowBound, variable.upBound
         if variable.cat != "Integer":
-            bounding = [_largest(row, variable) for row in rows if variable in row]
-            steps = self.steps[variable] = LARGEST_SUM / (max([low, *bounding]) or 1.0)
-            low, most = math.floor(low * steps), LARGEST_SUM
+            bounding = [row for row in rows if variable in row]
+            figures = [low, *(-row.getUb() for row in bounding)]
+            figures += [a for row in bounding for v, a in row.items() if v is not variable]
+            largest = max([low, *(_largest(row, variable) for row in bounding)])
+            # The fewest steps that are exact: CP-SAT may raise a bound step by step.
+            terms = integer_terms(figures, "min", largest)
+            self.steps[variable] = terms.scale
+            self.numbers[variable] = dict(zip(figures, terms.numbers, strict=True))
+            low, most = self.numbers[variable][low], math.ceil(largest * terms.scale) + 1
         self.variables[variable] = self.model.new_int_var(int(low), int(most), "")
 
     def _of(self, variables: Iterable[Any]) -> list[Any]:
@@ -146,9 +154,9 @@ class _IntegerModel:
         largest = [v for v in row if v in self.steps] if self.steps else []
         if largest:
             assert (low, [row[v] for v in largest]) == (None, [-1]), "it has to be the largest of sums"
-            steps = self.steps[largest[0]]
-            weights = [-1 if v is largest[0] else math.floor(a * steps) for v, a in row.items()]
-            limit = math.ceil(most * steps)
+            numbers = self.numbers[largest[0]]
+            weights = [-1 if v is largest[0] else numbers[a] for v, a in row.items()]
+            limit = -numbers[-most]
         elif most is None:
             weights, limit = integer_row([-a for a in coefficients], -low)
         else:
