@@ -100,8 +100,7 @@ class _IntegerModel:
 
     A continuous variable v stands for the largest of some sums, as a makespan does: all its rows are
     Σ aᵢxᵢ − v ≤ b. It is counted in steps that keep their figures exact, else as fine as sums below
-    `LARGEST_SUM` allow. Variables are never negative, so that coefficients that are rounded down only loosen a
-    row.
+    `LARGEST_SUM` allow. Variables are never negative, so that coefficients rounded down only loosen a row.
 
     Attributes
     ----------
