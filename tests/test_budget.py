@@ -11,7 +11,7 @@ from budget import PLACES, Size, nodes, size
 MOST: dict[str, tuple[int, int, int]] = {
     "instances": (129_981, 98, 16),
     "formulations": (78_052, 62, 10),
-    "solvers": (132_980, 97, 12),  # two files until the former contracts of policies go
+    "solvers": (132_986, 97, 12),  # two files until the former contracts of policies go
     "planner": (70_486, 67, 9),
     "tests": (345_956, 250, 51),
     "benchmarks": (

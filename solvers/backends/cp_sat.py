@@ -133,7 +133,8 @@ class _IntegerModel:
         """Make the integer variable of a variable of the compact model, in steps if it is continuous."""
         low, most = variable.lowBound, variable.upBound
         if variable.cat != "Integer":
-            bounding = [row for row in rows if variable in row]
+            # Not `in`: two variables of PuLP compare as a constraint, which counts as true.
+            bounding = [row for row in rows if any(v is variable for v in row)]
             figures = [low, *(-row.getUb() for row in bounding)]
             figures += [a for row in bounding for v, a in row.items() if v is not variable]
             largest = max([low, *(_largest(row, variable) for row in bounding)])
