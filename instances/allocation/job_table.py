@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
+from ..common.column_table import ColumnTable
 from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, Range, SpeedRow, SpeedTable
-from ..files.columnar import ColumnTable, Listed, Unless, columns_of, matrix, written
+from ..files.columnar import Listed, Unless, columns_of, matrix, written
 from ..files.tables import write_table
 from .job import Configuration, Job, Variant
 

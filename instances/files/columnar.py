@@ -5,32 +5,22 @@ its own path: the parts of row j are the entries `offsets[j]` to `offsets[j + 1]
 Which columns there are, what their cells may hold and what an empty one stands for follows from the types of
 the fields, so that no row becomes an object. A check may suspect a valid row, but never accepts one that
 breaks the type of a field; the rules between fields are checked by those who know the model.
-
-A `ColumnTable` is a sequence of objects that are made from columns when they are accessed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import cache
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
     Any,
-    ClassVar,
     Literal,
     NamedTuple,
-    Self,
-    TypeVar,
     get_args,
     get_origin,
-    overload,
 )
 
 import numpy as np
@@ -531,71 +521,3 @@ def _written(columns: Mapping[str, Any], at: Ints, there: Flags, start: str) -> 
         left_out = isinstance(column, Unless) and (empty | (values == column.default)).all()
         if not left_out and not (start and empty.all()):
             yield start + name, pa.array(values, type=kind, mask=empty)
-
-
-RowT = TypeVar("RowT")
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnTable(Sequence[RowT]):
-    """Rows in columns.
-
-    Attributes
-    ----------
-    AMOUNTS
-        Fields with a column for each resource.
-    resources
-        Names of the resources.
-    names
-        The name of each row.
-    """
-
-    AMOUNTS: ClassVar[tuple[str, ...]]
-
-    resources: tuple[str, ...]
-    names: Sequence[str]
-
-    @abstractmethod
-    def _job(self, j: int) -> RowT:
-        """Return row number j as an object."""
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @overload
-    def __getitem__(self, index: int) -> RowT: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[RowT, ...]: ...
-    def __getitem__(self, index: int | slice) -> RowT | tuple[RowT, ...]:
-        if isinstance(index, slice):
-            return tuple(self._job(j) for j in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"job {index} of {len(self)}")
-        return self._job(index % len(self))
-
-    def with_resources(self, resources: tuple[str, ...]) -> Self:
-        """Return the table with columns for these resources, 0 for those that it does not have."""
-        if resources == self.resources:
-            return self
-        places = [self.resources.index(name) if name in self.resources else -1 for name in resources]
-        changes: dict[str, Any] = {}
-        for field in self.AMOUNTS:
-            amounts = getattr(self, field)
-            # An unknown resource has the index −1, which is the last column.
-            changes[field] = np.column_stack([amounts, np.zeros(len(amounts))])[:, places]
-        return replace(self, resources=resources, **changes)
-
-    def hashed(self) -> Iterator[Any]:
-        """Yield what the hash of the table is made of: arrays, texts and lists."""
-        for field in fields(self):
-            yield getattr(self, field.name)
-
-    def sha256(self) -> str:
-        """Return the hash of all columns of the table."""
-        digest = hashlib.sha256()
-        for column in self.hashed():
-            if isinstance(column, np.ndarray):
-                digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
-            else:
-                digest.update((column if isinstance(column, str) else json.dumps(list(column))).encode())
-        return digest.hexdigest()

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from ..common.arrays import Floats, Ints
+from ..common.column_table import ColumnTable
 from ..common.fields import (
     NONE_NAMED,
     Amounts,
@@ -34,7 +35,7 @@ from ..common.fields import (
     require,
 )
 from ..common.speed import Variant, speed_on, variant_demands
-from ..files.columnar import ColumnTable, Words, columns_of, matrix
+from ..files.columnar import Words, columns_of, matrix
 
 if TYPE_CHECKING:
     import pandas as pd

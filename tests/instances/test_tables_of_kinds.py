@@ -17,13 +17,13 @@ from table_files import ENDLESS, FORMATS, clusterplan_command, fine_jobs, outcom
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.column_table import ColumnTable
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.consolidation import kind as placement_tables
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.kind import MAX_CURRENT
 from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files import tables
-from clusterplan.instances.files.columnar import ColumnTable
 from clusterplan.instances.registry import KINDS
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
