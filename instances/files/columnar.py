@@ -14,14 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import NoneType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NamedTuple,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator
@@ -34,7 +27,6 @@ from .reading import MAX_CELLS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
 
 NONE = -1
 """Code of an empty cell of text."""
