@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import networkx as nx
@@ -142,6 +143,23 @@ def _folders_on_the_page() -> set[str]:
     page = (ROOT / "docs" / "development" / "index.md").read_text(encoding="utf-8")
     named = re.findall(r"^([a-z0-9_/<>]+)/ {2,}\S", page, re.M)
     return {path.replace("<kind>", kind) for path in named for kind in INSTANCES}
+
+
+SHARED_LOOPS = {"compiled_time_s", "cost_hull", "cost_rate", "enlarged", "pop", "push"}
+"""Compiled functions that checks may share with methods: the time of a stage, hulls and heaps."""
+
+
+def test_checks_and_methods_share_no_further_loop() -> None:
+    """A mistake in a loop of the search must not hide in the same loop of the check."""
+    used: dict[bool, set[int]] = {True: set(), False: set()}
+    names: dict[int, str] = {}
+    for module in modules():
+        if module.startswith(("clusterplan.formulations.", "clusterplan.solvers.")):
+            for name, value in vars(import_module(module)).items():
+                if type(value).__name__ == "_LazyFunction":
+                    used[_checks(module)].add(id(value))
+                    names[id(value)] = name
+    assert {names[one] for one in used[True] & used[False]} <= SHARED_LOOPS
 
 
 def test_every_folder_is_on_the_page() -> None:

@@ -260,7 +260,7 @@ class _DeviceAssignmentSearch:
 def keep_current_devices(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> Sequence[JobPlacement]:
-    """Reassign the devices of a feasible plan so that as many tasks as possible keep their current ones."""
+    """Reassign the devices of a plan so that as many tasks as possible keep their current ones."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
     try:

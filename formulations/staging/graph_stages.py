@@ -140,17 +140,6 @@ def _add_block(
 
 
 @compiled
-def _with_transfers(
-    problem: GraphArrays, sums: Floats, depth: int, t: int, transfers: float
-) -> tuple[float, float, float, float]:
-    """Return the parts S, A, S' and A' of a stage's time; S' and A' are 0 where times add up."""
-    received = max(transfers, 0.0) + sums[depth, t, 3]
-    if problem.adds_up:
-        return sums[depth, t, 0] + sums[depth, t, 2], sums[depth, t, 1] + received, 0.0, 0.0
-    return sums[depth, t, 0], sums[depth, t, 1], sums[depth, t, 2], received
-
-
-@compiled
 def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBuffers) -> int:
     """Write the stages from one ideal that take at most `slowest` on all devices; return their number.
 
@@ -203,7 +192,11 @@ def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBu
                 continue
             useful = True
             transfers = max(cut[depth, t], problem.crossing[source, t], problem.crossing[target, t])
-            parts = _with_transfers(problem, sums, depth, t, transfers)
+            serial, parallel, sent = sums[depth, t, 0], sums[depth, t, 1], sums[depth, t, 2]
+            received = max(transfers, 0.0) + sums[depth, t, 3]
+            if problem.adds_up:
+                serial, parallel, sent, received = serial + sent, parallel + received, 0.0, 0.0
+            parts = serial, parallel, sent, received
             if compiled_time_s(parts, problem.most_units[t]) <= slowest:
                 rows.last[written], rows.type[written] = target, t
                 for part in range(4):

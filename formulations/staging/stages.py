@@ -25,7 +25,7 @@ from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
 from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
-from ..common.compiled import compiled, compiled_without_arrays
+from ..common.compiled import compiled_without_arrays
 from ..common.objective import TOLERANCE, loosened
 
 
@@ -240,30 +240,6 @@ def parts_time_s(parts: Parts, units: float) -> float:
 
 compiled_time_s = compiled_without_arrays(parts_time_s)
 """The same for calls from compiled loops."""
-
-
-@compiled
-def least_of_neighbours(least: Floats, alternating: bool) -> None:
-    """Replace the weights of the types by the minimum over those allowed for a neighbouring stage.
-
-    Parameters
-    ----------
-    least
-        Least weight by type, shape (T,).
-    alternating
-        Whether neighbours have to differ in type.
-    """
-    first, second, best = np.inf, np.inf, -1
-    for t in range(len(least)):
-        if least[t] < first:
-            first, second, best = least[t], first, t
-        elif least[t] < second:
-            second = least[t]
-    # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
-    for t in range(len(least)):
-        least[t] = first
-    if alternating and best >= 0:
-        least[best] = second
 
 
 def min_units(parts: Parts, time_s: float, most: int) -> int:

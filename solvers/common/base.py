@@ -255,7 +255,10 @@ class BruteForce(Solver[FormulationT_contra]):
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the optimal plan with its values as bounds, or the best one within the time limit."""
         del options
-        search = Enumeration(formulation, clock)
+        return self.outcome(formulation, Enumeration(formulation, clock))
+
+    def outcome(self, formulation: FormulationT_contra, search: Enumeration) -> Outcome:
+        """Return the outcome of an enumeration, after running it."""
         self.enumerate(formulation, search)
         if search.best is None:
             return Outcome(limit="time") if search.out_of_time else Outcome(infeasible=True)

@@ -211,7 +211,8 @@ class _Run:
             with suppress(TooLargeError):  # then what is known has to do
                 self.settle_named_servers()
                 self.certify()
-            if self.offered and progress.is_open(self.options.gap) and progress.plan is self.best_fit():
+            offered = self.offered and progress.plan is not None and progress.plan is self.best_fit()
+            if offered and progress.is_open(self.options.gap):
                 progress.notes.append("the plan is that of best-fit")
 
     def build_classes(self) -> RestrictedMaster:

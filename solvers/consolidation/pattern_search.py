@@ -1,8 +1,8 @@
-"""Pattern search of `exact` for many distinct demands: Lagrangian bounds and local search.
+"""Two searches of `exact` over patterns: for many distinct demands, and for the largest traffic of a server.
 
-The linear programme by shape bounds every objective within a second. Local search improves the plan until a
-bound is attained or the search has cooled. Column generation improves the bounds of the objectives that are
-not proven. Dual prices at the best plan's levels are the certificate.
+Of many distinct demands the linear programme by shape bounds every objective within a second. Local search
+improves the plan until a bound is attained or the search has cooled. Column generation improves the bounds of
+the objectives that are not proven. Dual prices at the best plan's levels are the certificate.
 
 The largest traffic of a server is minimised by bisection over limits on the pattern formulation.
 """

@@ -180,7 +180,7 @@ AGAIN_BELOW = 0.8
 """All groups are tried again if no more than this part of the columns is left."""
 
 
-class Columns:
+class CoreColumns:
     """The candidate stages (columns) of a core as arrays, sorted by the layer after their last one.
 
     Only layers at which a column begins or ends are numbered, and only types of columns.
@@ -250,7 +250,7 @@ class StateTable(NamedTuple):
     rest: Floats
 
 
-def state_tables(columns: Columns, prices: Floats, weight: float, most: int) -> list[StateTable]:
+def state_tables(columns: CoreColumns, prices: Floats, weight: float, most: int) -> list[StateTable]:
     """Return tables of bounds on the rest of a path, each of which counts units of some limits exactly.
 
     Parameters
@@ -290,11 +290,11 @@ def narrow_core(
     for entries in MOST_ENTRIES:
         before = math.inf
         while 0 < len(core) <= AGAIN_BELOW * before:
-            before, columns = len(core), Columns(segments, interval, core)
+            before, columns = len(core), CoreColumns(segments, interval, core)
             for rows in columns.groups(prices, entries):
                 if clock.expired or not len(core):
                     break
-                columns = Columns(segments, interval, core)
+                columns = CoreColumns(segments, interval, core)
                 table, through = _state_table(columns, prices, weight, rows)
                 value = through - float(table.prices @ columns.capacity)
                 bound = max(bound, float(value.min()))
@@ -303,7 +303,7 @@ def narrow_core(
 
 
 def _state_table(
-    columns: Columns, prices: Floats, weight: float, rows: Sequence[int]
+    columns: CoreColumns, prices: Floats, weight: float, rows: Sequence[int]
 ) -> tuple[StateTable, Floats]:
     """Return the table of bounds that counts units of some limits, and each stage's minimum path weight."""
     sizes = [int(columns.capacity[row]) + 1 for row in rows]

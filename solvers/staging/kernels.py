@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from ...formulations.common.compiled import compiled, compiled_without_arrays
-from ...formulations.staging.stages import MAX_UNITS, Parts, compiled_time_s, least_of_neighbours
+from ...formulations.staging.stages import MAX_UNITS, Parts, compiled_time_s
 from ...instances.common.arrays import Flags, Floats, Ints
 
 NEAR_INTEGER = 1e-9
@@ -222,6 +222,30 @@ def backward(
                 least[t, f] = min(least[t, f], onward)
                 paths[i] = to[t, f] + onward
             least_of_neighbours(least[:, after - 1], alternating)
+
+
+@compiled
+def least_of_neighbours(least: Floats, alternating: bool) -> None:
+    """Replace the weights of the types by the minimum over those allowed for a neighbouring stage.
+
+    Parameters
+    ----------
+    least
+        Least weight by type, shape (T,).
+    alternating
+        Whether neighbours have to differ in type.
+    """
+    first, second, best = np.inf, np.inf, -1
+    for t in range(len(least)):
+        if least[t] < first:
+            first, second, best = least[t], first, t
+        elif least[t] < second:
+            second = least[t]
+    # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
+    for t in range(len(least)):
+        least[t] = first
+    if alternating and best >= 0:
+        least[best] = second
 
 
 @compiled

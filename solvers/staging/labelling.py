@@ -18,7 +18,7 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
-from .core import Columns, Core, CoreAnswer, StateTable, state_tables
+from .core import Core, CoreAnswer, CoreColumns, StateTable, state_tables
 from .intervals import Interval, Segments
 from .kernels import extend
 
@@ -117,7 +117,7 @@ class _Search:
         clock: Clock,
         weight: float,
     ) -> None:
-        self.clock, self.columns = clock, Columns(segments, interval, core)
+        self.clock, self.columns = clock, CoreColumns(segments, interval, core)
         columns = self.columns
         # Columns in another order, by first layer, to extend labels.
         self.order = np.argsort(columns.first, kind="stable")
@@ -204,7 +204,7 @@ class _Search:
 
 
 def _bounds(
-    columns: Columns, segments: Segments, prices: Floats, weight: float
+    columns: CoreColumns, segments: Segments, prices: Floats, weight: float
 ) -> tuple[Floats, Floats, Ints, Ints, Floats]:
     """Return all lower bounds on the rest of a path as arrays, in the form that `extend` takes.
 

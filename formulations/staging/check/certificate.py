@@ -37,9 +37,9 @@ from ..certificate import (
     limited_types,
     read_certificate,
 )
-from ..stages import Corner, hardware_of
+from ..stages import Corner
 from .graph_stages import DerivedGraph, derive_graph, derive_graph_segments, stage_buffers, stages_ending_at
-from .interval_bounds import MAX_WORK, Interval, IntervalBounds, Limits, derive_segments
+from .interval_bounds import MAX_WORK, Interval, IntervalBounds, Limits, derive_segments, unit_types
 
 LIMIT_TOLERANCE = 1e-12
 """Relative widening of limits beyond those of the check of plans, as sums may round differently."""
@@ -145,7 +145,7 @@ class CertificateCheck:
 
     def _limits(self) -> Limits:
         """Return the capacity constraints: a row for each limited hardware type, one for the budget."""
-        hardware, budget = hardware_of(self.instance), self.instance.hourly_budget_usd
+        hardware, budget = unit_types(self.instance), self.instance.hourly_budget_usd
         limited = np.isfinite(hardware.limit)
         weight, capacity = np.eye(len(limited))[limited], hardware.limit[limited]
         if budget is not None:

@@ -25,8 +25,8 @@ from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
 from ...common.compiled import compiled
-from ..stages import MAX_SEGMENTS, hardware_of
-from .interval_bounds import Segments, layer_parts
+from ..stages import MAX_SEGMENTS
+from .interval_bounds import Segments, layer_parts, unit_types
 
 MAX_IDEALS = 200_000
 
@@ -101,7 +101,7 @@ class GroupOrder:
     def _merge_idle(self) -> None:
         """Merge groups of layers without time into neighbours, while that makes no plan worse."""
         needed = math.fsum(layer.most_memory_gib for layer in self.instance.layers)
-        roomy = needed <= hardware_of(self.instance).room_gib.min()
+        roomy = needed <= unit_types(self.instance).room_gib.min()
         moved = True
         while moved:
             moved = False
@@ -326,7 +326,7 @@ def derive_graph(instance: StagingInstance) -> DerivedGraph:
         crossing = _crossing_seconds(inside, tensor, seconds)
         tensor, seconds = tensor[:0], seconds[:0]
     touching, touched = np.nonzero(tensor.T)
-    hardware = hardware_of(instance)
+    hardware = unit_types(instance)
     return DerivedGraph(
         inside,
         np.searchsorted(larger[sequence], np.arange(count + 1)),
@@ -513,7 +513,7 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
             (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)
         )
     first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
-    price = hardware_of(instance).price
+    price = unit_types(instance).price
     rows = [row * ROUNDING_FACTOR for row in rows]
     return Segments(
         len(graph.inside) - 1, price, graph.units, narrow(first), narrow(last), narrow(unit_type), *rows

@@ -13,8 +13,9 @@ the solvers' table. A stage on k units takes ET(k) = max(S + A/k, S' + A'/k). Ea
 layers of the stage, so the segments that end with a layer are those that end with the layer before, each one
 layer longer, and the layer alone.
 
-The loops are separate from those of the solvers, so that both share no error. Sums and quotients are rounded
-as written: without `fastmath` the compiler may not reorder them, and it does not fuse a product into a sum.
+The loops are separate from those of the solvers, so that both share no error; only ET(k) itself is shared, by
+which plans are evaluated too. Sums and quotients are rounded as written: without `fastmath` the compiler may
+not reorder them, and it does not fuse a product into a sum.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +32,35 @@ from ....instances.common.arrays import Floats, Ints, narrow
 from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time, time_is_up
 from ...common.compiled import compiled, compiled_without_arrays
-from ..stages import check_segment_count, compiled_time_s, hardware_of, least_of_neighbours, memory_of_layers
-from .path_enumeration import MAX_ARCS, Network, no_path_below
+from ...common.objective import loosened
+from ..stages import MAX_UNITS, check_segment_count, compiled_time_s
+from .path_enumeration import MAX_ARCS, Network, neighbour_minima, no_path_below
+
+
+class UnitTypes(NamedTuple):
+    """Figures of the hardware types, read from the instance for the check alone; each has shape (T,).
+
+    Attributes
+    ----------
+    price, limit
+        USD per hour and unit, and available units, infinite without a limit.
+    most, room_gib
+        Most units of one stage, and memory of a unit with its tolerance.
+    """
+
+    price: Floats
+    limit: Floats
+    most: Floats
+    room_gib: Floats
+
+
+def unit_types(instance: StagingInstance) -> UnitTypes:
+    """Return prices, limits and memory of the hardware types of an instance."""
+    types, most = instance.types, min(MAX_UNITS, instance.most_units_per_stage or MAX_UNITS)
+    limit = np.array([math.inf if one.limit is None else one.limit for one in types])
+    room = [math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types]
+    price = np.array([one.price_usd_per_hour for one in types], dtype=float)
+    return UnitTypes(price, limit, np.minimum(limit, float(most)), np.array(room))
 
 
 @dataclass(frozen=True)
@@ -87,7 +116,8 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
     """
     check_segment_count(instance)
     check_time()
-    hardware, own, memory = hardware_of(instance), layer_parts(instance), memory_of_layers(instance)
+    hardware, own = unit_types(instance), layer_parts(instance)
+    memory = np.array([[layer.memory_on(one.name) for one in instance.types] for layer in instance.layers])
     layers, types = memory.shape
     received = np.zeros(layers)
     if instance.link_gbit_per_s is not None:
@@ -222,7 +252,7 @@ def shortest_path(
             arrival[t, layer + 1] = min(arrival[t, layer + 1], arriving)
             shortest = min(shortest, arriving)
             i += np.uint64(1)
-        least_of_neighbours(arrival[:, layer + 1], alternating)
+        neighbour_minima(arrival[:, layer + 1], alternating)
     return shortest
 
 
@@ -248,7 +278,7 @@ def paths_through_segments(
     i, layers = len(last) - 1, arrival.shape[1] - 1
     for layer in range(layers, 0, -1):
         if layer < layers:
-            least_of_neighbours(remaining[:, layer], alternating)
+            neighbour_minima(remaining[:, layer], alternating)
         while i >= 0 and last[i] == layer - 1:
             t, f = np.uint32(unit_type[i]), np.uint32(first[i])
             onward = weight[i] + remaining[t, layer]

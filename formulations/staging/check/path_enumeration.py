@@ -27,7 +27,6 @@ from ....instances.common.arrays import Flags, Floats, Ints
 from ...common.clock import time_is_up
 from ...common.compiled import compiled
 from ...common.enumeration import bound_multipliers, cheapest_states
-from ..stages import least_of_neighbours
 
 ARC_COLUMNS = ("first", "after", "type", "cost")
 """The fields of `Network` that have an entry for each arc, beside the consumption."""
@@ -397,6 +396,22 @@ def _remaining(network: Network, values: Floats) -> Floats:
 
 
 @compiled
+def neighbour_minima(best: Floats, alternating: bool) -> None:
+    """Replace the weight of each type by the minimum over the types that a neighbouring stage may have."""
+    first, second, cheapest = np.inf, np.inf, -1
+    for t in range(len(best)):
+        if best[t] < first:
+            first, second, cheapest = best[t], first, t
+        elif best[t] < second:
+            second = best[t]
+    # Every type except the cheapest may follow the cheapest, which follows the second cheapest.
+    for t in range(len(best)):
+        best[t] = first
+    if alternating and cheapest >= 0:
+        best[cheapest] = second
+
+
+@compiled
 def arrivals_by_state(
     first: Ints,
     after: Ints,
@@ -436,7 +451,7 @@ def arrivals_by_state(
                     target[state + shift] = min(target[state + shift], source[state] + weight[i])
             i += 1
         for state in range(states):
-            least_of_neighbours(arrival[layer, :, state], alternating)
+            neighbour_minima(arrival[layer, :, state], alternating)
     return arrival
 
 

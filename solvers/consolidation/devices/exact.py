@@ -24,7 +24,7 @@ from ....formulations.consolidation.plan import (
 )
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
-from ...common.base import Clock, Enumeration, Outcome, PresolvingSolver, Solver
+from ...common.base import BruteForce, Clock, Enumeration, Outcome, PresolvingSolver, Solver
 from ...common.result import SolveOptions
 from ...common.search_control import report_progress
 from .. import cp_sat
@@ -329,15 +329,12 @@ class BestFitOnDevices(OnDevices):
 class BruteForceOnDevices(OnDevices):
     """`brute-force` with single devices: all placements, each with an assignment of devices."""
 
+    method: BruteForce[ConsolidationFormulation]
+
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the optimal plan with its values as bounds, or the best one within the time limit."""
         del options
-        search = _DeviceEnumeration(formulation, clock)
-        self.method.enumerate(formulation, search)  # type: ignore[attr-defined]
-        if search.best is None:
-            return Outcome(limit="time") if search.out_of_time else Outcome(infeasible=True)
-        values, plan = search.best
-        return Outcome(plan, limit="time") if search.out_of_time else Outcome(plan, values)
+        return self.method.outcome(formulation, _DeviceEnumeration(formulation, clock))
 
 
 class _DeviceEnumeration(Enumeration):

@@ -390,3 +390,13 @@ def test_the_method_alone_keeps_a_better_plan_that_it_is_given() -> None:
     outcome = ConsolidationExact().solve(three_jobs(), SolveOptions(warm_start=start), Clock(0.0))
     assert outcome.plan[0].servers == {"n": 3}
     assert outcome.limit == "time"
+
+
+def test_best_fit_without_a_plan_is_not_named() -> None:
+    """Four jobs of three GPUs have to run on three servers of four, in no time."""
+    jobs = [{"name": f"j{k}", "tasks": 1, "task_demand": {"gpu": 3}, "must_place": True} for k in range(4)]
+    servers = [{"name": "n", "count": 3, "capacity": {"gpu": 4}}]
+    document = {"schema_version": 1, "kind": "consolidation", "name": "x", "servers": servers, "jobs": jobs}
+    result = clusterplan.solve(clusterplan.parse_instance(document), time_limit_s=0.001)
+    assert result.plan is None
+    assert "best-fit" not in (result.message or "")
