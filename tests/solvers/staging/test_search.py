@@ -21,7 +21,7 @@ from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import kernels, search
-from clusterplan.solvers.staging.core import Columns, Core, core_of, narrow_core, solve_core, state_tables
+from clusterplan.solvers.staging.core import Core, CoreColumns, core_of, narrow_core, solve_core, state_tables
 from clusterplan.solvers.staging.intervals import (
     Candidate,
     Cheapest,
@@ -183,7 +183,7 @@ def case(seed: int) -> tuple[Segments, Interval, np.ndarray]:
     return segments, interval, solve_dual(segments, interval, math.inf, Clock()).prices
 
 
-def paths(columns: Columns, layer: int = 0, before: int = -1) -> list[list[int]]:
+def paths(columns: CoreColumns, layer: int = 0, before: int = -1) -> list[list[int]]:
     """Return all paths of a core, within the limits or not."""
     if layer == columns.layers:
         return [[]]
@@ -197,7 +197,7 @@ def paths(columns: Columns, layer: int = 0, before: int = -1) -> list[list[int]]
 def test_a_table_has_the_least_rest_by_units_left(seed: int) -> None:
     """From the first layer on, with each number of units of the one type that has a price."""
     segments, interval, prices = case(seed)
-    columns = Columns(segments, interval, Core(np.flatnonzero(np.isfinite(interval.cost))))
+    columns = CoreColumns(segments, interval, Core(np.flatnonzero(np.isfinite(interval.cost))))
     row = int(prices.argmax())
     other = np.where(np.arange(len(prices)) == row, prices, 0.0)
     (table,) = state_tables(columns, other, 1.0, 2)
@@ -218,7 +218,7 @@ def test_narrowing_keeps_every_path_below_the_cutoff(seed: int) -> None:
     """And its bound is none above the best path, nor below that of the prices."""
     segments, interval, prices = case(seed)
     whole = core_of(segments, interval, prices, math.inf)
-    columns = Columns(segments, interval, whole)
+    columns = CoreColumns(segments, interval, whole)
     within = [way for way in paths(columns) if (columns.use[way].sum(axis=0) <= columns.capacity).all()]
     costs = sorted((float(columns.cost[way].sum()), way) for way in within)
     best = costs[0][0]
@@ -240,7 +240,7 @@ def test_where_one_unit_is_missing_nothing_is_left() -> None:
     core = Core(np.flatnonzero(np.isfinite(interval.cost)))
     prices = np.ones_like(prices)
     assert len(narrow_core(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
-    columns = Columns(segments, free, core)
+    columns = CoreColumns(segments, free, core)
     least = min(free.units[columns.segment[way]].sum() for way in paths(columns))
     segments.limits.capacity[:] = np.ceil(least / len(prices)) - 1
     assert not len(narrow_core(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
