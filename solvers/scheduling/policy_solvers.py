@@ -116,6 +116,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
     ) -> None:
         self.name, self.what, self.knows = name, f"{what}; knows {knows.value}", knows
         self._make, self._rule = make, rule
+        # Of the instance, not the class.
         self.method_options = {**(options or {}), "placement": PLACEMENT}  # type: ignore[misc]
 
     def check_options(self, options: SolveOptions) -> None:

@@ -67,7 +67,7 @@ def _add(name: str, make: Callable[..., Instance], about: str, table: Any = None
     if table is not None:
         kind = Annotated[Literal["parquet", "csv"] | None, table]
         offered.append(inspect.Parameter("table", BY_NAME, default=None, annotation=kind))
-    run.__signature__ = inspect.Signature(offered)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(offered)  # type: ignore[attr-defined]  # which Typer reads
     generators.command(name, help=about)(run)
 
 
