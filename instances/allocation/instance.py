@@ -8,12 +8,21 @@ is read row by row.
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from ..common.arrays import Flags, Ints
 from ..common.base import Instance
@@ -21,13 +30,19 @@ from ..common.errors import MAX_FAULTS, Fault, InstanceError
 from ..common.faults import validated
 from ..common.fields import (
     NONE_NAMED,
+    TABLE_FILE,
     Amounts,
     Complaint,
     NonNegative,
+    Share,
     repeated,
+    require,
     rows_or,
     unknown_names,
+    validated_in_batches,
 )
+from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from ..common.servers import AnyServer, each_server, name_complaints
 from ..common.speed import broken, range_rules, theta_rules, variant_demands, variant_rules
 from ..files.columnar import ColumnarRows, TooManyCells
 from ..files.columnar import repeated as repeated_entries
@@ -56,22 +71,75 @@ class AllocationInstance(Instance):
     objective
         `total_completion_time`, Σ ω_j t_j, or `makespan`, max_j t_j; both in seconds.
     resources
-        C_r, how much of each resource the cluster has.
+        C_r, how much of each resource the cluster has: what its servers have together, if it has servers.
     prices_usd_per_hour, budget_usd_per_hour
         Price of one unit of a resource, and what all allocated units together may cost per hour.
+    network_share
+        σ, the share of the time per worker and parameter server that is spent on the network, and saved
+        between tasks on one server; 1 if not given.
+    catalogue, servers
+        Servers on which the tasks are placed: each task is on one of them. A variant for one model of GPU
+        asks for a resource that only servers with this model have.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra=require("schema_version", "kind", or_field=("resources", "servers"))
+    )
 
     kind: Literal["allocation"] = "allocation"
     objective: Literal["total_completion_time", "makespan"] = "total_completion_time"
-    resources: Annotated[Amounts, Field(min_length=1)]
+    resources: Amounts = NONE_NAMED
     prices_usd_per_hour: Amounts = NONE_NAMED
     budget_usd_per_hour: NonNegative | None = None
+    network_share: Share | None = None
+    catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
+    servers: (
+        Annotated[tuple[AnyServer, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE] | None
+    ) = None
     jobs: Jobs
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, data: Any) -> Any:
+        return fill_from_catalogue(
+            data,
+            "servers",
+            lambda machine, _: {"capacity": machine.capacity(), "gpu_model": machine.gpu_model},
+        )
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> Self:
+        if self.servers is not None:
+            object.__setattr__(self, "resources", self._amounts())
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_sums(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Serialise without the amounts that the servers have together, so that servers can be changed."""
+        data: dict[str, Any] = handler(self)
+        if self.servers is not None:
+            data.pop("resources", None)
+        return data
+
+    def _amounts(self) -> dict[str, float]:
+        """Return how much of each resource the cluster has."""
+        if self.servers is None:
+            return self.resources
+        amounts: dict[str, list[float]] = {}
+        for server in self.servers:
+            for name in server.capacity:
+                available = server.available.get(name, 0.0)
+                amounts.setdefault(name, []).append(available * (server.count or 1))
+        return {name: math.fsum(parts) for name, parts in amounts.items()}
 
     def _complaints(self) -> Iterator[Complaint]:
         table = self.jobs if isinstance(self.jobs, JobTable) else None
         yield from repeated(table.names if table else (job.name for job in self.jobs), "jobs")
-        known = self.resources
+        if not (self.resources or self.servers):
+            yield "resources", "is missing; give the amount of each resource, or servers"
+            return
+        yield from self._server_complaints()
+        known = self._amounts()
         yield from unknown_names(self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource")
         if self.budget_usd_per_hour is not None and not any(self.prices_usd_per_hour.values()):
             yield "budget_usd_per_hour", "is set, but no resource has a price; give prices_usd_per_hour"
@@ -81,6 +149,37 @@ class AllocationInstance(Instance):
         for j, job in enumerate(self.jobs):
             for path, demand in variant_demands(job.variants):
                 yield from unknown_names(demand, known, f"jobs[{j}].{path}", "resource")
+
+    def _server_complaints(self) -> Iterator[Complaint]:
+        """Yield complaints about servers, and about what only an instance with servers may have."""
+        known = {} if self.servers is None else dict.fromkeys(name for name, _ in each_server(self.servers))
+        if self.servers is None:
+            beside = "is set, but the instance has no servers; give servers in place of resources"
+            if self.network_share is not None:
+                yield "network_share", beside
+        else:
+            if self.resources and self.resources != self._amounts():
+                yield "resources", "is what the servers have together; leave it out"
+            yield from name_complaints(self.servers)
+        if isinstance(self.jobs, JobTable):
+            return
+        for j, job in enumerate(self.jobs):
+            placed = None if job.current is None else job.current.placement
+            if placed is not None and self.servers is None:
+                yield f"jobs[{j}].current.placement", beside
+            elif placed is not None:
+                unknown = [name for name in placed if name not in known]
+                where = f"jobs[{j}].current.placement"
+                yield from unknown_names(unknown, itertools.islice(known, 13), where, "server")
+            for v, variant in enumerate(job.variants):
+                rows = getattr(variant.speed, "rows", ())
+                if self.servers is None and any(row.servers is not None for row in rows):
+                    yield f"jobs[{j}].variants[{v}].speed.rows", f"{beside}, or leave servers out of the rows"
+
+    @cached_property
+    def expanded_servers(self) -> dict[str, AnyServer]:
+        """Name → row of every single server; empty if the instance has no servers."""
+        return dict(each_server(self.servers or ()))
 
     def table(self) -> JobTable:
         """Return the jobs as a column-oriented table, with demands in the order of `resources`."""
@@ -145,6 +244,8 @@ def _broken(jobs: ColumnarRows) -> Iterator[tuple[str, Flags]]:
         yield variants, there & broken(range_rules(*ends))
     rows = "variants.speed.rows"
     yield rows, repeated_entries(jobs[rows], jobs[f"{rows}.ps"], jobs[f"{rows}.workers"])
+    # Rows that name servers need an instance with servers, which is read as objects.
+    yield rows, ~np.isnan(jobs[f"{rows}.servers"])
 
 
 def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> AllocationInstance | None:
@@ -169,6 +270,8 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
     InstanceError
         If anything is wrong; of faulty jobs, only the first hundred are named.
     """
+    if data.get("servers") is not None:  # what runs on them is read from objects
+        return None
     measured = [name for name in columns.names if _MEASUREMENTS.fullmatch(name)]
     if measured and any(columns.given(name).any() for name in measured):
         return None

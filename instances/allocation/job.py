@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from ..common.errors import ClusterplanError, Fault, Faults, InstanceError, shown, some
 from ..common.faults import validated
@@ -37,8 +37,11 @@ from ..common.fields import (
     entries,
     repeated,
     require,
+    validated_in_batches,
 )
-from ..common.speed import Rule, Speed, complaints
+from ..common.speed import PsAsync, PsSync, RingAllreduce, Rule, complaints
+from ..common.speed import SpeedRow as AnySpeedRow
+from ..common.speed import SpeedTable as AnySpeedTable
 from ..common.speed import Variant as AnyVariant
 from ..references import Folder
 
@@ -91,7 +94,35 @@ class MeasuredSpeed(Model):
     allow_rank_deficient: Flag = False
 
 
-SpeedModel = Annotated[Speed, SchemaAlternative(MeasuredSpeed.model_json_schema)]
+class SpeedRow(AnySpeedRow):
+    """One measured configuration.
+
+    Attributes
+    ----------
+    servers
+        On how many servers its tasks ran, where the instance has servers; None: the speed is the same on any
+        number.
+    """
+
+    servers: PositiveTaskCount | None = None
+
+
+class SpeedTable(AnySpeedTable):
+    """Measured speeds; a configuration that is not listed does not exist."""
+
+    rows: Annotated[tuple[SpeedRow, ...], *entries(100_000, least=1)]
+
+    def _complaints(self) -> Iterator[Complaint]:
+        listed = ((row.ps, row.workers, row.servers) for row in self.rows)
+        twice = "ps={value[0]}, workers={value[1]} is listed twice; each configuration stands once"
+        return repeated(listed, "rows", "", twice)
+
+
+SpeedModel = Annotated[
+    PsSync | PsAsync | RingAllreduce | SpeedTable,
+    Field(discriminator="model"),
+    SchemaAlternative(MeasuredSpeed.model_json_schema),
+]
 
 
 MAX_WORKERS = 100_000
@@ -436,12 +467,37 @@ class Variant(AnyVariant):
     speed: SpeedModel
 
 
-class Configuration(Model):
-    """The configuration with which a job runs now."""
+class Tasks(Model):
+    """The tasks of a job on one server."""
+
+    ps: Count = 0
+    workers: Count = 0
+
+
+Placement = Annotated[dict[Name, Tasks], validated_in_batches(100_000)]
+"""Server → tasks of a job."""
+
+
+class Configuration(Checked):
+    """The configuration with which a job runs now.
+
+    Attributes
+    ----------
+    placement
+        Where its tasks are, in an instance with servers; None: on servers that nobody knows, so that the job
+        pays its restart only where the numbers of tasks change.
+    """
 
     variant: Name
     ps: Count = 0
     workers: Count
+    placement: Placement | None = None
+
+    def _complaints(self) -> Iterator[Complaint]:
+        for key in ("ps", "workers"):
+            placed = sum(getattr(tasks, key) for tasks in (self.placement or {}).values())
+            if self.placement is not None and placed != getattr(self, key):
+                yield "placement", f"has {placed} {key}, but the job has {getattr(self, key)}"
 
 
 class Job(Checked):
@@ -460,7 +516,7 @@ class Job(Checked):
     optional, unplaced_s
         An optional job may stay unplaced and then counts with a completion time of `unplaced_s`.
     current, restart_s
-        A plan that changes the current configuration pays `restart_s` seconds more.
+        A plan that changes the current configuration, or its servers, pays `restart_s` seconds more.
     """
 
     model_config = ConfigDict(json_schema_extra=or_measured_loss)

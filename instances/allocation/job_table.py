@@ -8,7 +8,7 @@ written column by column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +18,10 @@ import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
 from ..common.column_table import ColumnTable
-from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, Range, SpeedRow, SpeedTable
+from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, Range
 from ..files.columnar import Listed, Unless, columns_of, matrix, written
 from ..files.tables import write_table
-from .job import Configuration, Job, Variant
+from .job import Configuration, Job, SpeedRow, SpeedTable, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +60,8 @@ class JobTable(ColumnTable[Job]):
         Shape (V + 1,).
     row_ps, row_workers, row_steps_per_s
         Measured speeds, sorted by workers, then parameter servers, within each variant.
+    row_servers
+        Number of servers of each measurement, 0 where any will do; None if no measurement names it.
     """
 
     AMOUNTS = ("worker_demand", "ps_demand")
@@ -88,13 +90,14 @@ class JobTable(ColumnTable[Job]):
     row_ps: Ints
     row_workers: Ints
     row_steps_per_s: Floats
+    row_servers: Ints | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             column = getattr(self, field.name)
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
-            else:
+            elif column is not None:
                 object.__setattr__(self, field.name, tuple(column))
 
     @classmethod
@@ -115,8 +118,10 @@ class JobTable(ColumnTable[Job]):
         model = columns["variants.speed.model"].codes
         row_ps, row_workers, row_speed = (columns[f"variants.speed.rows.{key}"] for key in ROW)
         first_row = columns["variants.speed.rows"]
+        row_servers = _whole(np.nan_to_num(columns["variants.speed.rows.servers"]))
         # The last key counts first.
-        order = np.lexsort((row_ps, row_workers, np.repeat(np.arange(len(model)), np.diff(first_row))))
+        of_row = np.repeat(np.arange(len(model)), np.diff(first_row))
+        order = np.lexsort((row_servers, row_ps, row_workers, of_row))
         deadline = columns["deadline_s"]
         given: dict[str, Any] = {
             **{key: columns[key] for key in ("remaining_steps", "weight", "unplaced_s", "restart_s")},
@@ -146,8 +151,13 @@ class JobTable(ColumnTable[Job]):
             row_ps=_whole(row_ps[order]),
             row_workers=_whole(row_workers[order]),
             row_steps_per_s=row_speed[order],
+            row_servers=row_servers[order] if row_servers.any() else None,
             **given,
         )
+
+    def hashed(self) -> Iterator[Any]:
+        """Yield the columns; one that is missing counts for nothing."""
+        return (column for column in super().hashed() if column is not None)
 
     @property
     def optional(self) -> Flags:
@@ -218,9 +228,12 @@ class JobTable(ColumnTable[Job]):
     def _speed(self, v: int) -> FormulaModel | SpeedTable:
         if self.model[v] == TABLE:
             rows = slice(self.first_row[v], self.first_row[v + 1])
-            columns = (self.row_ps[rows], self.row_workers[rows], self.row_steps_per_s[rows])
+            servers = np.zeros_like(self.row_ps) if self.row_servers is None else self.row_servers
+            columns = (self.row_ps[rows], self.row_workers[rows], self.row_steps_per_s[rows], servers[rows])
             cells = zip(*(column.tolist() for column in columns), strict=True)
-            listed = tuple(SpeedRow(ps=p, workers=w, steps_per_s=speed) for p, w, speed in cells)
+            listed = tuple(
+                SpeedRow(ps=p, workers=w, steps_per_s=speed, servers=k or None) for p, w, speed, k in cells
+            )
             return SpeedTable(model="table", rows=listed)
         name = MODELS[int(self.model[v])]
         batch = {} if name == "ps_async" else {"batch": float(self.batch[v])}
@@ -292,5 +305,7 @@ def _variant_columns(table: JobTable, names: Any) -> dict[str, Any]:
     # Every formula but one counts the batch, which is above 0.
     columns["speed.batch"] = np.where(table.batch > 0, table.batch, np.nan)
     rows = {"workers": table.row_workers, "ps": table.row_ps, "steps_per_s": table.row_steps_per_s}
+    if table.row_servers is not None:
+        rows["servers"] = np.ma.masked_equal(table.row_servers, 0)
     columns["speed.rows"] = Listed(table.first_row, rows)
     return columns

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ..common.base import Instance
 from ..common.errors import OptionError
-from ..common.kind import Builder, InstanceKind, Rows, Tables, given
+from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables, given
 from ..files.columns import Columns
 from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns
 from ..references import Folder
@@ -47,22 +47,22 @@ def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[
 
 ALLOCATION = InstanceKind(
     model=AllocationInstance,
-    lists=("jobs",),
+    lists=("servers", "jobs"),
     tiny=lambda: generate_allocation(2, 2, tightness=0.9, seed=1),
     resolved=_resolved,
     tables=Tables(_wants_table, _write_table),
 )
 
 
-class Allocation(Builder[AllocationInstance]):
+class Allocation(ServerBuilder[AllocationInstance]):
     """Builds an allocation instance: ``Allocation(gpu=16).add_job("bert", {1: 10, 2: 19}, 36_000)``.
 
     Parameters
     ----------
-    name, objective, prices_usd_per_hour, budget_usd_per_hour
+    name, objective, prices_usd_per_hour, budget_usd_per_hour, network_share
         Fields of `AllocationInstance`.
     resources
-        How much of each resource the cluster has.
+        How much of each resource the cluster has; none where servers are added.
     """
 
     KIND = ALLOCATION
@@ -74,14 +74,16 @@ class Allocation(Builder[AllocationInstance]):
         objective: str | None = None,
         prices_usd_per_hour: Mapping[str, float] | None = None,
         budget_usd_per_hour: float | None = None,
+        network_share: float | None = None,
         **resources: float,
     ) -> None:
         super().__init__(
             name,
             objective=objective,
-            resources=resources,
+            resources=resources or None,
             prices_usd_per_hour=prices_usd_per_hour,
             budget_usd_per_hour=budget_usd_per_hour,
+            network_share=network_share,
         )
         self._resources = resources
 
@@ -110,7 +112,8 @@ class Allocation(Builder[AllocationInstance]):
         fields
             Other fields of the job, such as `weight` or `deadline_s`.
         """
-        first = "gpu" if "gpu" in self._resources else next(iter(self._resources), "gpu")
+        known = self._resources or {name: 0 for row in self._lists["servers"] for name in row["capacity"]}
+        first = "gpu" if "gpu" in known else next(iter(known), "gpu")
         variant = {
             "name": "default",
             "worker_demand": {first: 1} if per_worker is None else per_worker,

@@ -129,11 +129,31 @@ class Builder(Generic[InstanceT]):
         InstanceError
             If anything is wrong; one fault each.
         """
-        lists = {key: list(rows) for key, rows in self._lists.items()}
+        fields = self.KIND.model.model_fields
+        lists = {key: list(rows) for key, rows in self._lists.items() if rows or fields[key].is_required()}
         described = self.KIND.resolved({**self._fields, **lists}, self._name, Folder(Path()))
         if not isinstance(described, Instance):
             described = validated(self.KIND.model, described, self._name)
         return cast(InstanceT, described)
+
+
+class ServerBuilder(Builder[InstanceT]):
+    """Base of builders of instances with servers."""
+
+    def add_server(
+        self,
+        name: str,
+        capacity: Mapping[str, float] | None = None,
+        *,
+        count: int | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Add a server, or `count` identical ones, with other fields of a server such as `gpu_model`."""
+        return self._add("servers", {"name": name, "capacity": capacity, "count": count, **fields})
+
+    def add_servers(self, rows: Rows) -> Self:
+        """Add servers given as in a document."""
+        return self._add_all("servers", rows)
 
 
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:

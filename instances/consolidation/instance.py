@@ -13,13 +13,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..common.base import Instance
 from ..common.faults import misspelt_resources
 from ..common.fields import (
     TABLE_FILE,
-    Amounts,
     Checked,
     Complaint,
     Count,
@@ -27,17 +26,16 @@ from ..common.fields import (
     Name,
     NonNegative,
     PositiveCount,
-    ServerCount,
     Share,
     entries,
     frozen,
     repeated,
-    require,
     unknown_names,
     unless,
     validated_in_batches,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
+from ..common.servers import MAX_SERVERS, AnyServer, each_server, name_complaints
 from .devices import Device, DeviceDemand, Devices
 from .job import Group, PlacementJob
 
@@ -45,17 +43,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Server(Checked):
-    """A server, or `count` identical ones that are then called NAME-0, NAME-1, ….
+class Server(AnyServer):
+    """A server of consolidation; plans do not depend on its price, `diff` counts it.
 
     Attributes
     ----------
-    capacity
-        What the server has of each resource.
-    free
-        What is left for the listed jobs, what they hold now included; all of it if not given.
-    price_usd_per_hour
-        What the server costs while it runs; plans do not depend on it, `diff` counts it. A catalogue has it.
     traffic_gbit_per_s
         Network load that is there already.
     others
@@ -67,16 +59,6 @@ class Server(Checked):
         `free` is given and nothing is said to be taken, so many of the first devices are free.
     """
 
-    model_config = ConfigDict(json_schema_extra=require(or_field=("capacity", "hardware")))
-
-    name: Name
-    count: ServerCount | None = None
-    hardware: Name | None = None
-    capacity: Annotated[Amounts, Field(min_length=1)]
-    free: Amounts | None = None
-    rack: Name | None = None
-    gpu_model: Name | None = None
-    price_usd_per_hour: NonNegative | None = None
     traffic_gbit_per_s: NonNegative = 0.0
     others: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100)] | None = None
     in_use: Annotated[Flag | None, unless(False)] = None
@@ -86,9 +68,8 @@ class Server(Checked):
         for name, amount in (self.free or {}).items():
             if self.devices is not None and name in self.devices:
                 yield from _free_devices_faults(name, amount, self.devices[name])
-            elif amount > self.capacity.get(name, 0.0):
-                what = f"is {amount:g}, more than the capacity {self.capacity.get(name, 0.0):g}"
-                yield f"free.{name}", what
+            else:
+                yield from self._free_amount_faults(name, amount)
 
     def emptied(self) -> Server:
         """Return the server without room for any task, as if all of it were taken."""
@@ -100,11 +81,9 @@ class Server(Checked):
 
     @property
     def available(self) -> dict[str, float]:
-        """The amount of each resource that a plan may use."""
-        if self.free is None:
-            return self.capacity
-        if self.devices is None:
-            return self.free
+        """The amount of each resource that a plan may use; devices are none."""
+        if self.free is None or self.devices is None:
+            return super().available
         return {name: amount for name, amount in self.free.items() if name not in self.devices}
 
     @cached_property
@@ -333,16 +312,11 @@ class ConsolidationInstance(Instance):
         if "free" in self.objectives and (self.free is None or self.objectives[0] != "free"):
             what = "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied"
             yield "objectives", f"{what}; give both, as in objectives: [free, migrations]"
-        yield from repeated((server.name for server in self.servers), "servers")
+        yield from name_complaints(self.servers)
         yield from repeated((job.name for job in self.jobs), "jobs")
-        if sum(server.count or 1 for server in self.servers) > 1_000_000:
-            yield "servers", "more than 1,000,000 servers; at most that many are allowed"
+        if sum(server.count or 1 for server in self.servers) > MAX_SERVERS:
             return
-        servers = Counter(name for name, _ in self._each_server())
-        if len(servers) < servers.total():
-            again = min(name for name, count in servers.items() if count > 1)
-            if len({server.name for server in self.servers}) == len(self.servers):
-                yield "servers", f"a count gives the name {again!r}, which another server has; rename one"
+        servers = dict.fromkeys(name for name, _ in each_server(self.servers))
         if self.restrictions:
             known = dict.fromkeys(self.resource_names)
             yield from unknown_names(self.restrictions, known, "restrictions", "resource")
@@ -388,7 +362,7 @@ class ConsolidationInstance(Instance):
                     what = f"no server has the profile {ask.profile!r}; there are: {available}"
                     yield f"{where}.{name}", what
 
-    def _job_complaints(self, servers: Mapping[str, int]) -> Iterator[Complaint]:
+    def _job_complaints(self, servers: Mapping[str, None]) -> Iterator[Complaint]:
         names = dict.fromkeys(self.resource_names)
         for path, job, group in self._each_group():
             if group.demand.keys() <= names.keys() and not group.current:
@@ -407,14 +381,6 @@ class ConsolidationInstance(Instance):
             for g, group in enumerate(job.task_groups):
                 yield f"jobs[{index}]" if job.groups is None else f"jobs[{index}].groups[{g}]", job, group
 
-    def _each_server(self) -> Iterator[tuple[str, Server]]:
-        """Yield the name of every single server and the row that lists it, without making the servers."""
-        for server in self.servers:
-            if server.count is None:
-                yield server.name, server
-            else:
-                yield from ((f"{server.name}-{k}", server) for k in range(server.count))
-
     @cached_property
     def expanded_servers(self) -> tuple[Server, ...]:
         """Every single server, with rows that have a `count` expanded."""
@@ -422,7 +388,7 @@ class ConsolidationInstance(Instance):
             return self.servers
         single = (
             server if server.count is None else server.model_copy(update={"name": name, "count": None})
-            for name, server in self._each_server()
+            for name, server in each_server(self.servers)
         )
         return tuple(server.emptied() if server.name in self.drained else server for server in single)
 
@@ -433,7 +399,7 @@ class ConsolidationInstance(Instance):
             return frozenset()
         return frozenset(
             name
-            for name, server in self._each_server()
+            for name, server in each_server(self.servers)
             if any(_matches(text, self.drain) for text in (name, server.name, server.rack or name))
         )
 

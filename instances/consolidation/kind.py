@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.arrays import Ints
 from ..common.errors import MAX_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
-from ..common.kind import Builder, InstanceKind, Rows, Tables
+from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables
 from ..files import tables
 from ..files.columns import Columns
 from ..files.reading import MAX_OBJECT_CELLS
@@ -208,7 +208,7 @@ CONSOLIDATION = InstanceKind(
 )
 
 
-class Consolidation(Builder[ConsolidationInstance]):
+class Consolidation(ServerBuilder[ConsolidationInstance]):
     """Builds a consolidation instance.
 
     Parameters
@@ -221,21 +221,6 @@ class Consolidation(Builder[ConsolidationInstance]):
 
     def __init__(self, name: str = "consolidation", **fields: Any) -> None:
         super().__init__(name, **fields)
-
-    def add_server(
-        self,
-        name: str,
-        capacity: Mapping[str, float] | None = None,
-        *,
-        count: int | None = None,
-        **fields: Any,
-    ) -> Self:
-        """Add a server, or `count` identical ones, with other fields of `Server` such as `gpu_model`."""
-        return self._add("servers", {"name": name, "capacity": capacity, "count": count, **fields})
-
-    def add_servers(self, rows: Rows) -> Self:
-        """Add servers given as in a document."""
-        return self._add_all("servers", rows)
 
     def add_job(
         self,
