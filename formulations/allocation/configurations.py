@@ -94,6 +94,9 @@ class Configurations(RowsByJob):
         Shape (jobs,): ω.
     resources, capacity
         Names and C, with the hourly budget as one more resource where there is one; shape (R,).
+    split
+        Shape (K,), in an instance with servers: the remote tasks or, of measured speeds, the number of
+        servers of the split; −1 where the job stays on its servers.
     """
 
     variant: Shorts
@@ -104,6 +107,7 @@ class Configurations(RowsByJob):
     weight: Floats
     resources: tuple[str, ...]
     capacity: Floats
+    split: Shorts | None = None
 
     def of(self, job: int) -> range:
         """Return the range of indices of the configurations of one job."""
@@ -118,7 +122,8 @@ class Configurations(RowsByJob):
 
     def only(self, keep: slice | Flags, **changes: Any) -> Configurations:
         """Return the table of the selected configurations; `changes` must include the new `start`."""
-        names = ("variant", "ps", "workers", "time_s", "demand")
+        names = ["variant", "ps", "workers", "time_s", "demand"]
+        names += ["split"] if self.split is not None else []
         return replace(self, **{name: getattr(self, name)[keep] for name in names}, **changes)
 
     def within(self, capacity: Floats) -> Configurations:
@@ -163,7 +168,9 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
     )
 
 
-def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, step_s: Floats) -> Floats:
+def completion_time_s(
+    table: JobTable, variant: Ints, ps: Ints, workers: Ints, step_s: Floats, moved: Flags | bool = False
+) -> Floats:
     """Return the completion time t = Q / f(p, w) [s], plus the restart time if the configuration changes.
 
     Parameters
@@ -172,11 +179,13 @@ def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, s
         Indices of variants in the table of jobs; all arrays have one shape.
     step_s
         1/f, from `formula_step_s` or a measurement.
+    moved
+        Whether the tasks are on other servers than now.
     """
     job = table.owner[variant]
     time = table.remaining_steps[job] * step_s
     same = (table.current_variant[job] == variant) & (table.current_ps[job] == ps)
-    same &= table.current_workers[job] == workers
+    same &= (table.current_workers[job] == workers) & ~np.asarray(moved)
     return np.where(same, time, time + table.restart_s[job])
 
 
@@ -195,10 +204,36 @@ def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> F
     return step
 
 
-def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
-    """Return the index of each configuration's measurement in the job table; -1 if it has none."""
+def measured_step_s(
+    table: JobTable, variant: Ints, ps: Ints, workers: Ints, servers: Ints | None = None
+) -> Floats:
+    """Return the measured step time [s] of each configuration; NaN if it has none.
+
+    Parameters
+    ----------
+    servers
+        Number of servers of the tasks, in an instance with servers.
+    """
+    step = np.full(len(variant), np.nan)
     if not len(table.row_ps):
-        return np.full(len(variant), -1)
+        return step
+    if table.row_servers is not None:
+        # Few measurements name servers: a dictionary is simpler than a search in four sorted columns.
+        of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
+        rows = np.stack([of_row, table.row_ps, table.row_workers, table.row_servers], axis=1).tolist()
+        listed = dict(zip(map(tuple, rows), (1.0 / table.row_steps_per_s).tolist(), strict=True))
+        wanted = np.stack([variant, ps, workers, np.zeros_like(ps) if servers is None else servers], axis=1)
+        for i, (v, p, w, k) in enumerate(wanted.tolist()):
+            step[i] = listed.get((v, p, w, k), listed.get((v, p, w, 0), np.nan))
+        return step
+    row = _measured_row(table, variant, ps, workers)
+    found = row >= 0
+    step[found] = 1.0 / table.row_steps_per_s[row[found]]
+    return step
+
+
+def _measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
+    """Return the index of each configuration's measurement in the job table; -1 if it has none."""
     of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
     widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
     listed = (of_row * widest + table.row_workers) * most + table.row_ps

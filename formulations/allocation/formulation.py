@@ -57,7 +57,9 @@ from .configurations import (
     resource_limits,
     task_demands,
 )
+from .placed_configurations import network_share, placed_configurations
 from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
+from .splits import Servers
 
 MAX_PAIRS = 1_000_000
 """Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
@@ -124,8 +126,23 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def configurations(self) -> Configurations:
-        """The table of all configurations (variant, ps, workers) of every job."""
+        """The table of all configurations (variant, ps, workers) of every job.
+
+        In an instance with servers each has the least time of any split: a relaxation.
+        """
+        if self.servers is not None:
+            return placed_configurations(self.instance, self.table, self.servers)
         return build_configurations(self.instance, self.table)
+
+    @cached_property
+    def servers(self) -> Servers | None:
+        """The servers on which tasks are placed; None if the resources are one pool."""
+        return None if self.instance.servers is None else Servers(self.instance, self.table.resources)
+
+    @cached_property
+    def share(self) -> float:
+        """σ, by which placement saves time; 0 without servers."""
+        return 0.0 if self.instance.servers is None else network_share(self.instance)
 
     @property
     def menu(self) -> Configurations:
@@ -176,16 +193,16 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return np.flatnonzero(same)
 
     def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
-        return read_entries(self.table, self._index, plan)
+        return read_entries(self.table, self._index, plan, self.instance)
 
     def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
         """Return all constraint violations of the plan."""
-        return plan_violations(self.instance, self.table, self._entries(plan))
+        return plan_violations(self.instance, self.table, self._entries(plan), plan)
 
     def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
         """Return the weighted sum of completion times, or the makespan, in seconds."""
         entries = self._entries(plan)
-        times = completion_times_s(self.table, entries)
+        times = completion_times_s(self.table, entries, self.share)
         if self.is_makespan:
             return (float(times.max()),)
         return (math.fsum(self.table.weight[entries.job] * times),)
@@ -197,7 +214,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""
         if any(entry.completion_s is None for entry in plan):
-            times = completion_times_s(self.table, self._entries(plan)).tolist()
+            times = completion_times_s(self.table, self._entries(plan), self.share).tolist()
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
         return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job import Placement
 from ...instances.allocation.job_table import TABLE, JobTable
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.fields import Count, Flag, Model, Name
 from ..common.objective import Violation, within
 from .configurations import (
     BUDGET,
     completion_time_s,
     formula_step_s,
-    measured_row,
+    measured_step_s,
     resource_limits,
     task_demands,
 )
+from .placed_configurations import current_pieces, network_share
+from .splits import remote_tasks, saved_step_s
 
 STATED_TOLERANCE = 1e-9
 """Relative tolerance of the completion time that an entry states."""
@@ -38,6 +41,8 @@ class JobAllocation(Model):
     ----------
     completion_s
         t, what the entry contributes to the objective; a plan that is given may leave it out.
+    placement
+        Server → the tasks there, where the instance has servers.
     """
 
     job: Name
@@ -46,6 +51,20 @@ class JobAllocation(Model):
     ps: Count = 0
     workers: Count = 0
     completion_s: Annotated[float, Field(ge=0)] | None = None
+    placement: Placement | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Serialise without `placement` where there are no servers, so that such plans keep their hash."""
+        data: dict[str, Any] = handler(self)
+        if self.placement is None:
+            data.pop("placement", None)
+        return data
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Parameter servers and workers on each server."""
+        return [(tasks.ps, tasks.workers) for tasks in (self.placement or {}).values()]
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,9 @@ class Entries:
         Shape (entries,); `variant` is an index of the job table's variants, -1 for a job that is not placed.
     stated_s
         Shape (entries,): the completion time that the entry states, NaN if none.
+    remote, servers, moved
+        Shape (entries,): T and the number of servers of its placement, and whether that is another than now;
+        w, 0 and false where the instance has no servers.
     faults
         Violations of the entries that are left out.
     """
@@ -67,16 +89,26 @@ class Entries:
     ps: Ints
     workers: Ints
     stated_s: Floats
+    remote: Ints
+    servers: Ints
+    moved: Flags
     faults: tuple[Violation, ...]
 
 
-def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAllocation]) -> Entries:
+def read_entries(
+    table: JobTable,
+    index: Mapping[str, int],
+    plan: Sequence[JobAllocation],
+    instance: AllocationInstance | None = None,
+) -> Entries:
     """Convert a plan to arrays of jobs, variants and task counts, with the faults of invalid entries.
 
     Parameters
     ----------
     index
         Index of each job by name.
+    instance
+        Where the placements matter.
     """
     rows, stated, faults = [], [], []
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
@@ -97,33 +129,60 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
                 continue
         elif entry.variant is not None or entry.ps or entry.workers:
             faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
-        rows.append((j, variant, entry.ps, entry.workers))
+        spread: tuple[int, int, bool] = (entry.workers, 0, False)
+        if instance is not None and instance.servers is not None:
+            spread = _spread(instance, j, entry)
+        rows.append((j, variant, entry.ps, entry.workers, *spread))
         stated.append(np.nan if entry.completion_s is None else entry.completion_s)
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    columns = np.array(rows, dtype=np.int64).reshape(len(rows), 4).T
-    return Entries(columns[0], columns[1], columns[2], columns[3], np.array(stated), tuple(faults))
+    *columns, moved = np.array(rows, dtype=np.int64).reshape(len(rows), 7).T
+    job, variants, ps, workers, remote, servers = columns
+    spreads = (remote, servers, moved.astype(bool))
+    return Entries(job, variants, ps, workers, np.array(stated), *spreads, tuple(faults))
 
 
-def completion_times_s(table: JobTable, entries: Entries) -> Floats:
-    """Return the completion time [s] of each entry of a plan; NaN for an unmeasured configuration."""
+def _spread(instance: AllocationInstance, job: int, entry: JobAllocation) -> tuple[int, int, bool]:
+    """Return T and the number of servers of an entry's placement, and whether that is another than now."""
+    now = current_pieces(instance, job)
+    pieces = dict(zip(entry.placement or {}, entry.pieces, strict=True))
+    return remote_tasks(entry.pieces, entry.ps, entry.workers), len(pieces), now is not None and now != pieces
+
+
+def completion_times_s(table: JobTable, entries: Entries, share: float = 0.0) -> Floats:
+    """Return the completion time [s] of each entry of a plan; NaN for an unmeasured configuration.
+
+    Parameters
+    ----------
+    share
+        σ, in an instance with servers.
+    """
     time = table.unplaced_s[entries.job]
     placed = np.flatnonzero(entries.variant >= 0)
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
     # An entry outside its range is a violation; it must not divide by zero on the way to being found.
     step = formula_step_s(table, variant, np.maximum(ps, 1), np.maximum(workers, 1))
+    remote, servers = entries.remote[placed], entries.servers[placed]
+    step -= saved_step_s(table, variant, ps, workers, remote, share)
     measured = np.flatnonzero(table.model[variant] == TABLE)
     if len(measured):
-        row = measured_row(table, variant[measured], ps[measured], workers[measured])
-        step[measured] = np.where(row < 0, np.nan, 1.0 / table.row_steps_per_s[row])
-    time[placed] = completion_time_s(table, variant, ps, workers, step)
+        columns = (c[measured] for c in (variant, ps, workers, servers))
+        step[measured] = measured_step_s(table, *columns)
+    time[placed] = completion_time_s(table, variant, ps, workers, step, entries.moved[placed])
     return time
 
 
-def plan_violations(instance: AllocationInstance, table: JobTable, entries: Entries) -> list[Violation]:
+def plan_violations(
+    instance: AllocationInstance, table: JobTable, entries: Entries, plan: Sequence[JobAllocation]
+) -> list[Violation]:
     """Return all constraint violations of a plan."""
-    violations = [*entries.faults, *_job_violations(table, entries)]
+    share = network_share(instance) if instance.servers is not None else 0.0
+    violations = [*entries.faults, *_job_violations(table, entries, share)]
+    if instance.servers is not None:
+        violations += _server_violations(instance, table, plan)
+    elif any(entry.placement for entry in plan):
+        violations.append(Violation("placement", "the plan names servers, but the instance has none"))
     ps_demand, worker_demand = task_demands(instance, table)
     placed = entries.variant >= 0
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
@@ -139,7 +198,40 @@ def plan_violations(instance: AllocationInstance, table: JobTable, entries: Entr
     ]
 
 
-def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
+def _server_violations(
+    instance: AllocationInstance, table: JobTable, plan: Sequence[JobAllocation]
+) -> Iterator[Violation]:
+    """Yield violations of the placement: unknown servers, other numbers of tasks, and full servers."""
+    known = instance.expanded_servers
+    index = {name: j for j, name in enumerate(table.names)}
+    used = {name: np.zeros(len(table.resources)) for name in known}
+    for entry in plan:
+        j = index.get(entry.job)
+        if j is None:
+            continue
+        unknown = [name for name in entry.placement or {} if name not in known]
+        if unknown:
+            yield Violation("server", f"job {entry.job!r} is on {unknown[0]!r}, which is not in the instance")
+        if any(not x + y for x, y in entry.pieces):
+            yield Violation("placement", f"job {entry.job!r} names a server on which it has no task")
+        for key, listed in (("ps", 0), ("workers", 1)):
+            there, wanted = sum(piece[listed] for piece in entry.pieces), getattr(entry, key)
+            if there != wanted:
+                yield Violation("placement", f"job {entry.job!r} has {wanted} {key}, but {there} on servers")
+        variants = range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
+        v = next((v for v in variants if table.variant_names[v] == entry.variant), None)
+        for name, (x, y) in zip(entry.placement or {}, entry.pieces, strict=True):
+            if name in known and v is not None:
+                used[name] += x * table.ps_demand[v] + y * table.worker_demand[v]
+    for name, server in known.items():
+        for resource, amount in zip(table.resources, used[name].tolist(), strict=True):
+            limit = server.available.get(resource, 0.0)
+            if not within(amount, limit):
+                over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
+                yield Violation(f"{resource} of server {name}", over)
+
+
+def _job_violations(table: JobTable, entries: Entries, share: float) -> Iterator[Violation]:
     """Yield violations of the constraints on single jobs: placement, ranges, measured rows and deadlines."""
     job, variant = entries.job, entries.variant
     placed = variant >= 0
@@ -159,12 +251,16 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
         outside = formula & ((count < low) | (count > high))
         wrong |= outside
         yield from each(outside, f"range of {key}", partial(_range_text, key, count, low, high))
-    time = completion_times_s(table, entries)
+    time = completion_times_s(table, entries, share)
     unlisted = np.isnan(time) & placed
     yield from each(
         unlisted,
         "configuration",
-        lambda row: f"has ps={entries.ps[row]}, workers={entries.workers[row]}, which is not in the table",
+        lambda row: (
+            f"has ps={entries.ps[row]}, workers={entries.workers[row]}"
+            f"{f' on {entries.servers[row]} servers' if entries.servers[row] else ''}, "
+            "which is not in the table"
+        ),
     )
     yield from each(
         np.abs(entries.stated_s - time) > STATED_TOLERANCE * time,

@@ -181,6 +181,13 @@ class AllocationInstance(Instance):
         """Name → row of every single server; empty if the instance has no servers."""
         return dict(each_server(self.servers or ()))
 
+    @cached_property
+    def has_placements(self) -> bool:
+        """Whether it is known of some running job on which servers its tasks are."""
+        if isinstance(self.jobs, JobTable):
+            return False
+        return any(job.current is not None and job.current.placement is not None for job in self.jobs)
+
     def table(self) -> JobTable:
         """Return the jobs as a column-oriented table, with demands in the order of `resources`."""
         return JobTable.of(self.jobs, tuple(self.resources))

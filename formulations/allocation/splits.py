@@ -1,0 +1,293 @@
+"""Splits of jobs over servers: remote tasks, the time that a split saves, and the least time of any split.
+
+A configuration with p parameter servers and w workers is split into pieces: x_i parameter servers and y_i
+workers on server i, each piece on another server. Only what leaves a server travels, so that the slowest
+task of a step waits for
+
+    T = max {max_{x_i > 0} (w − y_i), max_{y_i > 0} (p − x_i)}
+
+remote tasks, in place of w (Optimus, EuroSys'18, section 4.2). A share σ of the time per w/p is spent on the
+network, so that w/p becomes ((1 − σ)·w + σ·T) / p. Measured speeds name the number of pieces instead.
+
+A relaxation of the servers keeps their total capacities alone. It is a multiple-choice knapsack whose
+configurations have the least time of any split into pieces that each fit on some server. The theorem of the
+paper, that fewest servers and equal pieces are best, is a rule for plans and no bound: of 2 parameter servers
+and 6 workers on two servers, (2, 4) and (0, 2) have T = 2, the equal pieces T = 3.
+
+Where pieces pack badly, such as two pieces of 3 GPUs on servers of 4, prices of pieces give a better bound. A
+piece with a units of a resource costs ρ(⌊a⌋); the pieces of all jobs together cost at most what can be earned
+on the servers, Σ_i max {Σ_q ρ(a_q) : Σ_q a_q ≤ C_i}. That is one more capacity, `PIECES`. The price of a
+configuration's pieces depends on its T: each T that makes them cheaper gives a configuration of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job_table import MODELS, TABLE, JobTable
+from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.errors import TooLargeError
+from ..common.clock import check_time
+from ..common.compiled import compiled
+from ..common.objective import all_loosened, loosened
+
+PIECES = "pieces"
+"""Name of the capacity that prices of pieces add."""
+STAYS = -1
+"""In place of a number of remote tasks or servers: the job stays where it runs."""
+MAX_SPLITS = 1_000_000
+"""Largest number of triples (p, w, T) of one variant."""
+
+Tasks = tuple[int, int]
+"""Parameter servers and workers on one server."""
+PiecePrices = Mapping[str, Sequence[float]]
+"""Resource → price of a piece with 1, 2, … units of it; a larger piece has the last price."""
+
+
+class Servers:
+    """Free amounts of every server, and the shapes of servers with their numbers.
+
+    Attributes
+    ----------
+    names, free
+        Of S servers; shape (S, R), in the order of the resources of the job table.
+    shapes, counts
+        Distinct rows of `free`, shape (C, R), and how many servers have each.
+    """
+
+    def __init__(self, instance: AllocationInstance, resources: Sequence[str]) -> None:
+        rows = instance.expanded_servers
+        amounts: dict[int, list[float]] = {}
+        for row in rows.values():
+            if id(row) not in amounts:
+                amounts[id(row)] = [row.available.get(name, 0.0) for name in resources]
+        self.names = tuple(rows)
+        self.free = np.array([amounts[id(row)] for row in rows.values()]).reshape(len(rows), len(resources))
+        self.shapes, self.counts = np.unique(self.free, axis=0, return_counts=True)
+        self.resources = tuple(resources)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each server by name."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    def fits(self, demand: Floats) -> Flags:
+        """Return which demands, shape (…, R), fit on some empty server."""
+        each: Flags = np.all(demand[..., None, :] <= all_loosened(self.shapes), axis=-1)
+        fits: Flags = np.any(each, axis=-1)
+        return fits
+
+    def earnings(self, prices: PiecePrices) -> float:
+        """Return the most that pieces at these prices can cost together on all servers."""
+        total = 0.0
+        for name, listed in prices.items():
+            amounts = self.shapes[:, self.resources.index(name)].tolist()
+            units = [int(loosened(amount)) for amount in amounts]
+            most = _most_earned(np.array(listed, dtype=float), max(units))
+            total += sum(count * float(most[unit]) for count, unit in zip(self.counts, units, strict=True))
+        return total
+
+
+def _most_earned(prices: Floats, units: int) -> Floats:
+    """Return the largest total price of pieces that fit in 0, 1, … units of a resource."""
+    most = np.zeros(units + 1)
+    listed = np.maximum.accumulate(np.concatenate([prices, np.full(max(0, units - len(prices)), prices[-1])]))
+    for unit in range(1, units + 1):
+        most[unit] = (listed[:unit] + most[unit - 1 :: -1][:unit]).max()
+    return most
+
+
+def piece_price(prices: PiecePrices, resources: Sequence[str], demand: Floats) -> Floats:
+    """Return the price of pieces with these demands, shape (…, R); 0 for a piece below one unit."""
+    total = np.zeros(demand.shape[:-1])
+    for name, listed in prices.items():
+        # Rounded down, so that pieces on one server have together at most the units that fit there.
+        units = np.floor(demand[..., resources.index(name)]).astype(np.int64)
+        total += np.concatenate([[0.0], listed])[np.minimum(units, len(listed))]
+    return total
+
+
+def remote_tasks(pieces: Iterable[Tasks], ps: int, workers: int) -> int:
+    """Return T, the largest number of tasks with which a task of any piece talks over the network."""
+    remote = 0
+    for x, y in pieces:
+        if x:
+            remote = max(remote, workers - y)
+        if y:
+            remote = max(remote, ps - x)
+    return remote
+
+
+def saved_step_s(
+    table: JobTable, variant: Ints, ps: Ints, workers: Ints, remote: Ints, share: float
+) -> Floats:
+    """Return by how much a step is shorter [s] than with all tasks on different servers.
+
+    Parameters
+    ----------
+    remote
+        T; the number of workers where nothing is saved.
+    share
+        σ of the instance.
+    """
+    model, theta = table.model[variant], table.theta[variant]
+    w = np.maximum(workers, 1)
+    coefficient = np.where(model == MODELS.index("ps_sync"), theta[:, 2], 0.0)
+    asynchronous = model == MODELS.index("ps_async")
+    coefficient = np.where(asynchronous, theta[:, 1] / w, coefficient)
+    saved: Floats = coefficient * (share * (workers - remote)) / np.maximum(ps, 1)
+    return saved
+
+
+@compiled
+def _least_prices(
+    fits: Flags, price: Floats, least_ps: int, least_workers: int, ps: int, workers: int
+) -> Floats:
+    """Return the least price of any pieces of x parameter servers and y workers together, (ps+1, workers+1).
+
+    Pieces with a parameter server have at least `least_workers` workers, those with a worker at least
+    `least_ps` parameter servers. Infinite where no pieces are allowed that fit.
+    """
+    least = np.full((ps + 1, workers + 1), np.inf)
+    least[0, 0] = 0.0
+    for p in range(ps + 1):
+        for w in range(workers + 1):
+            best = least[p, w]
+            for x in range(min(p, fits.shape[0] - 1) + 1):
+                for y in range(min(w, fits.shape[1] - 1) + 1):
+                    if not fits[x, y] or x + y == 0:
+                        continue
+                    if (x == 0 or y >= least_workers) and (y == 0 or x >= least_ps):
+                        best = min(best, least[p - x, w - y] + price[x, y])
+            least[p, w] = best
+    return least
+
+
+@compiled
+def _prices_by_remote(fits: Flags, price: Floats, ps: int, workers: int) -> Floats:
+    """Return the least price of any split of (p, w) with at most T remote tasks, shape (p, w, T + 1)."""
+    most = max(ps, workers)
+    by_remote = np.full((ps + 1, workers + 1, most + 1), np.inf)
+    for a in range(fits.shape[0]):
+        for b in range(fits.shape[1]):
+            least = _least_prices(fits, price, a, b, ps, workers)
+            # a = max(0, p − T) and b = max(0, w − T): these are the splits of all (p, w) with such a T.
+            for p in range(a, ps + 1):
+                for w in range(b, workers + 1):
+                    if a > 0 and b > 0 and p - a != w - b:
+                        continue
+                    remote = p - a if a > 0 else w - b if b > 0 else max(p, w)
+                    if remote >= p - a and remote >= w - b:
+                        by_remote[p, w, remote] = least[p, w]
+    return by_remote
+
+
+@compiled
+def _prices_by_servers(fits: Flags, price: Floats, ps: int, workers: int, servers: int) -> Floats:
+    """Return the least price of pieces of (p, w) on exactly k servers, shape (servers + 1, p, w)."""
+    least = np.full((servers + 1, ps + 1, workers + 1), np.inf)
+    least[0, 0, 0] = 0.0
+    for k in range(1, servers + 1):
+        for p in range(ps + 1):
+            for w in range(workers + 1):
+                for x in range(min(p, fits.shape[0] - 1) + 1):
+                    for y in range(min(w, fits.shape[1] - 1) + 1):
+                        if fits[x, y] and x + y > 0:
+                            other = least[k - 1, p - x, w - y] + price[x, y]
+                            least[k, p, w] = min(least[k, p, w], other)
+    return least
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The splits of one variant that no other split of the same tasks makes needless.
+
+    Attributes
+    ----------
+    ps, workers, spread, price
+        Shape (n,): p, w, and T or, of measured speeds, the number of servers; the least price of its pieces.
+    measured_s
+        Measured step time; None where the speed is a formula.
+    """
+
+    ps: Ints
+    workers: Ints
+    spread: Ints
+    price: Floats
+    measured_s: Floats | None = None
+
+
+class SplitTable:
+    """Derives the splits of variants; variants with equal demands and ranges share the derivation."""
+
+    def __init__(self, table: JobTable, servers: Servers, prices: PiecePrices | None) -> None:
+        self.table, self.servers, self.prices = table, servers, prices
+        self._known: dict[Any, Any] = {}
+
+    def of(self, variant: int) -> Splits:
+        """Return the splits of a variant."""
+        table = self.table
+        if table.model[variant] == TABLE:
+            return self._measured(variant)
+        columns = (table.max_ps, table.max_workers, table.min_ps, table.min_workers)
+        splits: Splits = self._shared(tuple(int(c[variant]) for c in columns), variant, self._by_formula)
+        return splits
+
+    def _shared(self, key: tuple[int, ...], variant: int, derive: Any) -> Any:
+        demands = self.table.ps_demand[variant], self.table.worker_demand[variant]
+        known = (*key, *(demand.tobytes() for demand in demands))
+        if known not in self._known:
+            check_time()
+            self._known[known] = derive(key, *demands)
+        return self._known[known]
+
+    def pieces(self, ps: int, workers: int, per_ps: Floats, per_worker: Floats) -> tuple[Flags, Floats]:
+        """Return which pieces fit on a server, and their prices, both of shape (x + 1, y + 1)."""
+        x, y = np.arange(ps + 1), np.arange(workers + 1)
+        most_ps = int(self.servers.fits(x[:, None] * per_ps).sum())
+        most_workers = int(self.servers.fits(y[:, None] * per_worker).sum())
+        demand = x[:most_ps, None, None] * per_ps + y[None, :most_workers, None] * per_worker
+        fits = self.servers.fits(demand)
+        if self.prices is None:
+            return fits, np.zeros(fits.shape)
+        return fits, piece_price(self.prices, self.table.resources, demand)
+
+    def _by_formula(self, key: tuple[int, ...], per_ps: Floats, per_worker: Floats) -> Splits:
+        ps, workers, least_ps, least_workers = key
+        if (ps + 1) * (workers + 1) * (max(ps, workers) + 1) > MAX_SPLITS:
+            raise TooLargeError(
+                f"{ps} parameter servers and {workers} workers have too many splits; narrow the ranges"
+            )
+        fits, price = self.pieces(ps, workers, per_ps, per_worker)
+        if not ps:  # all-reduce: the formula does not depend on where the workers are
+            by_remote = _least_prices(fits, price, 0, 0, 0, workers)[:, :, None]
+        else:
+            by_remote = _prices_by_remote(fits, price, ps, workers)
+        by_remote = by_remote[least_ps:, least_workers:]
+        before = np.minimum.accumulate(by_remote, axis=2)
+        before = np.concatenate([np.full((*before.shape[:2], 1), np.inf), before[:, :, :-1]], axis=2)
+        w, p, remote = np.nonzero(np.swapaxes(by_remote < before, 0, 1))
+        return Splits(p + least_ps, w + least_workers, remote, by_remote[p, w, remote])
+
+    def _measured(self, variant: int) -> Splits:
+        table = self.table
+        own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
+        p, w, step = table.row_ps[own], table.row_workers[own], 1.0 / table.row_steps_per_s[own]
+        k = np.zeros_like(p) if table.row_servers is None else table.row_servers[own]
+        key = int(p.max()), int(w.max()), int(k.max())
+        by_servers, anyhow = self._shared(key, variant, self._by_servers)
+        price = np.where(k > 0, by_servers[k, p, w], anyhow[p, w])
+        keep = np.isfinite(price)
+        return Splits(p[keep], w[keep], k[keep], price[keep], step[keep])
+
+    def _by_servers(self, key: tuple[int, ...], *demands: Floats) -> tuple[Floats, Floats]:
+        ps, workers, servers = key
+        fits, price = self.pieces(ps, workers, *demands)
+        counted = _prices_by_servers(fits, price, ps, workers, servers)
+        return counted, _least_prices(fits, price, 0, 0, ps, workers)
