@@ -40,6 +40,7 @@ from ..backends.highs import maximize_cutting_planes
 from ..common.base import BruteForce, Clock, Enumeration, Outcome, Solver, refuse_many
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain, improve, round_prices
+from .joint import JointSearch
 from .lagrangian import MultipleChoice, best_prices, makespan_bound
 from .total_time import IncumbentSearch, TotalTimeSearch, solve_core, threshold
 
@@ -302,6 +303,8 @@ class AllocationExact(Solver[AllocationFormulation]):
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan found, a lower bound on its objective, dual prices and a certificate."""
         build_s = clock.elapsed_s
+        if formulation.servers is not None:
+            return JointSearch(formulation, options, clock).run()
         search = MakespanSearch if formulation.is_makespan else TotalTimeSearch
         outcome = search(formulation, options, clock, self.cores).run()
         outcome.build_s = build_s
