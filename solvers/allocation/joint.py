@@ -41,7 +41,7 @@ PRICE_TOLERANCE = 1e-6
 """Relative accuracy of the dual prices."""
 ROUNDS_AT_ONCE = 200
 """Rounds between two looks at the clock."""
-ROUNDS, ROUNDS_PER_JOB = 20_000, 400
+ROUNDS, ROUNDS_PER_JOB = 100_000, 400
 """Rounds of the whole search: so many, and so many for each job."""
 HOT = 0.05
 """First temperature, as a share of the mean cost of a job."""
