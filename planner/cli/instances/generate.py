@@ -85,6 +85,9 @@ _add(
     tightness=option("0: plenty; 1: only the smallest fit. [default: 0.5]", least=0, most=1),
     optional_share=option("Share of jobs that may wait.", least=0, most=1),
     spare=option("Every resource binds, with at most so many units to spare.", least=0),
+    servers=option("Servers of 4 GPUs, on which the tasks are placed.", least=1),
+    shapes=option("With --servers: 2: of 8 GPUs too; 3: of 2 GPUs too.", least=1, most=3),
+    running_share=option("With --servers: share of jobs that run now.", least=0, most=1),
 )
 _add(
     "staging",
