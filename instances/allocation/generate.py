@@ -40,8 +40,8 @@ PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
 MAX_SERVERS = 10_000
 ON_SERVERS = ("gpu", "cpu", "memory_gib", "network_gbit_per_s")
 """The order in which resources are taken on servers."""
-PER_GPU = (1.0, 3.0, 10.0, 4.0)
-"""What a server has of each for every GPU."""
+PER_GPU = (1.0, 8.0, 61.0, 2.5)
+"""What a server has of each for every GPU: as the p3 instances of Amazon EC2, of 8 GPUs."""
 SHAPES = {4: 0.4, 8: 0.2, 2: 0.4}
 """GPUs of a server → its share where all shapes are taken; fewer shapes are the first of these."""
 GPUS = {1: 1 / 2, 2: 1 / 3, 3: 1 / 6}
