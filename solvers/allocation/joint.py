@@ -14,23 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate_of
-from ...formulations.allocation.configurations import UNPLACED, Configurations
+from ...formulations.allocation.configurations import Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.placed_configurations import current_pieces, placed_configurations
+from ...formulations.allocation.placed_configurations import placed_configurations
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.allocation.splits import PIECES, STAYS, PiecePrices, saved_step_s
-from ...instances.allocation.job import Tasks
-from ...instances.allocation.job_table import TABLE
+from ...formulations.allocation.splits import STAYS, PiecePrices
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock, Outcome
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import report_progress, set_checkpoint
+from .heuristics import round_prices
 from .lagrangian import MultipleChoice, best_prices, knapsack_bound
-from .placement_search import ABSENT, Candidates, PlacementState, insert_all, ruin_and_recreate
+from .placement_search import ABSENT, PlacementState, insert_all, ruin_and_recreate
+from .placements import Placements
 from .total_time import solve_core
 
 MAX_UNITS = 16
@@ -45,10 +46,16 @@ ROUNDS, ROUNDS_PER_JOB = 100_000, 400
 """Rounds of the whole search: so many, and so many for each job."""
 HOT = 0.05
 """First temperature, as a share of the mean cost of a job."""
+COOLING = 4
+"""Power with which the temperature falls."""
+SHORT = 50
+"""A short search makes one round in so many."""
 LOST = 10.0
 """A job that is absent costs so many times its dearest candidate."""
-MAX_PIECES = 64
-"""Most servers of one job that the search tries."""
+MARGIN = 1e-9
+"""Relative; reduced costs are compared with this much to spare."""
+GAP_SHARE = 0.5
+"""Share of the requested gap to which a core is solved."""
 
 
 def dual_feasible_functions(units: int) -> Iterator[Floats]:
@@ -99,14 +106,15 @@ def joint_dual(formulation: AllocationFormulation, pooled: JointDual, clock: Clo
             tried.add(function.tobytes())
             pieces = {name: function.tolist()}
             configs = placed_configurations(formulation.instance, formulation.table, servers, pieces)
-            dual = _dual(configs, clock)
+            dual = dual_of(configs, clock)
             if dual.bound > best.bound + PRICE_TOLERANCE * abs(best.bound):
                 scaled = {name: (float(dual.prices[-1]) * function).tolist()}
                 best = replace(dual, pieces=scaled)
     return best
 
 
-def _dual(configs: Configurations, clock: Clock) -> JointDual:
+def dual_of(configs: Configurations, clock: Clock) -> JointDual:
+    """Return the best dual prices of a table of configurations."""
     problem = MultipleChoice.of(configs, configs.cost)
     prices = best_prices(problem, clock, PRICE_TOLERANCE).prices
     return JointDual(configs, problem, prices, knapsack_bound(problem, prices))
@@ -115,35 +123,40 @@ def _dual(configs: Configurations, clock: Clock) -> JointDual:
 class JointSearch:
     """Search for the least total completion time of jobs on servers.
 
+    Parameters
+    ----------
+    thorough
+        Whether placements are searched to the end and the bound is raised by a core; without, the search
+        makes a few rounds, and the bound is that of the dual prices.
+
     Attributes
     ----------
-    dual, bound
-        Dual prices, and what no plan is below.
-    value
-        Of the best plan.
+    pooled, dual
+        Dual prices without and with prices of pieces.
+    bound, plan, value
+        No plan is below the bound; the best plan, and its total completion time.
     """
 
-    def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
-        self.formulation, self.options, self.clock = formulation, options, clock
+    def __init__(
+        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, thorough: bool = True
+    ) -> None:
+        self.formulation, self.options, self.clock, self.thorough = formulation, options, clock, thorough
         self.limit: Limit = "none"
         self.trace: list[tuple[float, float | None, float | None]] = []
-        self.value, self.plan = math.inf, None
-        servers = formulation.servers
-        assert servers is not None
-        # With prices of nothing, staying and moving with the same tasks are rows of their own.
-        self.configs = placed_configurations(formulation.instance, formulation.table, servers, {})
-        self.pooled = _dual(formulation.configurations, clock)
+        self.plan: tuple[JobAllocation, ...] | None = None
+        self.value = math.inf
+        self.pooled = dual_of(formulation.configurations, clock)
         self.dual = joint_dual(formulation, self.pooled, clock)
         self.bound = self.dual.bound
-        self.candidates, self.rows = self._candidates()
         self._note()
-
-    plan: tuple[JobAllocation, ...] | None
 
     def run(self) -> Outcome:
         """Search for a plan, then for a better bound; return the outcome."""
+        # A bound above what any configurations cost leaves none that fit.
+        if self.bound > self.dual.problem.largest_value * (1 + PRICE_TOLERANCE):
+            return Outcome(infeasible=True, certificate=self._certificate(None), trace=self.trace)
         self._search()
-        if not self._proven and self.limit == "none":
+        if self.thorough and not self._proven and self.limit == "none":
             self._close()
         return self._outcome()
 
@@ -156,177 +169,122 @@ class JointSearch:
         self.trace.append((self.clock.elapsed_s, value, self.bound))
         report_progress(self.formulation.objectives[0], value, self.bound)
 
+    def _certificate(self, bound: float | None) -> dict[str, Any]:
+        """Return the certificate of the dual prices; those of pieces are in seconds, at a price of 1."""
+        names = self.formulation.configurations.resources
+        return certificate_of(names, self.dual.prices[: len(names)], bound, self.dual.pieces)
+
     def _outcome(self) -> Outcome:
-        dual = self.dual
-        prices = dict(zip(dual.configs.resources, dual.prices, strict=True))
-        prices.pop(PIECES, None)
-        names = tuple(prices)
-        extra = () if dual.pieces is None else (dual.pieces,)
-        certificate = certificate_of(names, np.array(list(prices.values())), self.bound, *extra)
+        certificate = self._certificate(self.bound)
         return Outcome(self.plan, (self.bound,), limit=self.limit, certificate=certificate, trace=self.trace)
-
-    def _candidates(self) -> tuple[Candidates, Ints]:
-        """Return the candidates of the search, and the row of each in the table of configurations.
-
-        They are the configurations of least reduced cost, and the one of fewest tasks.
-        """
-        configs, formulation = self.configs, self.formulation
-        table, prices = formulation.table, np.append(self.pooled.prices, 0.0)
-        problem = MultipleChoice.of(configs, configs.cost)
-        reduced = problem.reduced_costs(prices)
-        kept = []
-        for j in range(configs.jobs):
-            own = np.arange(configs.start[j], configs.start[j + 1])
-            order = own[np.argsort(reduced[own], kind="stable")][:MAX_CANDIDATES]
-            fewest = own[np.argmin(configs.demand[own] @ (prices + 1e-9))]
-            kept.append(order if fewest in order else np.append(order, fewest))
-        rows = np.concatenate(kept)
-        start = np.concatenate([[0], np.cumsum([len(own) for own in kept])])
-        assert configs.split is not None
-        owner = np.repeat(np.arange(configs.jobs), np.diff(start))
-        variant = np.where(configs.variant[rows] == UNPLACED, 0, configs.variant[rows])
-        index = table.first_variant[owner] + variant
-        ps, workers, split = (c[rows].astype(np.int64) for c in (configs.ps, configs.workers, configs.split))
-        low = configs.cost[rows]
-        measured = table.model[index] == TABLE
-        formula = ~measured & (ps + workers > 0) & (split != STAYS)
-        slope = np.zeros(len(rows))
-        saved = saved_step_s(table, index, ps, workers, workers - 1, formulation.share)
-        slope[formula] = (table.weight[owner] * table.remaining_steps[owner] * saved)[formula]
-        return (
-            Candidates(
-                start,
-                ps,
-                workers,
-                split,
-                measured.astype(np.int64),
-                low - slope * np.where(formula, split, 0),
-                slope,
-                low,
-                configs.demand[rows] @ prices,
-                *(
-                    np.where((ps + workers > 0)[:, None], demand[index], 0.0)
-                    for demand in (table.ps_demand, table.worker_demand)
-                ),
-            ),
-            rows,
-        )
 
     def _search(self) -> None:
         """Run ruin and recreate until the gap is closed, the rounds are made or the time is up."""
-        formulation, candidates = self.formulation, self.candidates
-        servers, configs = formulation.servers, self.configs
-        assert servers is not None
-        jobs = configs.jobs
-        most = min(len(servers.names), MAX_PIECES, int((candidates.ps + candidates.workers).max()))
-        free = servers.free + 1e-9 * np.maximum(servers.free, 1e-9)
-        state = PlacementState(
-            np.full(jobs, ABSENT),
-            np.zeros(jobs, np.int64),
-            *(np.zeros((jobs, most), np.int64) for _ in range(3)),
-            free,
-        )
-        arrays = tuple(vars(candidates).values())
-        current = self._current(most)
-        scale = np.maximum(servers.free.sum(axis=0), 1e-9)
-        value = self.pooled.prices[: len(servers.resources)] + 1e-3 * configs.cost.mean() * jobs / scale
-        dearest = np.maximum.reduceat(candidates.low, candidates.start[:-1])
-        penalty = LOST * dearest + candidates.low.max()
-        weight = -np.minimum.reduceat(candidates.price, candidates.start[:-1])
-        cost = insert_all(np.argsort(weight, kind="stable"), 1.0, arrays, current, value, state.arrays())
+        placements, prices = Placements(self.formulation), self.pooled.prices
+        start_plan = None
+        if self.options.warm_start is not None:
+            start_plan = self.formulation.parse_plan(self.options.warm_start)
+            self._improve(self.formulation.finish(start_plan))
+        known = np.zeros(0, np.int64) if start_plan is None else placements.rows_of(start_plan)
+        rows, start = self._candidate_rows(placements.configs, known)
+        candidates = placements.candidates(rows, start, prices)
+        jobs, value = len(start) - 1, placements.value(prices)
+        penalty = LOST * np.maximum.reduceat(candidates.low, start[:-1]) + candidates.low.max()
+        given = candidates.arrays(), placements.current, value
+        if start_plan is None:
+            state = placements.empty()
+            order = np.argsort(-np.minimum.reduceat(candidates.price, start[:-1]), kind="stable")
+            cost = insert_all(order, 1.0, *given, state.arrays())
+        else:
+            chosen = np.array([np.flatnonzero(rows == row)[0] for row in known.tolist()])
+            state = placements.state_of(start_plan, candidates, chosen)
+            by_job = {entry.job: entry.completion_s or 0.0 for entry in self.plan or ()}
+            table = self.formulation.table
+            cost = table.weight * np.array([by_job[name] for name in table.names])
         cost = np.where(np.isfinite(cost), cost, penalty)
         best, costs = state.copy(), (cost, cost.copy())
         seed = np.array([12_345 if self.options.seed is None else self.options.seed + 1], np.int64)
-        rounds, first = ROUNDS + ROUNDS_PER_JOB * jobs, HOT * cost.mean()
-        self._record(best, costs[1])
+        rounds = (ROUNDS + ROUNDS_PER_JOB * jobs) // (1 if self.thorough else SHORT)
+        hot = HOT * float(cost.mean())
+        self._record(placements, best, costs[1], rows)
         for made in range(0, rounds, ROUNDS_AT_ONCE):
             if self._proven:
                 break
             if self.clock.expired:
                 self.limit = "time"
                 break
-            left_s, elapsed = self.clock.remaining_s, self.clock.elapsed_s
-            done = made / rounds if left_s is None else max(made / rounds, elapsed / (elapsed + left_s))
-            temperature = first * (1 - done) ** 4
+            temperature = hot * (1 - max(made / rounds, self._time_share())) ** COOLING
             before = costs[1].sum()
-            ruin_and_recreate(
-                arrays,
-                current,
-                value,
-                penalty,
-                state.arrays(),
-                best.arrays(),
-                costs,
-                seed,
-                ROUNDS_AT_ONCE,
-                temperature,
-            )
+            states = state.arrays(), best.arrays()
+            ruin_and_recreate(*given, penalty, *states, costs, seed, ROUNDS_AT_ONCE, temperature)
             if costs[1].sum() < before:
-                self._record(best, costs[1])
+                self._record(placements, best, costs[1], rows)
         self._note()
 
-    def _record(self, best: PlacementState, cost: Floats) -> None:
+    def _time_share(self) -> float:
+        """Return how much of the time limit is over."""
+        left_s, elapsed_s = self.clock.remaining_s, self.clock.elapsed_s
+        return 0.0 if left_s is None else elapsed_s / max(elapsed_s + left_s, 1e-9)
+
+    def _candidate_rows(self, configs: Configurations, known: Ints) -> tuple[Ints, Ints]:
+        """Return the rows of the search, and where those of each job start.
+
+        They are the configurations of least reduced cost, the one that takes least, and those of the plan to
+        start from.
+        """
+        assert configs.split is not None
+        prices = np.append(self.pooled.prices, 0.0)
+        reduced = MultipleChoice.of(configs, configs.cost).reduced_costs(prices)
+        taken = configs.demand @ (prices + 1e-9)
+        kept = []
+        for j in range(configs.jobs):
+            own = np.arange(configs.start[j], configs.start[j + 1])
+            order = own[np.argsort(reduced[own], kind="stable")][:MAX_CANDIDATES]
+            others = [own[np.argmin(taken[own])], *own[configs.split[own] == STAYS], *known[j : j + 1]]
+            kept.append(np.unique(np.append(order, others)))
+            kept[-1] = kept[-1][np.argsort(reduced[kept[-1]], kind="stable")]
+        return np.concatenate(kept), np.concatenate([[0], np.cumsum([len(own) for own in kept])])
+
+    def _record(self, placements: Placements, best: PlacementState, cost: Floats, rows: Ints) -> None:
         """Keep the plan of a state if all jobs are in it and it is better."""
-        value = math.fsum(cost)
-        if (best.chosen == ABSENT).any() or value >= self.value:
-            return
-        plan = self._plan_of(best)
+        if not (best.chosen == ABSENT).any() and math.fsum(cost) < self.value:
+            self._improve(placements.plan_of(best, rows))
+
+    def _improve(self, plan: tuple[JobAllocation, ...]) -> None:
+        """Keep a plan if it is feasible and better: sums of many rounds may be off by their rounding."""
         if self.formulation.violations(plan):
             return
-        self.plan, self.value = plan, self.formulation.evaluate(plan)[0]
-        self._note()
-        set_checkpoint(self.formulation, self._outcome)
-
-    def _plan_of(self, state: PlacementState) -> tuple[JobAllocation, ...]:
-        formulation, rows = self.formulation, self.rows
-        configs, table, servers = self.configs, formulation.table, formulation.servers
-        assert servers is not None
-        plan = []
-        for j, name in enumerate(table.names):
-            k = rows[state.chosen[j]]
-            if configs.variant[k] == UNPLACED:
-                plan.append(JobAllocation(job=name, placed=False))
-                continue
-            placement = {
-                servers.names[state.server[j, i]]: Tasks(
-                    ps=int(state.ps[j, i]), workers=int(state.workers[j, i])
-                )
-                for i in range(state.count[j])
-            }
-            plan.append(
-                JobAllocation(
-                    job=name,
-                    variant=table.variant_names[int(table.first_variant[j] + configs.variant[k])],
-                    ps=int(configs.ps[k]),
-                    workers=int(configs.workers[k]),
-                    placement=placement,
-                )
-            )
-        return formulation.finish(tuple(plan))
-
-    def _current(self, most: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return number, servers and tasks of the pieces with which jobs run now."""
-        formulation = self.formulation
-        servers, jobs = formulation.servers, len(formulation.table)
-        assert servers is not None
-        count = np.zeros(jobs, np.int64)
-        server, ps, workers = (np.zeros((jobs, most), np.int64) for _ in range(3))
-        for j in range(jobs):
-            pieces = list((current_pieces(formulation.instance, j) or {}).items())[:most]
-            count[j] = len(pieces)
-            for i, (name, (x, y)) in enumerate(pieces):
-                server[j, i], ps[j, i], workers[j, i] = servers.index[name], x, y
-        return count, server, ps, workers
+        value = self.formulation.evaluate(plan)[0]
+        if value < self.value:
+            self.plan, self.value = plan, value
+            self._note()
+            set_checkpoint(self.formulation, self._outcome)
 
     def _close(self) -> None:
-        """Raise the bound by the core problem of the relaxation: what can be in a better plan."""
-        problem, dual = self.dual.problem, self.dual
-        reduced = problem.reduced_costs(dual.prices)
-        threshold = (self.value - dual.bound) * (1 + 1e-9)
-        core = problem.only(reduced <= threshold + 1e-9 * abs(dual.bound))
-        answer = solve_core(core, self.clock, self.options, gap=0.5 * self.options.gap * abs(self.bound))
-        if answer.bound > self.bound:
+        """Raise the bound by the core problem of the relaxation: all that can be in a better plan."""
+        dual = self.dual
+        reduced = dual.problem.reduced_costs(dual.prices)
+        threshold = (self.value - dual.bound) * (1 + MARGIN) + MARGIN * abs(dual.bound)
+        core = dual.problem.only(reduced <= threshold)
+        gap = GAP_SHARE * self.options.gap * abs(self.bound)
+        answer = solve_core(core, self.clock, self.options, gap=gap)
+        if self.bound < answer.bound < math.inf:
             self.bound = min(answer.bound, self.value)
             self._note()
-        if answer.limit == "time":
-            self.limit = "time"
+        if answer.limit != "none":
+            self.limit = answer.limit
+
+
+def pooled_choice(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Ints | None:
+    """Return the configurations of least cost by total capacities alone; None if no choice is found."""
+    configs = formulation.configurations
+    problem = MultipleChoice.of(configs, configs.cost)
+    prices = best_prices(problem, clock, PRICE_TOLERANCE).prices
+    chosen = round_prices(problem, prices, clock)
+    if chosen is None:
+        return None
+    reduced, bound = problem.reduced_costs(prices), knapsack_bound(problem, prices)
+    threshold = (problem.value(chosen) - bound) * (1 + MARGIN) + MARGIN * abs(bound)
+    core = problem.only(reduced <= threshold)
+    answer = solve_core(core, clock, options, gap=GAP_SHARE * options.gap * abs(bound))
+    return chosen if answer.chosen is None else core.configuration[answer.chosen]

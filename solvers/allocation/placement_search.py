@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,10 @@ class Candidates:
     per_ps: Floats
     per_worker: Floats
 
+    def arrays(self) -> tuple[Any, ...]:
+        """Return the arrays in the order in which the compiled functions take them."""
+        return tuple(vars(self).values())
+
 
 @dataclass
 class PlacementState:
@@ -80,9 +85,9 @@ class PlacementState:
     workers: Ints
     free: Floats
 
-    def arrays(self) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats]:
+    def arrays(self) -> tuple[Any, ...]:
         """Return the arrays in the order in which the compiled functions take them."""
-        return self.chosen, self.count, self.server, self.ps, self.workers, self.free
+        return tuple(vars(self).values())
 
     def copy(self) -> PlacementState:
         """Return a copy that shares no array."""

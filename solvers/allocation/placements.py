@@ -1,0 +1,176 @@
+"""Candidates and plans of the search for placements: from configurations to arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.configurations import UNPLACED, Configurations
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.placed_configurations import current_pieces, placed_configurations
+from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.splits import STAYS, Servers, saved_step_s
+from ...formulations.common.objective import all_loosened
+from ...instances.allocation.job import Tasks
+from ...instances.allocation.job_table import TABLE
+from ...instances.common.arrays import Floats, Ints
+from .placement_search import ABSENT, Candidates, PlacementState, insert_all
+
+MAX_PIECES = 64
+"""Most servers of one job that the search tries."""
+LEFTOVER = 1e-3
+"""Value of all that is left over, beside its dual prices, as a share of the cost of all jobs."""
+
+
+class Placements:
+    """Placements of an allocation on servers, in arrays.
+
+    Attributes
+    ----------
+    configs
+        Configurations in which staying and moving with the same tasks are rows of their own.
+    """
+
+    def __init__(self, formulation: AllocationFormulation) -> None:
+        assert formulation.servers is not None
+        self.formulation, self.servers = formulation, formulation.servers
+        self.configs: Configurations = placed_configurations(
+            formulation.instance, formulation.table, self.servers, {}
+        )
+
+    servers: Servers
+
+    @cached_property
+    def most(self) -> int:
+        """Largest number of pieces of a job."""
+        tasks = int((self.configs.ps + self.configs.workers).max(initial=1))
+        return min(len(self.servers.names), MAX_PIECES, tasks)
+
+    def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
+        """Return the row of each job of a feasible plan, and T or nothing in place of its split."""
+        configs, table = self.configs, self.formulation.table
+        entries = {entry.job: entry for entry in plan}
+        rows = []
+        for j, name in enumerate(table.names):
+            entry, own = entries[name], np.arange(configs.start[j], configs.start[j + 1])
+            first = int(table.first_variant[j])
+            names = [*table.variant_names[first : int(table.first_variant[j + 1])], None]
+            variant = names.index(entry.variant) if entry.placed else UNPLACED
+            same = (configs.variant[own] == variant) & (configs.ps[own] == entry.ps)
+            same &= configs.workers[own] == entry.workers
+            now = current_pieces(self.formulation.instance, j)
+            stays = now is not None and dict(zip(entry.placement or {}, entry.pieces, strict=True)) == now
+            assert configs.split is not None
+            if entry.placed:
+                is_table = table.model[first + variant] == TABLE
+                counted = is_table & (configs.split[own] > 0) & (configs.split[own] != len(entry.pieces))
+                same &= (configs.split[own] == STAYS) == stays
+                same &= ~counted
+            rows.append(int(own[np.flatnonzero(same)[0]]))
+        return np.array(rows)
+
+    def candidates(self, rows: Ints, start: Ints, prices: Floats) -> Candidates:
+        """Return configurations as candidates of the search.
+
+        Parameters
+        ----------
+        rows, start
+            Rows of the table; those of job j are `start[j]` to `start[j + 1]`.
+        prices
+            λ of each resource, and of the budget if there is one.
+        """
+        configs, table = self.configs, self.formulation.table
+        assert configs.split is not None
+        owner = np.repeat(np.arange(configs.jobs), np.diff(start))
+        placed = configs.variant[rows] != UNPLACED
+        index = table.first_variant[owner] + np.where(placed, configs.variant[rows], 0)
+        ps, workers, split = (c[rows].astype(np.int64) for c in (configs.ps, configs.workers, configs.split))
+        measured = table.model[index] == TABLE
+        formula = ~measured & placed & (split != STAYS)
+        per_task = saved_step_s(table, index, ps, workers, workers - 1, self.formulation.share)
+        slope = np.where(formula, table.weight[owner] * table.remaining_steps[owner] * per_task, 0.0)
+        low = configs.cost[rows]
+        base = low - slope * np.where(formula, split, 0)
+        demands = (table.ps_demand[index], table.worker_demand[index])
+        priced = configs.demand[rows][:, : len(prices)] @ prices
+        flags = measured.astype(np.int64)
+        return Candidates(start, ps, workers, split, flags, base, slope, low, priced, *demands)
+
+    @cached_property
+    def current(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Number, servers and tasks of the pieces with which jobs run now."""
+        jobs = len(self.formulation.table)
+        count = np.zeros(jobs, np.int64)
+        server, ps, workers = (np.zeros((jobs, self.most), np.int64) for _ in range(3))
+        for j in range(jobs):
+            pieces = list((current_pieces(self.formulation.instance, j) or {}).items())[: self.most]
+            count[j] = len(pieces)
+            for i, (name, (x, y)) in enumerate(pieces):
+                server[j, i], ps[j, i], workers[j, i] = self.servers.index[name], x, y
+        return count, server, ps, workers
+
+    def empty(self) -> PlacementState:
+        """Return the state in which no job is placed."""
+        jobs = len(self.formulation.table)
+        server, ps, workers = (np.zeros((jobs, self.most), np.int64) for _ in range(3))
+        chosen, count = np.full(jobs, ABSENT), np.zeros(jobs, np.int64)
+        return PlacementState(chosen, count, server, ps, workers, all_loosened(self.servers.free))
+
+    def value(self, prices: Floats) -> Floats:
+        """Return the value of what a server has left over, by resource; λ, and a little for all."""
+        scale = np.maximum(self.servers.free.sum(axis=0), 1e-9)
+        mean = float(self.configs.cost.mean()) * self.configs.jobs
+        values: Floats = prices[: len(scale)] + LEFTOVER * mean / scale
+        return values
+
+    def state_of(self, plan: Sequence[JobAllocation], candidates: Candidates, chosen: Ints) -> PlacementState:
+        """Return the state of a feasible plan, whose jobs have these candidates."""
+        state = self.empty()
+        entries = {entry.job: entry for entry in plan}
+        for j, name in enumerate(self.formulation.table.names):
+            entry, c = entries[name], int(chosen[j])
+            state.chosen[j], state.count[j] = c, len(entry.pieces)
+            for i, (server, (x, y)) in enumerate(zip(entry.placement or {}, entry.pieces, strict=True)):
+                s = self.servers.index[server]
+                state.server[j, i], state.ps[j, i], state.workers[j, i] = s, x, y
+                state.free[s] -= x * candidates.per_ps[c] + y * candidates.per_worker[c]
+        return state
+
+    def plan_of(self, state: PlacementState, rows: Ints) -> tuple[JobAllocation, ...]:
+        """Return the plan of a state in which every job is placed.
+
+        Parameters
+        ----------
+        rows
+            Row of the configuration of each candidate.
+        """
+        configs, table = self.configs, self.formulation.table
+        plan = []
+        for j, name in enumerate(table.names):
+            k = rows[state.chosen[j]]
+            if configs.variant[k] == UNPLACED:
+                plan.append(JobAllocation(job=name, placed=False))
+                continue
+            pieces = (
+                array[j, : state.count[j]].tolist() for array in (state.server, state.ps, state.workers)
+            )
+            placement = {
+                self.servers.names[s]: Tasks(ps=x, workers=y) for s, x, y in zip(*pieces, strict=True)
+            }
+            variant = table.variant_names[int(table.first_variant[j] + configs.variant[k])]
+            tasks: dict[str, Any] = {"ps": int(configs.ps[k]), "workers": int(configs.workers[k])}
+            plan.append(JobAllocation(job=name, variant=variant, placement=placement, **tasks))
+        return self.formulation.finish(tuple(plan))
+
+    def packed(self, rows: Ints) -> tuple[JobAllocation, ...] | None:
+        """Return the plan with one given configuration of each job, best fit, largest first; None if none."""
+        start = np.arange(len(rows) + 1)
+        candidates = self.candidates(rows, start, np.zeros(0))
+        state, value = self.empty(), self.value(np.zeros(self.servers.free.shape[1]))
+        demand = self.configs.demand[rows][:, : len(value)] @ value
+        order = np.argsort(-demand, kind="stable")
+        insert_all(order, 1.0, candidates.arrays(), self.current, value, state.arrays())
+        return None if (state.chosen == ABSENT).any() else self.plan_of(state, rows)
