@@ -1,6 +1,7 @@
 """Certificates of dual prices for allocation, and the marginal values of resources.
 
-A certificate consists of dual prices and a cutoff; `check/` derives what it proves.
+A certificate consists of dual prices and a cutoff, on servers also of prices of pieces (see `splits`);
+`check/` derives what it proves.
 
 The marginal value of a resource is the saving from one more unit of it. With V(C) the optimum at
 capacities C, e_r one unit of r and V the value of the plan, 0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the
@@ -10,6 +11,7 @@ fit in the cluster as it is; larger ones may save more, and the text says so whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -18,9 +20,10 @@ from pydantic import Field, ValidationError
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
-from ...instances.common.fields import Model, validated_in_batches
+from ...instances.common.fields import Model, entries, validated_in_batches
 from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET, resource_limits, task_demands
+from .splits import PiecePrices
 
 CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the bound, so that the plan itself does not count as better."""
@@ -28,6 +31,12 @@ MAX_PRICE = 1e100
 """Upper limit of dual prices and cutoffs, so that no product or sum overflows."""
 MAX_PRICES = 1001
 """Maximum number of dual prices: one for each possible resource, and one for the budget."""
+MAX_PIECE_PRICES = 10_000
+"""Maximum number of prices of pieces of one resource."""
+PRICE_BITS = 40
+"""Bits of prices of pieces, so that sums of some thousands are exact, in whatever order they are added."""
+
+Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 
 
 class PriceCertificate(Model):
@@ -39,15 +48,24 @@ class PriceCertificate(Model):
         λ of each resource, in seconds per unit; for a makespan only their ratios matter.
     cutoff
         No plan is better than this, in seconds; None: there is no plan.
+    pieces
+        Prices in seconds of a piece with 1, 2, … units of a resource, in an instance with servers.
     """
 
-    prices: Annotated[
-        dict[str, Annotated[float, Field(ge=0, le=MAX_PRICE)]], validated_in_batches(MAX_PRICES)
-    ]
+    prices: Annotated[dict[str, Price], validated_in_batches(MAX_PRICES)]
     cutoff: Annotated[float, Field(ge=-MAX_PRICE, le=MAX_PRICE)] | None = None
+    pieces: (
+        Annotated[
+            dict[str, Annotated[tuple[Price, ...], *entries(MAX_PIECE_PRICES, least=1)]],
+            validated_in_batches(MAX_PRICES),
+        ]
+        | None
+    ) = None
 
 
-def certificate_of(resources: Sequence[str], prices: Floats, bound: float | None) -> dict[str, Any]:
+def certificate_of(
+    resources: Sequence[str], prices: Floats, bound: float | None, pieces: PiecePrices | None = None
+) -> dict[str, Any]:
     """Return the certificate of a lower bound (dual prices and cutoff) as plain data for JSON.
 
     Parameters
@@ -56,27 +74,62 @@ def certificate_of(resources: Sequence[str], prices: Floats, bound: float | None
         Names, and their dual prices λ with shape (R,).
     bound
         In seconds; None claims that there is no plan.
+    pieces
+        Prices of pieces, which are rounded to `PRICE_BITS`.
     """
-    kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
-    priced = dict(zip(resources, kept.tolist(), strict=True))
+    priced = dict(zip(resources, _allowed(prices).tolist(), strict=True))
     cutoff = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
-    return PriceCertificate(prices=priced, cutoff=cutoff).model_dump()
+    made = PriceCertificate(prices=priced, cutoff=cutoff, pieces=None if pieces is None else _rounded(pieces))
+    # Without pieces it is written as it was before there were any.
+    return made.model_dump(mode="json", exclude={"pieces"} if pieces is None else None)
 
 
-def certificate_fault(resources: Sequence[str], data: Any) -> str | None:
-    """Return the first format error of a certificate of dual prices; None if it can be read."""
+def _allowed(prices: Floats) -> Floats:
+    """Return the prices within the limits of a certificate."""
+    return np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
+
+
+def _rounded(pieces: PiecePrices) -> dict[str, tuple[float, ...]]:
+    """Return the prices as multiples of one power of two."""
+    allowed = {name: _allowed(np.array(listed, dtype=float)) for name, listed in pieces.items()}
+    largest = max((float(listed.max(initial=0.0)) for listed in allowed.values()), default=0.0)
+    unit = math.ldexp(1.0, max(math.frexp(largest)[1], -900) - PRICE_BITS)
+    return {name: tuple((unit * np.rint(listed / unit)).tolist()) for name, listed in allowed.items()}
+
+
+def certificate_fault(resources: Sequence[str], data: Any, on_servers: Sequence[str] = ()) -> str | None:
+    """Return the first format error of a certificate of dual prices; None if it can be read.
+
+    Parameters
+    ----------
+    on_servers
+        Resources of servers, of which pieces may have prices; none where the instance has no servers.
+    """
     try:
         given = PriceCertificate.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
-    unknown = sorted(set(given.prices) - set(resources))
-    return f"prices.{unknown[0]}: there is no such resource" if unknown else None
+    if given.pieces is not None and not on_servers:
+        return "pieces: the instance has no servers, so that there are no pieces; leave it out"
+    for key, names, known in (("prices", given.prices, resources), ("pieces", given.pieces, on_servers)):
+        unknown = sorted(set(names or ()) - set(known))
+        if unknown:
+            return f"{key}.{unknown[0]}: there is no such resource"
+    return None
 
 
 def read_prices(data: Any) -> dict[str, float]:
     """Return the dual price of each resource in a well-formed certificate, in seconds per unit."""
     return PriceCertificate.model_validate(data).prices
+
+
+def read_pieces(data: Any) -> dict[str, tuple[float, ...]] | None:
+    """Return the prices of pieces by resource; None where a certificate has none or cannot be read."""
+    try:
+        return PriceCertificate.model_validate(data).pieces
+    except ValidationError:
+        return None
 
 
 HOUR_S = 3600.0
