@@ -40,6 +40,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Ints
 from ...instances.common.base import ProblemKind
+from ...instances.common.errors import OptionError
 from ...instances.common.speed import FormulaModel, PsAsync, PsSync
 from ..common.clock import check_model_size, check_time, until_time_limit
 from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
@@ -316,9 +317,17 @@ def choice_variables(problem: Any, configs: Configurations) -> list[Any]:
 
 
 def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
-    """Return the compact MILP model of allocation, a multiple-choice knapsack problem."""
+    """Return the compact MILP model of allocation, a multiple-choice knapsack problem.
+
+    Raises
+    ------
+    OptionError
+        If the instance has servers.
+    """
     import pulp
 
+    if formulation.servers is not None:
+        raise OptionError("there is no textbook model of allocation on servers; take exact in place of it")
     configs = formulation.configurations
     check_model_size(formulation.model_terms, "the textbook model")
     problem = new_problem(formulation.instance.name)

@@ -161,6 +161,8 @@ class AllocationInstance(Instance):
             if self.resources and self.resources != self._amounts():
                 yield "resources", "is what the servers have together; leave it out"
             yield from name_complaints(self.servers)
+            if self.objective == "makespan":
+                yield "objective", "is planned on pooled resources only; take total_completion_time"
         if isinstance(self.jobs, JobTable):
             return
         for j, job in enumerate(self.jobs):

@@ -304,7 +304,7 @@ class AllocationExact(Solver[AllocationFormulation]):
         """Return the best plan found, a lower bound on its objective, dual prices and a certificate."""
         build_s = clock.elapsed_s
         if formulation.servers is not None:
-            return JointSearch(formulation, options, clock).run()
+            return JointSearch(formulation, options, clock, self.cores).run()
         search = MakespanSearch if formulation.is_makespan else TotalTimeSearch
         outcome = search(formulation, options, clock, self.cores).run()
         outcome.build_s = build_s
