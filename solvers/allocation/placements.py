@@ -172,22 +172,3 @@ class Placements:
         order = np.argsort(-(self.configs.demand[rows][:, : len(value)] @ value), kind="stable")
         insert_all(order, 1.0, candidates.arrays(), self.current, value, state.arrays())
         return state
-
-    def completed(self, state: PlacementState, rows: Ints) -> tuple[PlacementState, Ints]:
-        """Insert absent jobs, each with the fastest of its other configurations that fits now.
-
-        Returns
-        -------
-        state, rows
-            With all configurations of each job as candidates, and the row of each.
-        """
-        configs = self.configs
-        others = [np.arange(configs.start[j], configs.start[j + 1]) for j in range(configs.jobs)]
-        kept = [np.append(rows[j], own[own != rows[j]]) for j, own in enumerate(others)]
-        start, every = configs.start, np.concatenate(kept)
-        candidates = self.candidates(every, start, np.zeros(0))
-        absent = np.flatnonzero(state.chosen == ABSENT)
-        state.chosen = np.where(state.chosen == ABSENT, ABSENT, start[:-1])
-        value = self.value(np.zeros(self.servers.free.shape[1]))
-        insert_all(absent, 0.0, candidates.arrays(), self.current, value, state.arrays())
-        return state, every

@@ -5,15 +5,17 @@ sorted by what they have left, the most first; a job is on the fewest of the fir
 fit in equal numbers (theorem 1). Pooling allocates at least cost by total capacities, and places the largest
 job first, each piece where it leaves least.
 
-A job that does not fit any more takes the fastest of its other configurations that does. The paper lets it
-wait; without such a configuration these methods have no plan.
+Jobs that do not fit any more wait in the paper. To serve all of them, less of the capacities is allocated,
+until all jobs fit on servers.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from ...formulations.allocation.configurations import UNPLACED
+from ...formulations.allocation.configurations import UNPLACED, Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock, Outcome, PresolvingSolver, Solver
@@ -23,6 +25,8 @@ from .joint import pooled_choice
 from .placement_search import ABSENT, PlacementState
 from .placements import Placements
 
+SHARES = tuple(np.linspace(1, 0.4, 31).tolist())
+"""Shares of the capacities that are allocated in turn."""
 ONLY_POOLS = "plans pooled resources, and this instance has servers; take exact, optimus or pool-then-pack"
 ONLY_SERVERS = "places jobs on servers, and this instance has pooled resources; take exact"
 
@@ -62,32 +66,40 @@ class PoolThenPack(Solver[AllocationFormulation]):
         if formulation.servers is None:
             return Outcome(failed=True, message=f"{self.name} {ONLY_SERVERS}")
         build_s = clock.elapsed_s
-        chosen = (
-            choose_by_gain(formulation, clock) if self.optimus else pooled_choice(formulation, options, clock)
-        )
-        if chosen is None:
-            return Outcome(
-                message=f"{self.name}: no allocation by total capacities was found", build_s=build_s
-            )
-        placements = Placements(formulation)
-        rows = _rows_of_moves(formulation, placements, chosen)
-        state = _fewest_and_equal(placements, rows) if self.optimus else placements.packed(rows)
-        left_over = int((state.chosen == ABSENT).sum())
-        state, rows = placements.completed(state, rows)
-        absent = int((state.chosen == ABSENT).sum())
-        message = None
-        if left_over:
-            message = (
-                f"{self.name}: {left_over:,} of {len(state.chosen):,} jobs fit on no servers with the tasks they "
-                f"got; {left_over - absent:,} of them have others, {absent:,} have none"
-            )
-        plan = None if absent else placements.plan_of(state, rows)
-        return Outcome(plan, message=message, build_s=build_s)
+        placements, left_over = Placements(formulation), 0
+        for share in SHARES:
+            pool = formulation if share == 1 else _SmallerPool(formulation, share)
+            chosen = choose_by_gain(pool, clock) if self.optimus else pooled_choice(pool, options, clock)
+            if chosen is None or clock.expired:
+                break
+            rows = _rows_of_moves(pool.configurations, placements.configs, chosen)
+            state = _fewest_and_equal(placements, rows) if self.optimus else placements.packed(rows)
+            absent = int((state.chosen == ABSENT).sum())
+            left_over = left_over or absent
+            if not absent:
+                message = f"{left_over:,} jobs fit on no servers; with {share:.0%} of the capacities all do"
+                plan = placements.plan_of(state, rows)
+                return Outcome(plan, message=message if left_over else None, build_s=build_s)
+        what = f"{self.name}: {left_over:,} of {len(formulation.table):,} jobs fit on no servers"
+        return Outcome(message=what, build_s=build_s, limit="time" if clock.expired else "none")
 
 
-def _rows_of_moves(formulation: AllocationFormulation, placements: Placements, chosen: Ints) -> Ints:
-    """Return the rows with the tasks of chosen configurations, that of staying where there is one."""
-    pooled, configs = formulation.configurations, placements.configs
+class _SmallerPool(AllocationFormulation):
+    """An allocation of which a share of the capacities is allocated."""
+
+    def __init__(self, whole: AllocationFormulation, share: float) -> None:
+        super().__init__(whole.instance)
+        self._whole, self._share = whole, share
+
+    @cached_property
+    def configurations(self) -> Configurations:
+        """The configurations that fit in the share."""
+        configs = self._whole.configurations
+        return configs.within(configs.capacity * self._share)
+
+
+def _rows_of_moves(pooled: Configurations, configs: Configurations, chosen: Ints) -> Ints:
+    """Return the fastest rows of `configs` with the tasks of chosen rows of the pool."""
     rows = []
     for j, k in enumerate(chosen.tolist()):
         own = slice(int(configs.start[j]), int(configs.start[j + 1]))
