@@ -166,9 +166,13 @@ class Placements:
         return self.formulation.finish(tuple(plan))
 
     def packed(self, rows: Ints) -> PlacementState:
-        """Return the state with one given configuration of each job: best fit, the largest job first."""
+        """Return the state with one given configuration of each job: best fit, the largest job first.
+
+        Jobs that stay come before all.
+        """
         candidates = self.candidates(rows, np.arange(len(rows) + 1), np.zeros(0))
         state, value = self.empty(), self.value(np.zeros(self.servers.free.shape[1]))
-        order = np.argsort(-(self.configs.demand[rows][:, : len(value)] @ value), kind="stable")
+        demand = self.configs.demand[rows][:, : len(value)] @ value
+        order = np.lexsort((-demand, candidates.split != STAYS))
         insert_all(order, 1.0, candidates.arrays(), self.current, value, state.arrays())
         return state

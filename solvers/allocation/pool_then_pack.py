@@ -17,6 +17,7 @@ import numpy as np
 
 from ...formulations.allocation.configurations import UNPLACED, Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.splits import STAYS
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock, Outcome, PresolvingSolver, Solver
 from ..common.result import SolveOptions
@@ -116,20 +117,27 @@ def _fewest_and_equal(placements: Placements, rows: Ints) -> PlacementState:
     candidates = placements.candidates(rows, np.arange(len(rows) + 1), np.zeros(0))
     state, whole = placements.empty(), np.maximum(placements.servers.free.max(axis=0), 1e-300)
     demand = (placements.configs.demand[rows][:, : len(whole)] / whole).max(axis=1)
-    for j in np.argsort(demand, kind="stable").tolist():
+    count, *current = placements.current
+    for j in np.lexsort((demand, candidates.split != STAYS)).tolist():
         p, w = int(candidates.ps[j]), int(candidates.workers[j])
         order = np.argsort(-(state.free / whole).sum(axis=1), kind="stable")
         if placements.configs.variant[rows[j]] == UNPLACED:
             state.chosen[j] = j
             continue
-        needed = int(candidates.split[j]) if candidates.measured[j] else 0
+        needed = max(0, int(candidates.split[j])) if candidates.measured[j] else 0
         for k in [needed] if needed else range(1, min(p + w, placements.most) + 1):
-            piece = np.arange(k)
+            piece, servers = np.arange(k), order[:k]
             x, y = p // k + (piece < p % k), w // k + (piece < w % k)
+            if candidates.split[j] == STAYS:
+                servers, x, y = (column[j, : count[j]] for column in current)
             taken: Floats = x[:, None] * candidates.per_ps[j] + y[:, None] * candidates.per_worker[j]
-            if k <= len(order) and (taken <= state.free[order[:k]]).all():
-                state.chosen[j], state.count[j] = j, k
-                state.server[j, :k], state.ps[j, :k], state.workers[j, :k] = order[:k], x, y
-                state.free[order[:k]] -= taken
+            pieces = len(x)
+            if len(servers) == pieces and (taken <= state.free[servers]).all():
+                state.chosen[j], state.count[j] = j, pieces
+                for column, figures in zip(
+                    (state.server, state.ps, state.workers), (servers, x, y), strict=True
+                ):
+                    column[j, :pieces] = figures
+                state.free[servers] -= taken
                 break
     return state
