@@ -190,6 +190,15 @@ class AllocationInstance(Instance):
             return False
         return any(job.current is not None and job.current.placement is not None for job in self.jobs)
 
+    @cached_property
+    def beside_columns(self) -> dict[str, Any]:
+        """Job → where it runs and its workload, if it has one of these, which no column of a table holds."""
+        if isinstance(self.jobs, JobTable):
+            return {}
+        fields: dict[str, Any] = {"workload": True, "current": {"placement"}}
+        parts = {j.name: j.model_dump(mode="json", include=fields, exclude_none=True) for j in self.jobs}
+        return {name: part for name, part in parts.items() if any(part.values())}
+
     def table(self) -> JobTable:
         """Return the jobs as a column-oriented table, with demands in the order of `resources`."""
         return JobTable.of(self.jobs, tuple(self.resources))
@@ -203,7 +212,8 @@ class AllocationInstance(Instance):
         digest = JobTable.of(self.jobs, tuple(sorted(self.resources))).sha256()
         document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
         priced = {name: price for name, price in self.prices_usd_per_hour.items() if price}
-        return self._digest(document | {"prices_usd_per_hour": priced})
+        beside = {"beside_columns": self.beside_columns} if self.beside_columns else {}
+        return self._digest(document | {"prices_usd_per_hour": priced} | beside)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row for each variant of each job."""
@@ -253,8 +263,9 @@ def _broken(jobs: ColumnarRows) -> Iterator[tuple[str, Flags]]:
         yield variants, there & broken(range_rules(*ends))
     rows = "variants.speed.rows"
     yield rows, repeated_entries(jobs[rows], jobs[f"{rows}.ps"], jobs[f"{rows}.workers"])
-    # Rows that name servers need an instance with servers, which is read as objects.
+    # Rows that name servers need an instance with servers, which is read as objects; so are workloads.
     yield rows, ~np.isnan(jobs[f"{rows}.servers"])
+    yield "", jobs["workload"]
 
 
 def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> AllocationInstance | None:

@@ -43,6 +43,7 @@ from ..common.speed import PsAsync, PsSync, RingAllreduce, Rule, complaints
 from ..common.speed import SpeedRow as AnySpeedRow
 from ..common.speed import SpeedTable as AnySpeedTable
 from ..common.speed import Variant as AnyVariant
+from ..common.workload import Workload
 from ..references import Folder
 
 if TYPE_CHECKING:
@@ -517,6 +518,8 @@ class Job(Checked):
         An optional job may stay unplaced and then counts with a completion time of `unplaced_s`.
     current, restart_s
         A plan that changes the current configuration, or its servers, pays `restart_s` seconds more.
+    workload
+        The object of a cluster manager that the job is; its parts are those of `workers` and `ps`.
     """
 
     model_config = ConfigDict(json_schema_extra=or_measured_loss)
@@ -530,6 +533,7 @@ class Job(Checked):
     unplaced_s: NonNegative | None = None
     current: Configuration | None = None
     restart_s: NonNegative = 0.0
+    workload: Workload | None = None
     variants: Annotated[tuple[Variant, ...], *entries(1000, least=1)]
 
     def _complaints(self) -> list[Complaint]:

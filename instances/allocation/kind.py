@@ -33,7 +33,11 @@ def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | d
 
 
 def _wants_table(instance: AllocationInstance) -> bool:
-    return len(instance.jobs) >= MANY_ROWS and can_be_columns(instance.resources)
+    many = len(instance.jobs) >= MANY_ROWS
+    return many and can_be_columns(instance.resources) and not instance.beside_columns
+
+
+_BESIDE = "the workloads of jobs, and the servers on which they run"
 
 
 def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[str, str]:
@@ -41,6 +45,8 @@ def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[
     file = path.with_name(reference)
     if not can_be_columns(instance.resources):
         raise OptionError(f"{file}: {NO_COLUMN}")
+    if instance.beside_columns:
+        raise OptionError(f"{file}: a table has no columns for {_BESIDE}; save the instance as YAML or JSON")
     write_jobs(instance.table(), file)
     return {"jobs": reference}
 

@@ -18,7 +18,6 @@ from ..common.fields import (
     Checked,
     Complaint,
     Flag,
-    Model,
     Name,
     NonNegative,
     PositiveCount,
@@ -31,6 +30,7 @@ from ..common.fields import (
     validated_in_batches,
 )
 from ..common.speed import speed_on
+from ..common.workload import Workload
 from .devices import (
     WHOLE,
     DeviceDemand,
@@ -42,27 +42,6 @@ from .devices import (
     device_demands,
     duplicate_demands,
 )
-
-ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""Name of a Kubernetes object."""
-Resource = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""Kubernetes resource, plural and group as for ``kubectl``, such as ``pytorchjobs.kubeflow.org``."""
-
-
-class Workload(Model):
-    """An object of Kubernetes whose pods are the tasks of a job, or some of whose pods are.
-
-    Attributes
-    ----------
-    parts
-        Group of tasks → the part of the object with the template of its pods, such as a replica type.
-    """
-
-    resource: Resource
-    namespace: ObjectName
-    name: ObjectName
-    parts: dict[Name, Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][-A-Za-z0-9]*$")]] = {}
-
 
 Spread = Literal["required", "preferred", "free", "from_skew"]
 GpuModels = str | tuple[str, ...] | None

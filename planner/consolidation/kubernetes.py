@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import InstanceError, one_line
+from ...instances.common.workload import Workload
 from ...instances.consolidation.instance import ConsolidationInstance
-from ...instances.consolidation.job import PlacementJob, Workload
+from ...instances.consolidation.job import PlacementJob
 from ...instances.files.reading import fail
 from ..reports.text import counted, listed
 from .migration_steps import (

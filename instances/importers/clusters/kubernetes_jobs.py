@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
+from ...common.workload import Workload
 from ...consolidation.devices import DeviceDemand
-from ...consolidation.job import ONLY_GROUP, Workload
+from ...consolidation.job import ONLY_GROUP
 from ..node_restrictions import numbered
 from .kubernetes_objects import Pod, Requests
 

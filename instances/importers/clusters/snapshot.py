@@ -20,9 +20,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from ...common.errors import some
 from ...common.faults import validated
+from ...common.workload import Workload as Owner
 from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ON_TIES, ConsolidationInstance, emptied_server
-from ...consolidation.job import Workload as Owner
 from ..importer import Option
 from ..node_restrictions import NAMED, Choice, Restrictions, counted, numbered
 from .device_inventory import DeviceInventory, TaskSet

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
+from clusterplan.instances.common.workload import Workload
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
-from clusterplan.instances.consolidation.job import PlacementJob, Workload
+from clusterplan.instances.consolidation.job import PlacementJob
 from clusterplan.instances.consolidation.kind import CONSOLIDATION, Consolidation
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.files.tables import read_table
