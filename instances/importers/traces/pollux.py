@@ -14,11 +14,12 @@ batches by linear interpolation. Numbers of GPUs at which M/w lies outside the m
 not offered: below them memory would not do without accumulating gradients, and above them nothing was
 measured.
 
-A workload of its simulator, for scheduling, is CSV: name, time in seconds, application, num_replicas and
-batch_size, the global batch. A job keeps its num_replicas and its batch. A step takes what was measured
-with as many GPUs at a share of the batch each; a share larger than any that was measured is made in
-several parts, one after the other. How many steps a job makes is not in the files that are read, but an
-option.
+A workload of its simulator is CSV: name, time in seconds, application, num_replicas and batch_size, the
+global batch. For scheduling, a job keeps its num_replicas and its batch; for allocation only its batch. A
+step takes what was measured with as many GPUs at a share of the batch each; a share larger than any that was
+measured is made in several parts, one after the other. How many steps a job makes is not in the files that
+are read, but an option. On servers, of several placements of as many GPUs on as many servers the slowest
+counts, so that a plan may take any of them.
 """
 
 from __future__ import annotations
@@ -35,12 +36,23 @@ from pydantic import Field
 
 from ...allocation.fits import SpeedPoint, fit_speed
 from ...allocation.instance import AllocationInstance
-from ...common.errors import Faults, InstanceError, refuse_faults
-from ...common.fields import Model, Name, NonNegative, Positive, PositiveCount, repeated
+from ...common.errors import Faults, InstanceError, OptionError, refuse_faults
+from ...common.fields import Model, Name, NonNegative, Positive, PositiveCount, ServerCount, repeated
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .trace import GANG, ClusterGpus, Fields, TraceSource, gpu_row, named, rows_of, scheduling
+from .trace import (
+    GANG,
+    NO_CPU,
+    ClusterGpus,
+    Fields,
+    TraceSource,
+    gpu_row,
+    gpu_servers,
+    named,
+    rows_of,
+    scheduling,
+)
 
 LAYOUT = ", in the layout of petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 AT_ONCE = TraceSource(
@@ -60,27 +72,30 @@ AT_ONCE = TraceSource(
     jobs="pollux",
 )
 """One job for each application."""
+KEEPS_BATCH = "A job keeps the global batch of the workload, its batch_size, on any measured number of GPUs."
+STEP = (
+    "A step takes what was measured with as many GPUs and that share of the batch, by linear "
+    "interpolation; a share that is larger than any measured one is made in several equal parts."
+)
+WORK = "The work of a job is not in these files but chosen: {work}."
+ABSENT = (
+    "absent",
+    "{absent} of {listed} jobs are left out, because no step times were given of their application "
+    "with as many GPUs: {absent_names}.",
+)
 WORKLOAD = TraceSource(
     name="pollux-{workload.stem}-{gpus}",
     files="{workload.name}, and step times of {apps}" + LAYOUT,
     sentences=(
         "The cluster is chosen: {gpus:,} GPUs in one pool; the simulator's own has 64.",
-        (
-            "malleable",
-            "A job keeps the global batch of the workload, its batch_size, on any measured number of GPUs.",
-        ),
+        ("malleable", KEEPS_BATCH),
         (
             "rigid",
             "A job keeps the GPUs and the global batch of the workload: its num_replicas and batch_size.",
         ),
-        "A step takes what was measured with as many GPUs and that share of the batch, by linear "
-        "interpolation; a share that is larger than any measured one is made in several equal parts.",
-        "The work of a job is not in these files but chosen: {work}.",
-        (
-            "absent",
-            "{absent} of {listed} jobs are left out, because no step times were given of their application "
-            "with as many GPUs: {absent_names}.",
-        ),
+        STEP,
+        WORK,
+        ABSENT,
         *GANG,
     ),
     jobs="workload",
@@ -91,6 +106,27 @@ WORKLOAD = TraceSource(
         "model": "application",
     },
 )
+ON_SERVERS = replace(
+    WORKLOAD,
+    name="pollux-{workload.stem}-{taken}-on-{servers}",
+    sentences=(
+        "All jobs are present at once; arrival times are not used.",
+        "The cluster is chosen: {servers:,} servers of 4 GPUs; the simulator's own has 16.",
+        KEEPS_BATCH,
+        STEP,
+        "Of several placements that were measured with as many GPUs on as many servers the slowest "
+        "counts, so that a job is at least as fast wherever its workers are; scalability.csv does not "
+        "say where they were and is not used.",
+        WORK,
+        ABSENT,
+        (
+            "again",
+            "The {usable} usable jobs of the workload are taken again and again until there are {taken}.",
+        ),
+        NO_CPU,
+    ),
+)
+GPUS_OF_SERVER = 4
 SHARES = 4
 """Number of GPUs whose largest local batches together are the default of M, if that was measured."""
 
@@ -112,7 +148,7 @@ class PolluxOptions(ImportOptions):
     """Measured step times of ring all-reduce training (Pollux, OSDI'21): an allocation instance."""
 
     folders: Folders
-    gpus: ClusterGpus
+    gpus: Annotated[PositiveCount | None, Option("GPUs of the cluster.")] = None
     speed: Annotated[Literal["ring", "table"], Option("Fit ring_allreduce, or offer what was measured.")] = (
         "ring"
     )
@@ -125,6 +161,15 @@ class PolluxOptions(ImportOptions):
     ] = {}
     samples: Samples = {}
     steps: Steps = 10_000
+    servers: Annotated[
+        ServerCount | None,
+        Option("In place of --gpus: servers of 4 GPUs, for which speeds by the number of servers are taken."),
+    ] = None
+    workload: Annotated[Path | None, Option("workload-N.csv of the simulator; with --servers.")] = None
+    jobs: Annotated[
+        PositiveCount | None,
+        Option("With --servers: how many jobs of the workload, again from its start if it has fewer."),
+    ] = None
 
 
 class PolluxTraceOptions(ImportOptions):
@@ -205,9 +250,15 @@ class _App:
 
 @Importer
 def import_pollux(options: PolluxOptions) -> AllocationInstance:
-    """Return an allocation instance with one job for each application."""
-    apps = _read_apps(options)
-    jobs = [_job(app, options) for app in apps]
+    """Return an allocation instance with one job for each application, or with those of a workload."""
+    if options.servers is not None and options.workload is not None and options.gpus is None:
+        return _on_servers(options, options.workload, options.servers)
+    if options.gpus is None or options.servers or options.workload or options.jobs:
+        raise OptionError(
+            "give --gpus for one job of each application, or --servers and --workload for its jobs on servers"
+        )
+    apps = _read_apps(options, options.gpus)
+    jobs = [_job(app, options, options.gpus) for app in apps]
     names = [app.name for app in apps]
     return AT_ONCE.instance(
         AllocationInstance,
@@ -241,7 +292,7 @@ def _by_application(options: PolluxOptions | PolluxTraceOptions) -> dict[str, Pa
     return dict(zip(names, options.folders, strict=True))
 
 
-def _read_apps(options: PolluxOptions) -> list[_App]:
+def _read_apps(options: PolluxOptions, gpus: int) -> list[_App]:
     apps, faults = [], Faults()
     for name, folder in _by_application(options).items():
         try:
@@ -250,7 +301,7 @@ def _read_apps(options: PolluxOptions) -> list[_App]:
             faults.add_all(error)
             continue
         app = _App(name, points, times_of(points))
-        apps.append(replace(app, batch=options.batch.get(name) or _default_batch(app, options.gpus)))
+        apps.append(replace(app, batch=options.batch.get(name) or _default_batch(app, gpus)))
     faults.refuse()
     return apps
 
@@ -282,12 +333,12 @@ def read_points(folder: Path) -> Points:
     return [(row.gpus, row.local_bsz, row.step_time) for row in rows]
 
 
-def _job(app: _App, options: PolluxOptions) -> tuple[Fields, str]:
+def _job(app: _App, options: PolluxOptions, gpus: int) -> tuple[Fields, str]:
     """Return a job as a document has it, and the assumption about it."""
-    rows = app.rows(options.gpus)
+    rows = app.rows(gpus)
     if not rows:
-        least, most = _fitting_batches(app, options.gpus)
-        what = f"is {app.batch}, which no measured number of GPUs up to {options.gpus} can train; "
+        least, most = _fitting_batches(app, gpus)
+        what = f"is {app.batch}, which no measured number of GPUs up to {gpus} can train; "
         raise fail("options", f"{what}measured are global batches of {least} to {most}", f"batch.{app.name}")
     variant: Fields = {"name": "gpu", "worker_demand": {"gpu": 1}}
     if options.speed == "table":
@@ -334,7 +385,6 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of a workload, with rigid jobs as requested, or malleable ones."""
     folders = _by_application(options)
     measured = {name: times_of(read_points(folder)) for name, folder in folders.items()}
-    apps = ", ".join(measured)
     rows = rows_of(options.workload, _WorkloadRow)
     timed = {place: (row, _step_s(row, measured.get(row.application, {}))) for place, row in rows.items()}
     jobs = {
@@ -342,22 +392,81 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
         for place, (row, step_s) in timed.items()
         if row.num_replicas in step_s
     }
+    facts = {"rigid": not options.malleable, **_facts(rows, jobs, options, options.workload)}
+    return scheduling(WORKLOAD, options, facts, jobs, resources={"gpu": options.gpus})
+
+
+def _facts(
+    rows: dict[str, _WorkloadRow],
+    jobs: dict[str, Fields],
+    options: PolluxOptions | PolluxTraceOptions,
+    workload: Path,
+) -> Fields:
+    """Return facts about the jobs of a workload, by their place in it, and their work.
+
+    Raises
+    ------
+    InstanceError
+        If there is no job.
+    """
+    applications = list(_by_application(options))
     if not jobs:
-        what = f"has no job of {apps} with measured numbers of GPUs; "
-        applications = named(row.application for row in rows.values())
-        raise fail(str(options.workload), f"{what}its applications: {applications}")
+        what = f"has no job of {', '.join(applications)} with measured numbers of GPUs; "
+        listed = named(row.application for row in rows.values())
+        raise fail(str(workload), f"{what}its applications: {listed}")
     work = [f"{samples:,.10g} samples of {name}" for name, samples in options.samples.items()]
-    if len(options.samples) < len(measured):
+    if len(options.samples) < len(applications):
         work.append(f"{options.steps:,.10g} steps of every other job")
-    facts = {
-        "apps": apps,
-        "rigid": not options.malleable,
+    return {
+        "apps": ", ".join(applications),
         "work": ", ".join(work),
         "absent": len(rows) - len(jobs),
         "listed": len(rows),
         "absent_names": named(row.application for place, row in rows.items() if place not in jobs),
     }
-    return scheduling(WORKLOAD, options, facts, jobs, resources={"gpu": options.gpus})
+
+
+def _on_servers(options: PolluxOptions, workload: Path, servers: int) -> AllocationInstance:
+    """Return an allocation instance with the jobs of a workload, all at once on servers."""
+    measured = {name: _times_by_servers(folder) for name, folder in _by_application(options).items()}
+    rows, jobs = rows_of(workload, _WorkloadRow), {}
+    for place, row in rows.items():
+        slowest: dict[tuple[int, int], float] = {}
+        for number, times in measured.get(row.application, ()):
+            for gpus, step_s in _step_s(row, times).items():
+                if number <= servers:
+                    slowest[gpus, number] = max(step_s, slowest.get((gpus, number), 0.0))
+        speeds = [
+            {"workers": gpus, "servers": number, "steps_per_s": 1 / step_s}
+            for (gpus, number), step_s in sorted(slowest.items())
+        ]
+        if speeds:
+            variant = {
+                "name": "gpu",
+                "worker_demand": {"gpu": 1},
+                "speed": {"model": "table", "rows": speeds},
+            }
+            steps = _steps(options, row.application, row.batch_size)
+            jobs[place] = {"name": row.name, "remaining_steps": steps, "variants": [variant]}
+    facts = _facts(rows, jobs, options, workload)
+    taken = options.jobs or len(jobs)
+    facts |= {"taken": taken, "usable": len(jobs), "again": taken > len(jobs)}
+    listed = [
+        job | {"name": f"{job['name']}{f' again {number}' * (number > 0)}"}
+        for number in range(-(-taken // len(jobs)))
+        for job in jobs.values()
+    ]
+    cluster = gpu_servers(servers, GPUS_OF_SERVER)
+    return ON_SERVERS.instance(AllocationInstance, options, facts, servers=cluster, jobs=listed[:taken])
+
+
+def _times_by_servers(folder: Path) -> list[tuple[int, StepTimes]]:
+    """Return number of servers and step times of each placement with at most four GPUs on a server."""
+    by_placement: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+    for row in rows_of(folder / "placements.csv", _Placement).values():
+        if int(max(row.placement)) <= GPUS_OF_SERVER:
+            by_placement[row.placement].append((row.gpus, row.local_bsz, row.step_time))
+    return [(len(placement), times_of(points)) for placement, points in by_placement.items()]
 
 
 def _step_s(row: _WorkloadRow, measured: StepTimes) -> dict[int, float]:
