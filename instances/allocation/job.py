@@ -8,7 +8,8 @@ result hold only the fitted figures; the instance's `assumptions` say how they w
 
 Measured throughput may be a table with a row for each job and number of GPUs, as benchmarks print it. A
 step is one sample then, so that `remaining_samples` are the remaining steps, and samples per second the
-speed. Only the numbers of GPUs that were measured are offered.
+speed. Only the numbers of GPUs that were measured are offered, and on so many servers as they were measured
+on, if the rows name servers.
 """
 
 from __future__ import annotations
@@ -341,6 +342,8 @@ class ThroughputRow(Model):
     ----------
     gpu_model
         The resource that each GPU is one of; by default `gpu`.
+    servers
+        On how many servers the GPUs were, where the instance has servers.
     remaining_samples
         What is still to be trained; by default an hour of work on the fewest GPUs that were measured.
     """
@@ -349,6 +352,7 @@ class ThroughputRow(Model):
     gpus: PositiveTaskCount
     samples_per_s: Positive
     gpu_model: Name = "gpu"
+    servers: PositiveTaskCount | None = None
     remaining_samples: Positive | None = None
     weight: NonNegative | None = None
     deadline_s: Positive | None = None
@@ -395,13 +399,13 @@ def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
 
 def _contradictions(rows: list[tuple[int, ThroughputRow]]) -> Iterator[tuple[int, str, str]]:
     """Yield contradictions between measurements of one job, as (row index, column, message)."""
-    seen: set[tuple[str, int]] = set()
+    seen = set[tuple[str, int, int | None]]()
     first = rows[0][1]
     for index, row in rows:
-        if (row.gpu_model, row.gpus) in seen:
+        if (row.gpu_model, row.gpus, row.servers) in seen:
             what = f"is {row.gpus} a second time for job {row.job!r}; each number of GPUs stands once"
-            yield index, "gpus", what
-        seen.add((row.gpu_model, row.gpus))
+            yield index, "gpus", what + f" on {row.servers} servers" * (row.servers is not None)
+        seen.add((row.gpu_model, row.gpus, row.servers))
         for key in OF_A_JOB:
             one, other = getattr(first, key), getattr(row, key)
             if one != other:
@@ -425,7 +429,7 @@ def _job(name: str, rows: list[ThroughputRow]) -> dict[str, Any]:
                 "speed": {
                     "model": "table",
                     "rows": [
-                        {"workers": row.gpus, "steps_per_s": row.samples_per_s}
+                        {"workers": row.gpus, "steps_per_s": row.samples_per_s, "servers": row.servers}
                         for row in rows
                         if row.gpu_model == model
                     ],
@@ -451,13 +455,13 @@ def _notes(by_job: Mapping[str, list[ThroughputRow]]) -> list[str]:
 def _falls(rows: list[ThroughputRow]) -> bool:
     """Return whether throughput falls with the number of GPUs throughout.
 
-    That is, between all pairs of measurements on the same GPU model, if there are any.
+    That is, between all pairs of measurements on the same GPU model and number of servers, if there are any.
     """
     pairs = [
         (one, other)
         for one in rows
         for other in rows
-        if one.gpu_model == other.gpu_model and one.gpus < other.gpus
+        if (one.gpu_model, one.servers) == (other.gpu_model, other.servers) and one.gpus < other.gpus
     ]
     return bool(pairs) and all(one.samples_per_s > other.samples_per_s for one, other in pairs)
 

@@ -45,6 +45,10 @@ from .trace import (
 
 FIRST = ("cut", "Only the first {taken} of the {listed} jobs of the trace are considered.")
 ZEROS = ("zero", "{zero} measured speeds are 0 and left out as missing: {zero_names}.")
+BY_SPREAD = (
+    "A job on one server has the speed measured consolidated, on two or more servers the one measured "
+    "unconsolidated, however many they are: the source does not say over how many it spread a job."
+)
 ALLOCATION = TraceSource(
     name="gavel-{trace.stem}",
     files="{throughputs.name} and {trace.name}, in the layout of "
@@ -52,7 +56,12 @@ ALLOCATION = TraceSource(
     sentences=(
         "All jobs are present at once with all their steps still to be made; arrival times are not used.",
         "A step is the same work at every number of GPUs, as the source's steps per second grow with it.",
-        "Speeds are those of a job alone on its GPUs, all of one type and as close together as they can be.",
+        (
+            "pooled",
+            "Speeds are those of a job alone on its GPUs, all of one type and as close together as can be.",
+        ),
+        ("gpus_per_server", "The cluster is chosen: servers of {gpus_per_server} GPUs, all of one type."),
+        ("gpus_per_server", BY_SPREAD),
         "A worker takes one GPU; CPU and memory of the jobs are not in the source and not asked for.",
         "The trace asks {asked} GPUs for the {jobs} jobs taken; here the plan decides, and every "
         "number of GPUs that the speed table has for a job's model is offered.",
@@ -89,8 +98,7 @@ AT_HAND = replace(
         AT_ONCE,
         NO_CPU,
         ("ranked", "Priorities of the trace are not used."),
-        "A job on one server has the speed measured consolidated, on two or more servers the one measured "
-        "unconsolidated, however many they are: the source does not say over how many it spread a job.",
+        BY_SPREAD,
         (
             "large",
             "{large} jobs ask more GPUs than a server has, so none of them reaches its full speed.",
@@ -135,6 +143,10 @@ UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 MAX_TABS = 1000
 
+Size = Annotated[
+    PositiveCount | None,
+    Option("GPUs of each server. [default: with --kind allocation pools without servers]"),
+]
 GpuType = Annotated[Name, Option("Consolidation: GPUs of the servers, as v100.")]
 
 
@@ -154,6 +166,7 @@ class GavelOptions(GavelFiles):
     capacity: Annotated[
         dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
     ]
+    gpus_per_server: Size = None
 
 
 class GavelConsolidationOptions(GavelFiles):
@@ -216,7 +229,7 @@ def read_table(path: Path) -> Fields:
     return read_mapping(path, what)
 
 
-def gpu_types(table: Fields) -> list[str]:
+def gpu_types(table: Iterable[str]) -> list[str]:
     """Return the GPU types of a speed table, without the unconsolidated variants."""
     return [name for name in table if not name.endswith(UNCONSOLIDATED)]
 
@@ -320,9 +333,10 @@ def _counted(fact: str, names: Iterable[str]) -> Fields:
 @Importer
 def import_gavel(options: GavelOptions) -> AllocationInstance:
     """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
-    tables, zeros = _read_tables(options.throughputs, list(options.capacity))
+    tables, zeros = _read_tables(options)
     chosen, facts = _chosen(options)
-    jobs = {name: job for name, job in chosen.items() if _variants(job.model, tables)}
+    variants = {job.model: _variants(job.model, tables, options.gpus_per_server) for job in chosen.values()}
+    jobs = {name: job for name, job in chosen.items() if variants[job.model]}
     if not jobs:
         models = named(model for table in tables.values() for model in table)
         raise fail(str(options.trace), f"the speed table has none of its models; it has: {models}")
@@ -338,27 +352,50 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
         "ranked": given,
         "unranked": len(jobs) - len(given),
         "unusable": sum(priority <= 0 for priority in given),
+        "pooled": options.gpus_per_server is None,
         "deadlines": sum(job.slo is not None and job.slo > 0 for job in jobs.values()),
     }
     return ALLOCATION.instance(
         AllocationInstance,
         options,
         facts,
-        resources=options.capacity,
+        **_cluster(options),
         jobs=[
             {
                 "name": name,
                 "remaining_steps": job.steps,
                 "weight": job.weight,
-                "variants": _variants(job.model, tables),
+                "variants": variants[job.model],
             }
             for name, job in jobs.items()
         ],
     )
 
 
-def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[str]]:
-    """Return GPU type → consolidated speeds, and the entries ignored because they are 0."""
+def _cluster(options: GavelOptions) -> Fields:
+    """Return resources or servers as a document has them.
+
+    Raises
+    ------
+    InstanceError
+        If the GPUs of a type do not fill servers.
+    """
+    size = options.gpus_per_server
+    if size is None:
+        return {"resources": options.capacity}
+    what = f"is no multiple of {size}, the GPUs of each server; give whole servers"
+    rest = [name for name, gpus in options.capacity.items() if gpus % size]
+    refuse_faults("options", ((f"capacity.{name}", what) for name in rest))
+    rows = [(name, gpus // size, {name: size}) for name, gpus in options.capacity.items()]
+    return {"servers": [dict(zip(("name", "count", "capacity"), row, strict=True)) for row in rows]}
+
+
+def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
+    """Return GPU type → consolidated speeds, and the entries ignored because they are 0.
+
+    For servers the unconsolidated speeds are there too.
+    """
+    path, types = options.throughputs, list(options.capacity)
     data = read_table(path)
     known = gpu_types(data)
     allowed = ", ".join(known) or "none"
@@ -368,28 +405,34 @@ def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[
         raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
     tables: dict[str, Speeds] = {}
     zeros: list[str] = []
-    for name in types:
+    apart = [name + UNCONSOLIDATED for name in types if options.gpus_per_server]
+    for name in [*types, *(name for name in apart if name in data)]:
         tables[name], left_out = speeds_of(data, name, str(path))
         zeros += left_out
     return tables, zeros
 
 
-def _variants(model: str, tables: Mapping[str, Speeds]) -> list[Fields]:
-    """Return the variants of a job as a document has them, one for each GPU type with a measured speed."""
-    return [
-        {
-            "name": name,
-            "worker_demand": {name: 1},
-            "speed": {
-                "model": "table",
-                "rows": [
-                    {"workers": gpus, "steps_per_s": speed} for gpus, speed in sorted(table[model].items())
-                ],
-            },
-        }
-        for name, table in tables.items()
-        if model in table
-    ]
+def _variants(model: str, tables: Mapping[str, Speeds], size: int | None) -> list[Fields]:
+    """Return the variants of a job as a document has them, one for each GPU type with a measured speed.
+
+    Parameters
+    ----------
+    size
+        GPUs of each server; None without servers.
+    """
+    variants = []
+    for name in gpu_types(tables):
+        rows: list[Fields] = [
+            {"workers": gpus, "steps_per_s": speed, "servers": servers}
+            for table, spread in ((name, False), (name + UNCONSOLIDATED, True))
+            for gpus, speed in sorted(tables.get(table, {}).get(model, {}).items())
+            for servers in (range(2, gpus + 1) if spread else (size and 1,))
+            if spread or size is None or gpus <= size
+        ]
+        if rows:
+            speeds = {"model": "table", "rows": rows}
+            variants.append({"name": name, "worker_demand": {name: 1}, "speed": speeds})
+    return variants
 
 
 @Importer

@@ -165,7 +165,9 @@ class PolluxOptions(ImportOptions):
         ServerCount | None,
         Option("In place of --gpus: servers of 4 GPUs, for which speeds by the number of servers are taken."),
     ] = None
-    workload: Annotated[Path | None, Option("workload-N.csv of the simulator; with --servers.")] = None
+    workload: Annotated[
+        Path | None, Option("workload-N.csv of the simulator, for a trace or with --servers.")
+    ] = None
     jobs: Annotated[
         PositiveCount | None,
         Option("With --servers: how many jobs of the workload, again from its start if it has fewer."),
