@@ -109,7 +109,7 @@ def _with_checked_warm_start(formulation: Formulation[Any, Any], options: SolveO
     It may be the plan of an instance that has changed since, so all derived figures are computed again.
     """
     try:
-        plan = formulation.choices(formulation.parse_plan(options.warm_start))
+        plan = formulation.adapted(formulation.choices(formulation.parse_plan(options.warm_start)))
     except ValidationError as error:
         raise OptionError(f"the warm start is not a plan: {error.errors()[0]['msg']}") from None
     broken = formulation.violations(plan)

@@ -61,6 +61,7 @@ from .configurations import (
 from .placed_configurations import network_share, placed_configurations
 from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
 from .splits import Servers
+from .warm_start import adapted_plan
 
 MAX_PAIRS = 1_000_000
 """Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
@@ -211,6 +212,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def choices(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan without completion times: the decisions only."""
         return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
+
+    def adapted(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
+        """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
+        return adapted_plan(plan, self.table, self.configurations, self.servers)
 
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""

@@ -142,6 +142,10 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """
         return tuple(plan)
 
+    def adapted(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
+        """Return a plan of an earlier instance, made to fit this one as far as the kind knows how."""
+        return tuple(plan)
+
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
         """Return the plan for output: in the order of the instance, with derived values and reasons."""
         return tuple(plan)

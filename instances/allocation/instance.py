@@ -63,6 +63,15 @@ Jobs = Annotated[Rows, *rows_or(JobTable)]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
 
 
+def with_running(schema: dict[str, Any]) -> None:
+    """Extend the JSON Schema: servers in place of resources, and a result whose plan runs now."""
+    schema["properties"]["running"] = {
+        "type": "string",
+        "description": "path to a result whose plan runs now, relative to this file",
+    }
+    require("schema_version", "kind", or_field=("resources", "servers"))(schema)
+
+
 class AllocationInstance(Instance):
     """How many parameter servers and workers does each job get? (Optimus, EuroSys'18)
 
@@ -82,9 +91,7 @@ class AllocationInstance(Instance):
         asks for a resource that only servers with this model have.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra=require("schema_version", "kind", or_field=("resources", "servers"))
-    )
+    model_config = ConfigDict(json_schema_extra=with_running)
 
     kind: Literal["allocation"] = "allocation"
     objective: Literal["total_completion_time", "makespan"] = "total_completion_time"

@@ -17,6 +17,7 @@ from .generate import generate_allocation
 from .instance import AllocationInstance, read_allocation
 from .job import with_fits, with_throughput
 from .job_table import write_jobs
+from .running import RUNNING, with_running_plan
 
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
@@ -25,11 +26,11 @@ def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | d
     if isinstance(jobs, Columns) and "samples_per_s" in jobs.names and "name" not in jobs.names:
         data["jobs"] = jobs.rows()
     elif isinstance(jobs, Columns):
-        instance = read_allocation(jobs, data, source)
+        instance = None if RUNNING in data else read_allocation(jobs, data, source)
         if instance is not None:
             return instance
         data["jobs"] = jobs.rows()
-    return with_fits(with_throughput(data, source), source, folder)
+    return with_running_plan(with_fits(with_throughput(data, source), source, folder), source, folder)
 
 
 def _wants_table(instance: AllocationInstance) -> bool:

@@ -213,6 +213,13 @@ class RunOptions(MoveOptions):
             help="Plan at the ends of the instance's intervals too, and show what each plan loses.",
         ),
     ] = False
+    warm_start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULT.json",
+            help="Start from the plan of this result, as of an hour ago; jobs may have changed.",
+        ),
+    ] = None
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
     jobs: Annotated[
         int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)

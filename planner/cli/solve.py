@@ -102,7 +102,7 @@ class CompareOptions(RunOptions):
     ] = None
 
 
-@taking(CompareOptions, leave_out=("provisioning", "what_if", "apply", "robust", "dry_run"))
+@taking(CompareOptions, leave_out=("provisioning", "what_if", "apply", "robust", "dry_run", "warm_start"))
 def compare(run: CompareOptions) -> None:
     """Compare solvers: every one on every instance, with hard limits on time and memory.
 

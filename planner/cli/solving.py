@@ -34,6 +34,7 @@ from ..output import say, write_all, write_file
 from ..registry import KINDS
 from ..reports.result_page import plan_page
 from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table, titled
+from ..stored_results import parse_result, read_results
 from .instances.output import Steps
 from .options import Format, RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
@@ -328,9 +329,27 @@ def search_of(run: RunOptions, as_batch: bool) -> tuple[str, SolveOptions]:
     """Return the solver and the options of every solve, with settings that have options of their own."""
     settings = [f"provisioning={run.provisioning}"] if run.provisioning else []
     # In a batch the limit is on each worker process, which holds whatever the backend does.
-    more = {} if as_batch else {"memory_limit_gib": run.memory_limit}
+    more: dict[str, Any] = {} if as_batch else {"memory_limit_gib": run.memory_limit}
+    if run.warm_start is not None:
+        more["warm_start"] = _plan_of(run.warm_start)
     solver, options = search_options(run, settings, **more)
     return solver or "auto", options
+
+
+def _plan_of(file: Path) -> list[dict[str, Any]]:
+    """Return the plan of the only result in a file as plain data.
+
+    Raises
+    ------
+    OptionError
+        If there is no plan, or more than one result.
+    """
+    results = read_results(file)
+    plan = parse_result(results[0], str(file)).plan if len(results) == 1 else None
+    if plan is None:
+        what = f"has {len(results)} results" if len(results) != 1 else "has no plan"
+        raise OptionError(f"--warm-start {file}: {what}; give the result of one solve that found a plan")
+    return [entry.model_dump(mode="json") for entry in plan]
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:

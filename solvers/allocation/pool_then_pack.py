@@ -19,6 +19,7 @@ from ...formulations.allocation.configurations import UNPLACED, Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.splits import STAYS
 from ...instances.common.arrays import Floats, Ints
+from ...instances.common.errors import OptionError
 from ..common.base import Clock, Outcome, PresolvingSolver, Solver
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain
@@ -36,9 +37,15 @@ class OnPools(PresolvingSolver[AllocationFormulation]):
     """Wrapper of a method that plans pooled resources, and refuses servers."""
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve a pooled allocation; return a failed outcome with a message for one on servers."""
+        """Solve a pooled allocation.
+
+        Raises
+        ------
+        OptionError
+            If the instance has servers.
+        """
         if formulation.servers is not None:
-            return Outcome(failed=True, message=f"{self.name} {ONLY_POOLS}")
+            raise OptionError(f"{self.name} {ONLY_POOLS}")
         return self.method.solve(formulation, options, clock)
 
 
@@ -63,9 +70,15 @@ class PoolThenPack(Solver[AllocationFormulation]):
         )
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the plan; none, and how many jobs are left over, where not all jobs can be placed."""
+        """Return the plan; none, and how many jobs are left over, where not all jobs can be placed.
+
+        Raises
+        ------
+        OptionError
+            If the instance has no servers.
+        """
         if formulation.servers is None:
-            return Outcome(failed=True, message=f"{self.name} {ONLY_SERVERS}")
+            raise OptionError(f"{self.name} {ONLY_SERVERS}")
         build_s = clock.elapsed_s
         placements, left_over = Placements(formulation), 0
         for share in SHARES:
