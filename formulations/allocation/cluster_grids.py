@@ -32,7 +32,7 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ..common.objective import agree, loosened, within
-from .check.configurations import CheckedConfigurations, checked_configurations
+from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
 from .configurations import BUDGET, Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
@@ -134,7 +134,8 @@ class ClusterGrid(ABC):
     @cached_property
     def _wide_checked(self) -> CheckedConfigurations:
         """The configurations that fit in the cluster of some step, as the check derives them."""
-        return checked_configurations(self.widest_cluster, self.table, self.wide)
+        derivation = ConfigurationDerivation(self.widest_cluster, self.table)
+        return checked_configurations(derivation, self.wide)
 
     def assumptions(self) -> tuple[str, ...]:
         """Return the modelling assumptions of the grid of clusters, one sentence each."""

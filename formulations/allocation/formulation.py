@@ -45,9 +45,10 @@ from ...instances.common.speed import FormulaModel, PsAsync, PsSync
 from ..common.clock import check_model_size, check_time, until_time_limit
 from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import Diagnosis, Objective, Violation, within
-from .certificate import certificate_fault, marginal_value_text, read_prices
+from .certificate import certificate_fault, marginal_value_text, read_pieces, read_prices
 from .check.bound import certified_bound, price_bound
-from .check.configurations import CheckedConfigurations, checked_configurations
+from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
+from .check.splits import PlacedDerivation
 from .configurations import (
     BUDGET,
     UNPLACED,
@@ -60,7 +61,7 @@ from .configurations import (
 )
 from .placed_configurations import network_share, placed_configurations
 from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
-from .splits import Servers
+from .splits import PiecePrices, Servers
 from .warm_start import adapted_plan
 
 MAX_PAIRS = 1_000_000
@@ -227,11 +228,27 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @cached_property
     def checked(self) -> CheckedConfigurations:
         """The configurations of the check, derived independently of the solvers up to a maximum number."""
-        return checked_configurations(self.instance, self.table, self.configurations)
+        if self.servers is not None:
+            return checked_configurations(PlacedDerivation(self.instance, self.table), self.configurations)
+        return checked_configurations(ConfigurationDerivation(self.instance, self.table), self.configurations)
+
+    _priced: tuple[PiecePrices, CheckedConfigurations] | None = None
+    """The last prices of pieces, and the configurations with them."""
+
+    def _checked_with(self, pieces: PiecePrices | None) -> CheckedConfigurations:
+        """Return the configurations of the check, with prices of pieces if there are any."""
+        if self.servers is None or not pieces or not pieces.keys() <= set(self.servers.resources):
+            return self.checked
+        if self._priced is None or self._priced[0] != pieces:
+            shared = placed_configurations(self.instance, self.table, self.servers, pieces)
+            derivation = PlacedDerivation(self.instance, self.table, pieces)
+            self._priced = pieces, checked_configurations(derivation, shared)
+        return self._priced[1]
 
     def shared_tables(self) -> str | None:
         """Return a note on configurations that the check shares with the solvers; None if it shares none."""
-        return self.checked.shared
+        priced = None if self._priced is None else self._priced[1].shared
+        return priced or self.checked.shared
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Return the lower bound on the objective, in seconds, with each job alone in the cluster."""
@@ -246,21 +263,24 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """
         del values
         elementary = self.elementary_bounds()[0]
-        if certificate is None or elementary is None or self.checked.refuted:
+        if certificate is None or elementary is None:
             return (elementary,)
-        proven = certified_bound(self.checked, self.is_makespan, certificate)
+        configs = self._checked_with(read_pieces(certificate))
+        proven = None if configs.refuted else certified_bound(configs, self.is_makespan, certificate)
         return (elementary if proven is None else max(elementary, proven),)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the first format error of a certificate of dual prices; None if it can be read."""
-        return certificate_fault(self.checked.resources, certificate)
+        on_servers = () if self.servers is None else self.servers.resources
+        return certificate_fault(self.checked.resources, certificate, on_servers)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
         """Return the certificate's dual price of each resource, by name; None if it has none.
 
-        Prices of 0 are none, unless they prove the plan optimal: then no resource is scarce.
+        Prices of 0 are none, unless they prove the plan optimal: then no resource is scarce. Beside prices
+        of pieces those of resources are no values of one more unit, which is on some server.
         """
-        if self.is_makespan or self.certificate_fault(certificate):
+        if self.is_makespan or self.certificate_fault(certificate) or read_pieces(certificate):
             return None
         prices = read_prices(certificate)
         if any(prices.values()):

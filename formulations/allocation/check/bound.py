@@ -30,6 +30,7 @@ from ....instances.common.errors import OutOfTimeError
 from ...common.clock import check_time, time_is_up
 from ...common.enumeration import Choices, no_choice_below
 from ..certificate import PriceCertificate
+from ..splits import PIECES
 from .configurations import CheckedConfigurations
 
 ROUNDING_MARGIN = 1e-13
@@ -134,7 +135,8 @@ def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -
         given = PriceCertificate.model_validate(data)
     except ValidationError:
         return None
-    prices = np.array([given.prices.get(name, 0.0) for name in configs.resources])
+    priced = given.prices if given.pieces is None else given.prices | {PIECES: 1.0}
+    prices = np.array([priced.get(name, 0.0) for name in configs.resources])
     prices[prices < MIN_PRICE] = 0.0
     if makespan:
         return _makespan_bound(configs, prices, given.cutoff)

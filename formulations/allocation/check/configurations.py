@@ -16,7 +16,7 @@ import numpy as np
 
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job_table import MODELS, TABLE, JobTable
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ...common.clock import check_time
 from ...common.objective import loosened
 from ..configurations import BUDGET, Configurations
@@ -116,15 +116,7 @@ class ConfigurationDerivation:
         table = self.table
         times, demands = [], []
         for variant in range(int(table.first_variant[job]), int(table.first_variant[job + 1])):
-            per_ps, per_worker = self._per_task(table.ps_demand[variant], table.worker_demand[variant])
-            ps, workers, step_s = self._candidates(variant, per_ps, per_worker)
-            demand = ps[:, None] * per_ps + workers[:, None] * per_worker
-            time_s = table.remaining_steps[job] * step_s
-            if variant == table.current_variant[job]:
-                stays = (ps == table.current_ps[job]) & (workers == table.current_workers[job])
-                time_s = np.where(stays, time_s, time_s + table.restart_s[job])
-            else:
-                time_s = time_s + table.restart_s[job]
+            time_s, demand = self.of_variant(job, variant)
             allowed = (demand <= self._limit).all(axis=1) & (time_s <= loosened(float(table.deadline_s[job])))
             times.append(time_s[allowed])
             demands.append(demand[allowed])
@@ -133,27 +125,46 @@ class ConfigurationDerivation:
             demands.append(np.zeros((1, len(self.resources))))
         return np.concatenate(times), np.concatenate(demands)
 
-    def _candidates(self, variant: int, per_ps: Floats, per_worker: Floats) -> tuple[Ints, Ints, Floats]:
-        """Return p, w and the step time 1/f(p, w) of all configurations that may fit in the empty cluster.
+    def of_variant(self, job: int, variant: int) -> tuple[Floats, Floats]:
+        """Return times and demands of the configurations of a variant, whatever its deadline."""
+        tasks, step_s, demand = self._candidates(variant)
+        time_s = self.table.remaining_steps[job] * step_s
+        stays = self._is_current(job, variant, tasks)
+        return np.where(stays, time_s, time_s + self.table.restart_s[job]), demand
 
-        The arrays may include some that do not fit.
+    def _is_current(self, job: int, variant: int, tasks: Ints) -> Flags:
+        """Return with which of these tasks the job runs now."""
+        table = self.table
+        now = table.current_variant[job], table.current_ps[job], table.current_workers[job]
+        stays: Flags = np.all(tasks[:, :2] == now[1:], axis=1) & (variant == now[0])
+        return stays
+
+    def _candidates(self, variant: int) -> tuple[Ints, Floats, Floats]:
+        """Return p, w, step time 1/f(p, w) and demand of all configurations that fit in the empty cluster.
+
+        Beside p and w is the number of servers of a measurement; 0: any.
         """
         table = self.table
+        per_ps, per_worker = self._per_task(table.ps_demand[variant], table.worker_demand[variant])
         if table.model[variant] == TABLE:
             own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
-            return table.row_ps[own], table.row_workers[own], 1.0 / table.row_steps_per_s[own]
-        most_ps = min(int(table.max_ps[variant]), self._fitting(per_ps))
-        most_workers = min(int(table.max_workers[variant]), self._fitting(per_worker))
-        all_ps = np.arange(table.min_ps[variant], most_ps + 1)
-        all_workers = np.arange(table.min_workers[variant], most_workers + 1)
-        ps, workers = np.tile(all_ps, len(all_workers)), np.repeat(all_workers, len(all_ps))
-        model, theta = MODELS[table.model[variant]], table.theta[variant].tolist()
-        return ps, workers, _step_time_s(model, theta, float(table.batch[variant]), ps, workers)
+            ps, workers, step_s = table.row_ps[own], table.row_workers[own], 1.0 / table.row_steps_per_s[own]
+            servers = np.zeros_like(ps) if table.row_servers is None else table.row_servers[own]
+        else:
+            most_ps = min(int(table.max_ps[variant]), self._fitting(per_ps))
+            most_workers = min(int(table.max_workers[variant]), self._fitting(per_worker))
+            all_ps = np.arange(table.min_ps[variant], most_ps + 1)
+            all_workers = np.arange(table.min_workers[variant], most_workers + 1)
+            ps, workers = np.tile(all_ps, len(all_workers)), np.repeat(all_workers, len(all_ps))
+            servers, step_s = np.zeros_like(ps), self._step_time_s(variant, ps, workers, workers)
+        demand = ps[:, None] * per_ps + workers[:, None] * per_worker
+        fits = (demand <= self._limit[: len(per_ps)]).all(axis=1)
+        return np.column_stack([ps, workers, servers])[fits], step_s[fits], demand[fits]
 
     def _fitting(self, per_task: Floats) -> int:
         """Return the number of tasks that fit in the empty cluster, plus one as a margin for rounding."""
-        taking = per_task > 0
-        return 1 + int(min(MAX_TASKS, (self._limit[taking] / per_task[taking]).min(initial=math.inf)))
+        taking, limit = per_task > 0, self._limit[: len(per_task)]
+        return 1 + int(min(MAX_TASKS, (limit[taking] / per_task[taking]).min(initial=math.inf)))
 
     def _per_task(self, *demands: Floats) -> list[Floats]:
         """Return the demands of single tasks; with a budget, their hourly cost is appended."""
@@ -161,22 +172,29 @@ class ConfigurationDerivation:
             return list(demands)
         return [np.append(demand, (demand * self._prices).sum()) for demand in demands]
 
+    def _step_time_s(self, variant: int, p: Ints, w: Ints, sending: Ints | Floats) -> Floats:
+        """Return the step time 1/f(p, w) in seconds by the formula of the variant's speed model.
 
-def _step_time_s(model: str, theta: list[float], batch: float, p: Ints, w: Ints) -> Floats:
-    """Return the step time 1/f(p, w) in seconds by the formula of a speed model."""
-    seconds: Floats
-    if model == "ps_sync":
-        seconds = theta[0] * batch / w + theta[1] + theta[2] * w / p + theta[3] * w + theta[4] * p
-    elif model == "ps_async":
-        seconds = (theta[0] + theta[1] * w / p + theta[2] * w + theta[3] * p) / w
-    else:
-        assert model == "ring_allreduce", f"no formula is written here for the speed model {model}"
-        seconds = theta[0] * batch / w + theta[1] + theta[2] * (w - 1) / w + theta[3] * (w - 1)
-    return seconds
+        Parameters
+        ----------
+        sending
+            What stands for w in w/p: the workers with which a parameter server talks over the network.
+        """
+        model, batch = MODELS[self.table.model[variant]], float(self.table.batch[variant])
+        theta = self.table.theta[variant].tolist()
+        seconds: Floats
+        if model == "ps_sync":
+            seconds = theta[0] * batch / w + theta[1] + theta[2] * sending / p + theta[3] * w + theta[4] * p
+        elif model == "ps_async":
+            seconds = (theta[0] + theta[1] * sending / p + theta[2] * w + theta[3] * p) / w
+        else:
+            assert model == "ring_allreduce", f"no formula is written here for the speed model {model}"
+            seconds = theta[0] * batch / w + theta[1] + theta[2] * (w - 1) / w + theta[3] * (w - 1)
+        return seconds
 
 
 def checked_configurations(
-    instance: AllocationInstance, table: JobTable, shared: Configurations
+    derivation: ConfigurationDerivation, shared: Configurations
 ) -> CheckedConfigurations:
     """Return the configurations for the check: derived anew, or shared with the solvers.
 
@@ -185,7 +203,7 @@ def checked_configurations(
     shared
         The table of the solvers, used where it is too large for the derivation.
     """
-    derivation = ConfigurationDerivation(instance, table)
+    table = derivation.table
     limits = (table.weight, derivation.resources, derivation.capacity)
     if len(shared.time_s) > MAX_DERIVED:
         columns = (shared.start, shared.time_s, shared.demand)

@@ -1,0 +1,203 @@
+"""Independent derivation of the configurations of jobs on servers, straight from the definition of a split.
+
+A split of p parameter servers and w workers into pieces (x, y), each on a server of its own, has at most T
+remote tasks if every piece with x > 0 has w − y ≤ T, and every piece with y > 0 has p − x ≤ T. For each
+(p, w) every T is tried: a dynamic program over the tasks that are in pieces already finds the least price of
+pieces that fit on servers and that this T allows. Without prices the first T that has a split is enough.
+
+No table of the methods is used, and none of their loops.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....instances.allocation.instance import AllocationInstance
+from ....instances.allocation.job import Tasks
+from ....instances.allocation.job_table import TABLE, JobTable
+from ....instances.common.arrays import Floats, Ints
+from ...common.clock import check_time
+from ...common.compiled import compiled
+from ...common.objective import all_loosened, loosened
+from ..splits import PIECES
+from .configurations import ConfigurationDerivation
+
+MAX_UNITS = 10_000
+"""Units of a resource on a server up to which the pieces of the highest total price are found exactly."""
+
+Pieces = tuple[Ints, Ints, Floats]
+"""Parameter servers, workers and price of each piece that fits on some server."""
+
+
+@compiled
+def cheapest_pieces(x: Ints, y: Ints, price: Floats, ps: int, workers: int) -> Floats:
+    """Return the least price of pieces (x, y) with so many tasks together, shape (ps + 1, workers + 1).
+
+    Infinite where there are no such pieces.
+    """
+    least = np.full((ps + 1, workers + 1), np.inf)
+    least[0, 0] = 0.0
+    for p in range(ps + 1):
+        for w in range(workers + 1):
+            for i in range(len(x)):
+                if x[i] <= p and y[i] <= w:
+                    least[p, w] = min(least[p, w], least[p - x[i], w - y[i]] + price[i])
+    return least
+
+
+@compiled
+def splits_of(x: Ints, y: Ints, price: Floats, tasks: Ints, priced: bool) -> Floats:
+    """Return the splits of tasks (p, w): index of the tasks, T, and price of the pieces, shape (n, 3).
+
+    Each is cheaper than all splits of smaller T; where pieces are not priced, only the one of least T.
+    """
+    found, count = np.empty((len(tasks) + tasks.sum(), 3)), 0
+    for k in range(len(tasks)):
+        ps, workers, cheapest = tasks[k, 0], tasks[k, 1], np.inf
+        for remote in range(max(ps, workers) + 1):
+            allowed = ((x == 0) | (workers - y <= remote)) & ((y == 0) | (ps - x <= remote))
+            cost = cheapest_pieces(x[allowed], y[allowed], price[allowed], ps, workers)[ps, workers]
+            if cost < cheapest:
+                found[count] = (k, remote, cost)
+                cheapest = cost
+                count += 1
+                if not priced:
+                    break
+    return found[:count]
+
+
+class PlacedDerivation(ConfigurationDerivation):
+    """Derives the configurations of single jobs whose tasks are placed on servers.
+
+    Parameters
+    ----------
+    prices
+        Of pieces, by resource; None: each (p, w) has one configuration, of the least time.
+    """
+
+    def __init__(
+        self,
+        instance: AllocationInstance,
+        table: JobTable,
+        prices: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        super().__init__(instance, table)
+        self._instance, self._prices_of_pieces = instance, prices
+        self._placements = {
+            (j, int(table.current_variant[j])): job.current.placement
+            for j, job in enumerate(instance.jobs if instance.has_placements else ())
+            if job.current is not None and job.current.placement is not None
+        }
+        self._share = 1.0 if instance.network_share is None else instance.network_share
+        self._known: dict[Any, Any] = {}
+        shapes: Counter[tuple[float, ...]] = Counter()
+        for server in instance.servers or ():
+            shapes[self._amounts(server.available)] += server.count or 1
+        self._free, self._counts = all_loosened(np.array(list(shapes))), np.array(list(shapes.values()))
+        if prices is not None:
+            # No plan needs the tolerance that this capacity has: it covers the rounding of all prices.
+            self.resources = (*self.resources, PIECES)
+            self.capacity = np.append(self.capacity, self._earnings(prices))
+            self._limit = np.append(self._limit, loosened(float(self.capacity[-1])))
+
+    def _amounts(self, available: Mapping[str, float]) -> tuple[float, ...]:
+        return tuple(available.get(name, 0.0) for name in self.table.resources)
+
+    def _earnings(self, prices: Mapping[str, Sequence[float]]) -> float:
+        """Return at least the most that pieces can cost together on all servers."""
+        total = 0.0
+        for name, listed in prices.items():
+            check_time()
+            price, size = np.array(listed), np.arange(1, len(listed) + 1)
+            units = self._free[:, self.table.resources.index(name)].astype(np.int64)
+            exact = np.minimum(units, MAX_UNITS)
+            most = -cheapest_pieces(size, np.zeros_like(size), -price, int(exact.max()), 0)[exact, 0]
+            # Beyond, each unit at the highest price that it has in any piece.
+            most = np.where(units > MAX_UNITS, units * (price / size).max(), most)
+            total += float(self._counts @ most)
+        return total
+
+    def of_variant(self, job: int, variant: int) -> tuple[Floats, Floats]:
+        """Return times and demands of the configurations of a variant, whatever its deadline."""
+        table = self.table
+        tasks, step_s, demand = self._candidates(variant)
+        splits = self._splits(variant, tasks)
+        stays = self._is_current(job, variant, tasks[splits[:, 0].astype(np.int64)])
+        placement = self._placements.get((job, variant))
+        if placement is not None:
+            staying = self._staying(variant, tasks, placement)
+            stays = np.repeat([False, True], [len(splits), len(staying)])
+            splits = np.concatenate([splits, staying])
+        row, remote, price = splits[:, 0].astype(np.int64), splits[:, 1], splits[:, 2]
+        ps, workers, _ = tasks[row].T
+        step_s, demand = step_s[row], demand[row]
+        if table.model[variant] != TABLE:
+            sending = (1 - self._share) * workers + self._share * remote
+            step_s = self._step_time_s(variant, ps, workers, sending)
+        time_s = table.remaining_steps[job] * step_s + np.where(stays, 0.0, table.restart_s[job])
+        if self._prices_of_pieces is not None:
+            return time_s, np.column_stack([demand, price])
+        order = np.lexsort((time_s, ps, workers))
+        fastest = order[np.unique(np.stack([workers, ps])[:, order], axis=1, return_index=True)[1]]
+        return time_s[fastest], demand[fastest]
+
+    def _splits(self, variant: int, tasks: Ints) -> Floats:
+        """Return the splits of these tasks: their row, T (0 if measured) and price of the pieces, (n, 3)."""
+        per_task = self.table.ps_demand[variant], self.table.worker_demand[variant]
+        measured = self.table.model[variant] == TABLE
+        key = (measured, *(part.tobytes() for part in (tasks, *per_task)))
+        if key not in self._known:
+            check_time()
+            pieces = self._pieces(tasks.max(axis=0, initial=0), *per_task)
+            priced = self._prices_of_pieces is not None
+            self._known[key] = _measured(pieces, tasks) if measured else splits_of(*pieces, tasks, priced)
+        splits: Floats = self._known[key]
+        return splits
+
+    def _pieces(self, most: Ints, per_ps: Floats, per_worker: Floats) -> Pieces:
+        """Return the pieces of up to so many tasks that fit on some server."""
+        x, y = (grid.ravel()[1:] for grid in np.indices((int(most[0]) + 1, int(most[1]) + 1)))
+        demand = x[:, None] * per_ps + y[:, None] * per_worker
+        fits = np.any(np.all(demand[:, None] <= self._free, axis=2), axis=1)
+        return x[fits], y[fits], self._price(demand[fits])
+
+    def _price(self, demand: Floats) -> Floats:
+        """Return the price of pieces with these demands, shape (n, R)."""
+        total = np.zeros(len(demand))
+        for name, listed in (self._prices_of_pieces or {}).items():
+            units = np.minimum(demand[:, self.table.resources.index(name)], len(listed)).astype(np.int64)
+            total += np.array([0.0, *listed])[units]
+        return total
+
+    def _staying(self, variant: int, tasks: Ints, placement: Mapping[str, Tasks]) -> Floats:
+        """Return the split with which a job runs now, if these tasks have it and it fits where it is."""
+        table, servers = self.table, self._instance.expanded_servers
+        held = {name: (one.ps, one.workers) for name, one in placement.items() if one.ps or one.workers}
+        x, y = np.array(list(held.values()), dtype=np.int64).reshape(-1, 2).T
+        demand = x[:, None] * table.ps_demand[variant] + y[:, None] * table.worker_demand[variant]
+        free = np.array([self._amounts(servers[name].available) for name in held]).reshape(demand.shape)
+        same = np.all(tasks[:, :2] == (x.sum(), y.sum()), axis=1) & np.isin(tasks[:, 2], (0, len(held)))
+        # Of two measurements the last holds, which names the number of servers.
+        row = np.flatnonzero(same & np.all(demand <= all_loosened(free)))[-1:]
+        remote = max([0, *(y.sum() - y[x > 0]), *(x.sum() - x[y > 0])])
+        price = float(self._price(demand).sum())
+        return np.column_stack([row, np.full((len(row), 2), (remote, price))])
+
+
+def _measured(pieces: Pieces, tasks: Ints) -> Floats:
+    """Return the splits of measured tasks: each on as many servers as its measurement names, if it does."""
+    x, y, price = pieces
+    ps, workers, servers = tasks.T
+    most = tasks.max(axis=0, initial=0).tolist()
+    cheapest = cheapest_pieces(x, y, price, most[0], most[1])[ps, workers]
+    if most[2]:
+        # Pieces are counted in digits of x below the parameter servers, which no number of pieces exceeds.
+        base = most[0] + most[1] + 1
+        counted = cheapest_pieces(x * base + 1, y, price, most[0] * base + most[2], most[1])
+        cheapest = np.where(servers > 0, counted[ps * base + servers, workers], cheapest)
+    row = np.flatnonzero(np.isfinite(cheapest))
+    return np.column_stack([row, np.zeros(len(row)), cheapest[row]])
