@@ -50,19 +50,19 @@ def cheapest_pieces(x: Ints, y: Ints, price: Floats, ps: int, workers: int) -> F
 
 
 @compiled
-def splits_of(x: Ints, y: Ints, price: Floats, tasks: Ints, priced: bool) -> Floats:
-    """Return the splits of tasks (p, w): index of the tasks, T, and price of the pieces, shape (n, 3).
+def splits_of(x: Ints, y: Ints, price: Floats, ps: int, workers: int, priced: bool) -> Floats:
+    """Return T and price of the pieces of the splits of so many tasks, shape (n, 2).
 
     Each is cheaper than all splits of smaller T; where pieces are not priced, only the one of least T.
     """
-    found, count = np.empty((len(tasks) + tasks.sum(), 3)), 0
-    for k in range(len(tasks)):
-        ps, workers, cheapest = tasks[k, 0], tasks[k, 1], np.inf
-        for remote in range(max(ps, workers) + 1):
-            allowed = ((x == 0) | (workers - y <= remote)) & ((y == 0) | (ps - x <= remote))
+    found, count, cheapest, before = np.empty((max(ps, workers) + 1, 2)), 0, np.inf, 0
+    for remote in range(max(ps, workers) + 1):
+        allowed = ((x == 0) | (workers - y <= remote)) & ((y == 0) | (ps - x <= remote))
+        if allowed.sum() > before:
+            before = allowed.sum()
             cost = cheapest_pieces(x[allowed], y[allowed], price[allowed], ps, workers)[ps, workers]
             if cost < cheapest:
-                found[count] = (k, remote, cost)
+                found[count, 0], found[count, 1] = remote, cost
                 cheapest = cost
                 count += 1
                 if not priced:
@@ -154,7 +154,7 @@ class PlacedDerivation(ConfigurationDerivation):
             check_time()
             pieces = self._pieces(tasks.max(axis=0, initial=0), *per_task)
             priced = self._prices_of_pieces is not None
-            self._known[key] = _measured(pieces, tasks) if measured else splits_of(*pieces, tasks, priced)
+            self._known[key] = _measured(pieces, tasks) if measured else _by_formula(pieces, tasks, priced)
         splits: Floats = self._known[key]
         return splits
 
@@ -186,6 +186,14 @@ class PlacedDerivation(ConfigurationDerivation):
         remote = max([0, *(y.sum() - y[x > 0]), *(x.sum() - x[y > 0])])
         price = float(self._price(demand).sum())
         return np.column_stack([row, np.full((len(row), 2), (remote, price))])
+
+
+def _by_formula(pieces: Pieces, tasks: Ints, priced: bool) -> Floats:
+    splits = [np.zeros((0, 3))]
+    for row, (ps, workers, _) in enumerate(tasks.tolist()):
+        check_time()
+        splits.append(np.insert(splits_of(*pieces, ps, workers, priced), 0, row, axis=1))
+    return np.concatenate(splits)
 
 
 def _measured(pieces: Pieces, tasks: Ints) -> Floats:
