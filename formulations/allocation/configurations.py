@@ -31,6 +31,8 @@ BLOCK_SIZE = 50_000
 """Number of configurations that are built at a time, so that temporary arrays stay in the cache."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
+NETWORKED = {"ps_sync": 2, "ps_async": 1}
+"""Speed model → index of its coefficient of w/p, which is the time on the network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +191,16 @@ def completion_time_s(
     return np.where(same, time, time + table.restart_s[job])
 
 
-def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Floats:
-    """Return the step time 1/f(p, w) [s] by the variant's speed formula; NaN where speed is measured."""
+def formula_step_s(
+    table: JobTable, variant: Ints, ps: Ints, workers: Ints, sending: Floats | None = None
+) -> Floats:
+    """Return the step time 1/f(p, w) [s] by the variant's speed formula; NaN where speed is measured.
+
+    Parameters
+    ----------
+    sending
+        What stands for w in w/p where some tasks are on one server (see `splits`); None: w.
+    """
     step = np.full(len(variant), np.nan)
     model = table.model[variant]
     for code, name in enumerate(MODELS):
@@ -200,6 +210,8 @@ def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> F
             rows = variant[here]
             theta = [table.theta[rows, index] for index in range(count)]
             p, w = ps[here].astype(float), workers[here].astype(float)
+            if sending is not None and name in NETWORKED:
+                theta[NETWORKED[name]] = theta[NETWORKED[name]] * (sending[here] / w)
             step[here] = formula(theta, table.batch[rows], p, w)
     return step
 

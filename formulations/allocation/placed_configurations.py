@@ -24,7 +24,16 @@ from .configurations import (
     resource_limits,
     task_demands,
 )
-from .splits import PIECES, STAYS, PiecePrices, Servers, SplitTable, piece_price, remote_tasks, saved_step_s
+from .splits import (
+    PIECES,
+    STAYS,
+    PiecePrices,
+    Servers,
+    SplitTable,
+    piece_price,
+    remote_tasks,
+    sending_workers,
+)
 
 SIGMA = 1.0
 """Share of the time per worker and parameter server that is spent on the network, if none is given."""
@@ -91,10 +100,8 @@ def _rows_of(instance: AllocationInstance, table: JobTable, splits: SplitTable, 
         index = np.full(len(found.ps), variant)
         step = found.measured_s
         if step is None:
-            step = formula_step_s(table, index, found.ps, found.workers)
-            step = step - saved_step_s(
-                table, index, found.ps, found.workers, found.spread, network_share(instance)
-            )
+            sending = sending_workers(found.workers, found.spread, network_share(instance))
+            step = formula_step_s(table, index, found.ps, found.workers, sending)
         time = steps * step + restart
         if variant == current and placement is None:
             same = (found.ps == table.current_ps[job]) & (found.workers == table.current_workers[job])
@@ -132,8 +139,7 @@ def placed_step_s(
     if table.model[variant] == TABLE:
         return measured_step_s(table, one, ps, workers, np.array([len(pieces)]))
     remote = np.array([remote_tasks(pieces, int(ps[0]), int(workers[0]))])
-    saved = saved_step_s(table, one, ps, workers, remote, network_share(instance))
-    return formula_step_s(table, one, ps, workers) - saved
+    return formula_step_s(table, one, ps, workers, sending_workers(workers, remote, network_share(instance)))
 
 
 def _fastest(rows: Any) -> Any:

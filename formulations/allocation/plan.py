@@ -26,7 +26,7 @@ from .configurations import (
     task_demands,
 )
 from .placed_configurations import current_pieces, network_share
-from .splits import remote_tasks, saved_step_s
+from .splits import remote_tasks, sending_workers
 
 STATED_TOLERANCE = 1e-9
 """Relative tolerance of the completion time that an entry states."""
@@ -162,9 +162,9 @@ def completion_times_s(table: JobTable, entries: Entries, share: float = 0.0) ->
     placed = np.flatnonzero(entries.variant >= 0)
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
     # An entry outside its range is a violation; it must not divide by zero on the way to being found.
-    step = formula_step_s(table, variant, np.maximum(ps, 1), np.maximum(workers, 1))
     remote, servers = entries.remote[placed], entries.servers[placed]
-    step -= saved_step_s(table, variant, ps, workers, remote, share)
+    sending = sending_workers(np.maximum(workers, 1), remote, share)
+    step = formula_step_s(table, variant, np.maximum(ps, 1), np.maximum(workers, 1), sending)
     measured = np.flatnonzero(table.model[variant] == TABLE)
     if len(measured):
         columns = (c[measured] for c in (variant, ps, workers, servers))

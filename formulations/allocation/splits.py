@@ -124,6 +124,12 @@ def remote_tasks(pieces: Iterable[Tasks], ps: int, workers: int) -> int:
     return remote
 
 
+def sending_workers(workers: Ints, remote: Ints, share: float) -> Floats:
+    """Return (1 − σ)·w + σ·T, which stands for w in w/p."""
+    sending: Floats = (1 - share) * workers + share * remote
+    return sending
+
+
 def saved_step_s(
     table: JobTable, variant: Ints, ps: Ints, workers: Ints, remote: Ints, share: float
 ) -> Floats:
