@@ -24,17 +24,17 @@ def adapted_plan(
     A job with a variant, or on a server, that there is no more counts as new. The plan may still break a
     capacity; an optional job that is new is not placed, and a job for which no server has room is left out.
     """
-    known = {}
+    known: dict[str, JobAllocation] = {}
     for entry in plan:
         gone = servers is not None and any(name not in servers.index for name in entry.placement or {})
         known |= {} if gone else {entry.job: entry}
     adapted: list[JobAllocation | None] = []
     for j, name in enumerate(table.names):
         listed = table.variant_names[int(table.first_variant[j]) : int(table.first_variant[j + 1])]
-        entry = known.get(name)
-        kept = entry is not None and (not entry.placed or entry.variant in listed)
+        old = known.get(name)
+        kept = old is not None and (not old.placed or old.variant in listed)
         unplaced = JobAllocation(job=name, placed=False)
-        adapted.append(entry if kept else unplaced if table.optional[j] else None)
+        adapted.append(old if kept else unplaced if table.optional[j] else None)
     free = None if servers is None else _free_beside(adapted, table, servers)
     for j, name in enumerate(table.names):
         if adapted[j] is not None:
