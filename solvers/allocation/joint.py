@@ -145,6 +145,7 @@ class JointSearch:
         self.trace: list[tuple[float, float | None, float | None]] = []
         self.plan: tuple[JobAllocation, ...] | None = None
         self.value = math.inf
+        self.message: str | None = None
         self.pooled = dual_of(formulation.configurations, clock)
         self.dual = joint_dual(formulation, self.pooled, clock)
         self.bound = self.dual.bound
@@ -176,7 +177,8 @@ class JointSearch:
 
     def _outcome(self) -> Outcome:
         certificate = self._certificate(self.bound)
-        return Outcome(self.plan, (self.bound,), limit=self.limit, certificate=certificate, trace=self.trace)
+        found: dict[str, Any] = {"certificate": certificate, "trace": self.trace, "message": self.message}
+        return Outcome(self.plan, (self.bound,), limit=self.limit, **found)
 
     def _search(self) -> None:
         """Run ruin and recreate until the gap is closed, the rounds are made or the time is up."""
@@ -247,7 +249,11 @@ class JointSearch:
 
     def _record(self, placements: Placements, best: PlacementState, cost: Floats, rows: Ints) -> None:
         """Keep the plan of a state if all jobs are in it and it is better."""
-        if not (best.chosen == ABSENT).any() and math.fsum(cost) < self.value:
+        absent = int((best.chosen == ABSENT).sum())
+        if absent and self.plan is None:
+            self.message = f"{absent:,} of {len(cost):,} jobs found no room on the servers"
+        elif not absent and math.fsum(cost) < self.value:
+            self.message = None
             self._improve(placements.plan_of(best, rows))
 
     def _improve(self, plan: tuple[JobAllocation, ...]) -> None:
