@@ -15,7 +15,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Floats, Ints
 from ..common.clock import check_time
-from ..common.objective import loosened
+from ..common.objective import all_loosened, loosened
 from .configurations import (
     UNPLACED,
     Configurations,
@@ -106,28 +106,48 @@ def _rows_of(instance: AllocationInstance, table: JobTable, splits: SplitTable, 
         if variant == current and placement is None:
             same = (found.ps == table.current_ps[job]) & (found.workers == table.current_workers[job])
             time = np.where(same, steps * step, time)
-        yield np.stack([index - first, found.ps, found.workers, found.spread, time, found.price]).astype(
-            float
-        )
-    if placement is not None:
-        pieces = list(placement.values())
-        step_s = placed_step_s(instance, table, current, pieces).item()
-        per = table.ps_demand[current], table.worker_demand[current]
-        demand = np.array([x * per[0] + y * per[1] for x, y in pieces])
-        price = piece_price(splits.prices or {}, table.resources, demand).sum()
-        tasks = table.current_ps[job], table.current_workers[job]
-        if np.isfinite(step_s):
-            yield np.array(
-                [[current - first], *([t] for t in tasks), [STAYS], [steps * step_s], [price]], float
-            )
+        columns = [index - first, found.ps, found.workers, found.spread, time, found.price]
+        rows: Floats = np.stack(columns).astype(float)
+        if variant == current and placement is not None:
+            rows = np.append(rows, _staying(instance, table, splits, job, placement), axis=1)
+        yield rows
+
+
+def _staying(
+    instance: AllocationInstance,
+    table: JobTable,
+    splits: SplitTable,
+    job: int,
+    placement: dict[str, tuple[int, int]],
+) -> Floats:
+    """Return the row of staying where a job runs; none if it may not, as its servers are too small now."""
+    variant, servers = int(table.current_variant[job]), splits.servers
+    ps, workers = int(table.current_ps[job]), int(table.current_workers[job])
+    inside = table.min_ps[variant] <= ps <= table.max_ps[variant]
+    inside &= table.min_workers[variant] <= workers <= table.max_workers[variant]
+    pieces = list(placement.values())
+    demand = np.array(
+        [x * table.ps_demand[variant] + y * table.worker_demand[variant] for x, y in pieces]
+    ).reshape(len(pieces), len(table.resources))
+    free = servers.free[[servers.index[name] for name in placement]]
+    inside |= table.model[variant] == TABLE
+    if not (pieces and inside and np.all(demand <= all_loosened(free))):
+        return np.zeros((6, 0))
+    step_s = placed_step_s(instance, table, variant, pieces)
+    price = piece_price(splits.prices or {}, table.resources, demand).sum()
+    index = variant - int(table.first_variant[job])
+    time = float(table.remaining_steps[job]) * step_s.item()
+    row = np.array([[index], [ps], [workers], [STAYS], [time], [price]], dtype=float)
+    return row[:, np.isfinite(step_s)]
 
 
 def current_pieces(instance: AllocationInstance, job: int) -> dict[str, tuple[int, int]] | None:
-    """Return server → parameter servers and workers of a running job; None where they are not known."""
+    """Return server → parameter servers and workers of a running job, where it has any; None if unknown."""
     current = instance.jobs[job].current if instance.has_placements else None
     if current is None or current.placement is None:
         return None
-    return {name: (tasks.ps, tasks.workers) for name, tasks in current.placement.items()}
+    held = {name: (tasks.ps, tasks.workers) for name, tasks in current.placement.items()}
+    return {name: tasks for name, tasks in held.items() if any(tasks)}
 
 
 def placed_step_s(
