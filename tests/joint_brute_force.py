@@ -201,7 +201,7 @@ def random_joint(seed: int) -> AllocationInstance:
     rng = random.Random(seed)
     resources = ["gpu", "cpu"][: rng.choice([1, 1, 2])]
     servers = [
-        {"name": f"s{k}", "capacity": {r: rng.randint(1, 4) for r in resources}}
+        {"name": f"s{k}", "capacity": {r: rng.randint(2, 4) for r in resources}}
         for k in range(rng.choice([2, 3]))
     ]
     if rng.random() < 0.3:

@@ -257,7 +257,7 @@ def _measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> In
     return row
 
 
-def _max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
+def max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return the number of tasks of each variant that fit in the empty cluster, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Rounding may let one task too many through; exact demands are compared afterwards.
@@ -274,8 +274,8 @@ def _grid_sizes(
     For measured speeds the second is the number of measured rows.
     """
     measured = table.model == TABLE
-    wide_ps = np.maximum(_max_tasks(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
-    wide_workers = np.maximum(_max_tasks(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
+    wide_ps = np.maximum(max_tasks(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
+    wide_workers = np.maximum(max_tasks(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
     count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
     return np.maximum(wide_ps, 1), count
 

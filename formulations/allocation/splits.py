@@ -35,7 +35,8 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
 from ..common.compiled import compiled
-from ..common.objective import all_loosened, loosened
+from ..common.objective import all_loosened
+from .configurations import max_tasks
 
 PIECES = "pieces"
 """Name of the capacity that prices of pieces add."""
@@ -43,6 +44,8 @@ STAYS = -1
 """In place of a number of remote tasks or servers: the job stays where it runs."""
 MAX_SPLITS = 1_000_000
 """Largest number of triples (p, w, T) of one variant."""
+MAX_UNITS = 10_000
+"""Units of a resource on a server up to which the largest total price of pieces is found exactly."""
 
 Tasks = tuple[int, int]
 """Parameter servers and workers on one server."""
@@ -87,10 +90,12 @@ class Servers:
         """Return the most that pieces at these prices can cost together on all servers."""
         total = 0.0
         for name, listed in prices.items():
-            amounts = self.shapes[:, self.resources.index(name)].tolist()
-            units = [int(loosened(amount)) for amount in amounts]
-            most = _most_earned(np.array(listed, dtype=float), max(units))
-            total += sum(count * float(most[unit]) for count, unit in zip(self.counts, units, strict=True))
+            price = np.array(listed, dtype=float)
+            units = all_loosened(self.shapes[:, self.resources.index(name)]).astype(np.int64)
+            most = _most_earned(price, int(units[units <= MAX_UNITS].max(initial=0)))
+            dearest = float((price / np.arange(1, len(price) + 1)).max())  # of one unit
+            earned = np.where(units <= MAX_UNITS, most[np.minimum(units, len(most) - 1)], units * dearest)
+            total += float(self.counts @ earned)
         return total
 
 
@@ -234,6 +239,10 @@ class SplitTable:
 
     def __init__(self, table: JobTable, servers: Servers, prices: PiecePrices | None) -> None:
         self.table, self.servers, self.prices = table, servers, prices
+        self._total = all_loosened(servers.counts @ servers.shapes)
+        # No more than what all servers hold together, however wide a range is.
+        self._max_ps = max_tasks(table.ps_demand, self._total, table.max_ps)
+        self._max_workers = max_tasks(table.worker_demand, self._total, table.max_workers)
         self._known: dict[Any, Any] = {}
 
     def of(self, variant: int) -> Splits:
@@ -241,7 +250,7 @@ class SplitTable:
         table = self.table
         if table.model[variant] == TABLE:
             return self._measured(variant)
-        columns = (table.max_ps, table.max_workers, table.min_ps, table.min_workers)
+        columns = (self._max_ps, self._max_workers, table.min_ps, table.min_workers)
         splits: Splits = self._shared(tuple(int(c[variant]) for c in columns), variant, self._by_formula)
         return splits
 
@@ -286,7 +295,10 @@ class SplitTable:
         own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
         p, w, step = table.row_ps[own], table.row_workers[own], 1.0 / table.row_steps_per_s[own]
         k = np.zeros_like(p) if table.row_servers is None else table.row_servers[own]
-        key = int(p.max()), int(w.max()), int(k.max())
+        demand = p[:, None] * table.ps_demand[variant] + w[:, None] * table.worker_demand[variant]
+        fits = np.all(demand <= self._total, axis=1) & (k <= np.minimum(p + w, len(self.servers.names)))
+        p, w, k, step = p[fits], w[fits], k[fits], step[fits]
+        key = int(p.max(initial=0)), int(w.max(initial=0)), int(k.max(initial=0))
         by_servers, anyhow = self._shared(key, variant, self._by_servers)
         price = np.where(k > 0, by_servers[k, p, w], anyhow[p, w])
         keep = np.isfinite(price)
@@ -294,6 +306,8 @@ class SplitTable:
 
     def _by_servers(self, key: tuple[int, ...], *demands: Floats) -> tuple[Floats, Floats]:
         ps, workers, servers = key
+        if (ps * (ps + workers + 1) + servers + 1) * (workers + 1) > MAX_SPLITS:
+            raise TooLargeError(f"{ps} parameter servers and {workers} workers have too many splits")
         fits, price = self.pieces(ps, workers, *demands)
         counted = _prices_by_servers(fits, price, ps, workers, servers)
         return counted, _least_prices(fits, price, 0, 0, ps, workers)

@@ -153,8 +153,10 @@ class PlacedDerivation(ConfigurationDerivation):
         if key not in self._known:
             check_time()
             pieces = self._pieces(tasks.max(axis=0, initial=0), *per_task)
-            priced = self._prices_of_pieces is not None
-            self._known[key] = _measured(pieces, tasks) if measured else _by_formula(pieces, tasks, priced)
+            if measured:
+                self._known[key] = _measured(pieces, tasks, int(self._counts.sum()))
+            else:
+                self._known[key] = _by_formula(pieces, tasks, self._prices_of_pieces is not None)
         splits: Floats = self._known[key]
         return splits
 
@@ -196,16 +198,18 @@ def _by_formula(pieces: Pieces, tasks: Ints, priced: bool) -> Floats:
     return np.concatenate(splits)
 
 
-def _measured(pieces: Pieces, tasks: Ints) -> Floats:
-    """Return the splits of measured tasks: each on as many servers as its measurement names, if it does."""
+def _measured(pieces: Pieces, tasks: Ints, count: int) -> Floats:
+    """Return the splits of measured tasks: each on as many of the servers as its measurement names."""
     x, y, price = pieces
     ps, workers, servers = tasks.T
-    most = tasks.max(axis=0, initial=0).tolist()
+    possible = servers <= np.minimum(ps + workers, count)
+    most = tasks[possible].max(axis=0, initial=0).tolist()
+    ps, workers, servers = np.where(possible, tasks.T, 0)
     cheapest = cheapest_pieces(x, y, price, most[0], most[1])[ps, workers]
     if most[2]:
         # Pieces are counted in digits of x below the parameter servers, which no number of pieces exceeds.
         base = most[0] + most[1] + 1
         counted = cheapest_pieces(x * base + 1, y, price, most[0] * base + most[2], most[1])
         cheapest = np.where(servers > 0, counted[ps * base + servers, workers], cheapest)
-    row = np.flatnonzero(np.isfinite(cheapest))
+    row = np.flatnonzero(possible & np.isfinite(cheapest))
     return np.column_stack([row, np.zeros(len(row)), cheapest[row]])
