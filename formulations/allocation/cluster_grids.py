@@ -472,8 +472,13 @@ def cluster_grid_of(
     Raises
     ------
     OptionError
-        If no resource in which the clusters differ has a price.
+        If the instance has servers, or no resource in which the clusters differ has a price.
     """
+    if instance.servers is not None:
+        raise OptionError(
+            "its clusters are amounts of resources, and the instance has servers; give resources in their "
+            "place, or compare numbers of servers: what-if INSTANCE servers=NAME:4 servers=NAME:8"
+        )
     return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)
 
 

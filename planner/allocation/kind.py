@@ -1,8 +1,10 @@
 """Registration of allocation: tables, pages, scenarios and the frontier."""
 
 from ..kind import PlannerKind
+from .changes import changes, what_if
 from .frontier import FRONTIER
-from .plan import allocation_parts, as_data, changes, columns, left_out, what_if
+from .placement import remarks
+from .plan import allocation_parts, as_data, columns, left_out
 
 ALLOCATION = PlannerKind(
     title="Allocation: parameter servers and workers of each job",
@@ -11,6 +13,7 @@ ALLOCATION = PlannerKind(
     page=allocation_parts,
     template="plan_allocation.html.j2",
     rows_of_plan="jobs",
+    remarks=remarks,
     left_out=left_out,
     changes=changes,
     what_if=what_if,

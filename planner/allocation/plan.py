@@ -1,7 +1,4 @@
-"""Output of allocation plans: text table, plain data, HTML page, and changes of instances and plans.
-
-Plans differ in the configurations of jobs, and in the use of resources and budget.
-"""
+"""Output of allocation plans: text table, plain data and HTML page."""
 
 from __future__ import annotations
 
@@ -15,19 +12,7 @@ from ...formulations.allocation.plan import JobAllocation, read_entries
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
 from ..changes import (
-    REMOVE_JOB,
-    Amount,
-    Changes,
-    ScenarioChange,
-    changes_of,
-    count_and_name,
-    fresh_names,
     leading_resource,
-    matching,
-    of_field,
-    of_resource,
-    of_rows,
-    rows_of,
 )
 from ..reports.page import (
     Cell,
@@ -52,7 +37,9 @@ from ..reports.plot_style import (
     spread_axis,
     symbol,
 )
+from ..reports.servers import ServersInUse
 from ..reports.text import TextColumn, counted, duration, short, unit_of_time
+from .placement import FEW, placement_text, remarks, servers_in_use
 
 
 class Usage:
@@ -89,6 +76,7 @@ LONG_S = 1000.0
 def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]:
     """Return the columns of the text table of a plan."""
     digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
+    where: list[TextColumn[JobAllocation]] = [("servers", False, lambda e: placement_text(e, FEW) or "–")]
     return [
         ("job", False, lambda e: e.job),
         ("placed", False, lambda e: "yes" if e.placed else "no"),
@@ -96,6 +84,7 @@ def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]
         ("ps", True, lambda e: str(e.ps)),
         ("workers", True, lambda e: str(e.workers)),
         ("seconds", True, lambda e: f"{e.completion_s or 0.0:,.{digits}f}"),
+        *(where if any(entry.placement for entry in entries) else ()),
     ]
 
 
@@ -116,6 +105,8 @@ MAX_NAMED = 40
 """Most jobs drawn as bars with names; more of them are drawn as points."""
 LONGEST_NAME = 32
 """Most characters of a name beside its bar."""
+MANY = 12
+"""Most servers of a job in the table of the page."""
 MAX_ADVISED = 20_000
 """Most jobs of an instance for which purchasing advice is derived from all configurations."""
 HOUR = 3600.0
@@ -131,19 +122,29 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
     if plan:
         sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
     figure = times_figure(shown_jobs) if plan else None
-    return {
-        "data": {"figures": {"times": figure} if figure else {}},
+    servers = servers_in_use(instance, plan) if plan and instance.servers is not None else None
+    drawn = servers.parts() if servers is not None else {"data": {"figures": {}}, "servers": None}
+    if servers is not None:
+        sections.insert(1, ("servers", "Servers"))
+    return drawn | {
+        "data": {"figures": drawn["data"]["figures"] | ({"times": figure} if figure else {})},
+        "on_devices": False,
+        "assumed": [*remarks(instance)],
         "height": figure["layout"]["height"] if figure else 0,
         "sections": sections,
-        "summary": _summary(instance, plan) if plan else [],
+        "summary": _summary(instance, plan, servers) if plan else [],
         "bars": usage_bars(leading_first(usage.amounts), used),
         "resources": _resources_table(usage, used, result.prices),
         "advice": _advice(instance, result),
         "variants": _variants(shown_jobs),
         "waits": any(not entry.placed for entry in shown_jobs),
-        "jobs": _jobs_table(instance, shown_jobs),
+        "jobs": _jobs_table(instance, shown_jobs, servers),
         "cut": _cut(plan, shown_jobs),
-        "about": [("objective", instance.objective.replace("_", " ")), ("jobs", f"{len(instance.jobs):,}")],
+        "about": [
+            ("objective", instance.objective.replace("_", " ")),
+            ("jobs", f"{len(instance.jobs):,}"),
+            *([("servers", f"{len(servers.rows):,}")] if servers else []),
+        ],
     }
 
 
@@ -166,15 +167,23 @@ def _cut(plan: Sequence[JobAllocation], rows: Sequence[JobAllocation]) -> str | 
     )
 
 
-def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Facts:
+def _summary(
+    instance: AllocationInstance, plan: Sequence[JobAllocation], servers: ServersInUse | None
+) -> Facts:
     times = [entry.completion_s or 0.0 for entry in plan]
     waiting = sum(not entry.placed for entry in plan)
     weights = instance.table().weight.tolist()
     name = "mean completion time" if len(set(weights)) < 2 else "weighted mean completion time"
     weighted = math.fsum(w * t for w, t in zip(weights, times, strict=True))
     mean = weighted / math.fsum(weights) if any(weights) else None
+    own: Facts = []
+    if servers is not None:
+        alone = sum(len(entry.placement or ()) == 1 for entry in plan)
+        own.append(("servers used by the plan", f"{servers.busy:,} of {len(servers.rows):,}"))
+        own.append(("jobs on one server", f"{alone:,} of {len(plan) - waiting:,}"))
     return [
         ("jobs placed", f"{len(plan) - waiting:,} of {len(plan):,}"),
+        *own,
         ("workers", f"{sum(entry.workers for entry in plan):,}"),
         ("parameter servers", f"{sum(entry.ps for entry in plan):,}"),
         (name, duration(mean)),
@@ -244,17 +253,19 @@ def _variants(plan: Sequence[JobAllocation]) -> list[str]:
     return list(dict.fromkeys(entry.variant for entry in plan if entry.variant is not None))
 
 
-def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Table:
+def _jobs_table(
+    instance: AllocationInstance, plan: Sequence[JobAllocation], servers: ServersInUse | None
+) -> Table:
     table = instance.table()
     weight = dict(zip(table.names, table.weight.tolist(), strict=True))
     deadline = dict(zip(table.names, table.deadline_s.tolist(), strict=True))
     variants = {name: index for index, name in enumerate(_variants(plan))}
     columns: list[CellColumn[JobAllocation]] = [
-        text_column("job", lambda e: e.job),
+        (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job) if servers else None)),
         (Column("status"), lambda e: Cell("runs", mark="good") if e.placed else Cell("waits", mark="fair")),
         (
             Column("variant"),
-            lambda e: Cell("–") if e.variant is None else Cell(e.variant, swatch=variants[e.variant]),
+            lambda e: Cell(e.variant or "–", swatch=None if servers else variants.get(e.variant or "")),
         ),
         figure_column("parameter servers", lambda e: e.ps),
         figure_column("workers", lambda e: e.workers),
@@ -268,6 +279,8 @@ def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> 
             return seconds(deadline[entry.job] if math.isfinite(deadline[entry.job]) else None)
 
         columns.append((Column("deadline", True), due))
+    if servers is not None:
+        columns.append(text_column("servers", lambda e: placement_text(e, MANY) or "–", wide=True))
     filter = "Show jobs with these words"
     return table_of("configurations", "Configuration of each job", plan, columns, filter=filter)
 
@@ -356,70 +369,3 @@ def _configuration(entry: JobAllocation) -> str:
         return "waits"
     servers = f", {counted(entry.ps, 'parameter server')}" if entry.ps else ""
     return f"{plot_text(entry.variant or '')}: {counted(entry.workers, 'worker')}{servers}"
-
-
-def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
-    """Return the types of scenario change by key, such as `budget`; each resource name is a key too."""
-    return {
-        **{name: of_resource(name, f"{name}=AMOUNT") for name in instance.resources},
-        "budget": of_field("budget=USD_PER_HOUR", "budget_usd_per_hour"),
-        "remove": REMOVE_JOB,
-        "add": ScenarioChange("add=NxJOB", _add),
-        "weight": of_rows("weight=JOB:AMOUNT", "jobs", "job", "weight"),
-    }
-
-
-def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    """Return the changed list of jobs, with copies of an existing job that do not run yet."""
-    count, like = count_and_name(text)
-    rows = rows_of(instance, "jobs")
-    (name, *_) = sorted(matching(like, rows, "job"))
-    kept = {key: value for key, value in rows[name].items() if key != "current"}
-    return {"jobs": [*rows.values(), *({**kept, "name": new} for new in fresh_names(count, name, rows))]}
-
-
-def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
-    """Return the current configurations of running jobs as a plan."""
-    return [
-        JobAllocation(
-            job=job.name,
-            variant=job.current.variant,
-            ps=job.current.ps,
-            workers=job.current.workers,
-        )
-        for job in instance.jobs
-        if job.current is not None
-    ]
-
-
-def changes(
-    instance: AllocationInstance, before: Sequence[JobAllocation] | None, after: Sequence[JobAllocation]
-) -> Changes:
-    """Return the differences between two plans; without `before`, from the current configurations."""
-    plans = current_plan(instance) if before is None else before, after
-    several = {job.name for job in instance.jobs if len(job.variants) > 1}
-    old, new = (
-        {entry.job: _configuration_text(entry, entry.job in several) for entry in plan if entry.placed}
-        for plan in plans
-    )
-    usage = Usage(instance)
-    used = [usage.of(plan) for plan in plans]
-    amounts = [
-        Amount(f"{name} in use", used[0][name], used[1][name], total)
-        for name, total in usage.amounts.items()
-        if name != BUDGET
-    ]
-    taken = [name for name in instance.resources if used[0][name] or used[1][name]]
-    first = leading_resource(taken or instance.resources)
-    amounts.sort(key=lambda amount: amount.name != f"{first} in use")
-    prices = instance.prices_usd_per_hour
-    if any(prices.values()):
-        now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
-        amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
-    return changes_of("job", "change", old, new, amounts, len(instance.jobs))
-
-
-def _configuration_text(entry: JobAllocation, several: bool) -> str:
-    servers = [f"{entry.ps} ps"] if entry.ps else []
-    text = ", ".join([*servers, f"{entry.workers} workers"])
-    return f"{entry.variant}: {text}" if several else text

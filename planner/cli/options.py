@@ -150,7 +150,8 @@ Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random. [default: 0]")]
 SCENARIO_CHANGES = (
     "A comma joins changes. Consolidation: drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, "
-    "must-place=JOB; allocation: RESOURCE=+8, budget=X, add=NxJOB, remove=JOB, weight=JOB:X; staging: "
+    "must-place=JOB; allocation: RESOURCE=+8, budget=X, add=NxJOB, remove=JOB, weight=JOB:X, on servers "
+    "RESOURCE=SERVER:+8, servers=SERVER:N, drain=SERVER, add=NxSERVER, remove=SERVER; staging: "
     "limit=TYPE:+8, price=TYPE:-20%, floor=X, cost=X, budget=X; scheduling: RESOURCE=+10, add=NxSERVER, "
     "drain=SERVER, remove=JOB."
 )

@@ -19,15 +19,14 @@ import clusterplan
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.planner.allocation.changes import changes, current_plan
 from clusterplan.planner.allocation.kind import ALLOCATION as KIND
 from clusterplan.planner.allocation.plan import (
     MAX_JOBS,
     MAX_NAMED,
     Usage,
     as_data,
-    changes,
     columns,
-    current_plan,
     left_out,
     shown_rows,
     times_figure,

@@ -1,0 +1,176 @@
+"""Changes of an allocation: scenario changes of its data, and differences between two plans."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Any
+
+from ...formulations.allocation.configurations import BUDGET
+from ...formulations.allocation.plan import JobAllocation
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.common.errors import OptionError, shown
+from ...instances.common.servers import each_server
+from ..changes import (
+    REMOVE_JOB,
+    Amount,
+    Changes,
+    ScenarioChange,
+    amount,
+    changes_of,
+    count_and_name,
+    fresh_names,
+    leading_resource,
+    matching,
+    of_field,
+    of_resource,
+    of_rows,
+    rows_of,
+    without_jobs,
+)
+from ..server_changes import added_servers, chosen_servers, differing
+from .placement import placement_text, remarks, servers_in_use
+from .plan import Usage
+
+
+def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
+    """Return the types of scenario change by key, such as `budget`; each resource name is a key too."""
+    common = {
+        "budget": of_field("budget=USD_PER_HOUR", "budget_usd_per_hour"),
+        "weight": of_rows("weight=JOB:AMOUNT", "jobs", "job", "weight"),
+    }
+    if instance.servers is None:
+        pooled = {name: of_resource(name, f"{name}=AMOUNT") for name in instance.resources}
+        return {**pooled, **common, "remove": REMOVE_JOB, "add": ScenarioChange("add=NxJOB", _add)}
+    return {
+        **{name: _of_capacity(name) for name in instance.resources},
+        **common,
+        "servers": of_rows("servers=SERVER:NUMBER", "servers", "row of servers", "count"),
+        "drain": ScenarioChange("drain=SERVER", _drain),
+        "remove": ScenarioChange("remove=JOB or SERVER", _remove),
+        "add": ScenarioChange("add=NxJOB, NxSERVER or NxGPU_MODEL", _add_either),
+    }
+
+
+def _of_capacity(name: str) -> ScenarioChange:
+    """Return the change of how much of a resource servers have."""
+    usage = f"{name}=SERVER:AMOUNT"
+
+    def fields(instance: AllocationInstance, text: str) -> dict[str, Any]:
+        pattern, colon, value = text.rpartition(":")
+        if not colon:
+            raise OptionError(f"{name}={text}: {name} is what the servers have together; write {usage}")
+        rows = rows_of(instance, "servers")
+        for row in matching(pattern, rows, "row of servers"):
+            new = amount(value, rows[row]["capacity"].get(name, 0.0))
+            if new is None:
+                raise OptionError(f"{name}={text}: a server has so much of it; write 8, +4, -2 or -20%")
+            rows[row]["capacity"] = {**rows[row]["capacity"], name: new}
+            if name in rows[row].get("free", ()):
+                rows[row]["free"] = {**rows[row]["free"], name: min(new, rows[row]["free"][name])}
+        return {"servers": [*rows.values()]}
+
+    return ScenarioChange(usage, fields)
+
+
+def _drain(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
+    """Return the changed list of servers, with nothing free on those that are to be empty."""
+    drained = {*chosen_servers(instance, pattern)[0]}
+    rows = []
+    for name, row in rows_of(instance, "servers").items():
+        singles = [name] if "count" not in row else [f"{name}-{k}" for k in range(row["count"])]
+        if drained.isdisjoint(singles):
+            rows.append(row)
+            continue
+        for single in singles:
+            free = {"free": dict.fromkeys(row["capacity"], 0.0)} if single in drained else {}
+            rows.append({**row, **free, "name": single, "count": None})
+    return {"servers": rows}
+
+
+def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
+    """Return the changed list of jobs without those that match, or if none does, that of servers."""
+    rows, jobs = rows_of(instance, "servers"), [job.name for job in instance.jobs]
+    if pattern in jobs or fnmatch.filter(jobs, pattern):
+        return dict(without_jobs(instance, pattern))
+    gone = matching(pattern, [*rows, *jobs], "row of servers or job")
+    lost = [name for name, row in each_server(instance.servers or ()) if row.name in gone]
+    on = {name for entry in current_plan(instance) for name in entry.placement or ()}
+    if len(gone) == len(rows) or not on.isdisjoint(lost):
+        why = "means servers that run jobs now" if len(gone) < len(rows) else "means all servers"
+        raise OptionError(f"{shown(pattern)} {why}; to empty servers, write drain=SERVER")
+    return {"servers": [row for name, row in rows.items() if name not in gone]}
+
+
+def _add_either(instance: AllocationInstance, text: str) -> dict[str, Any]:
+    """Return the changed list of jobs, or if no job has the name, that of servers."""
+    like = count_and_name(text)[1]
+    known = any(fnmatch.fnmatch(job.name, like) for job in instance.jobs)
+    return _add(instance, text) if known else added_servers(instance, text)
+
+
+def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
+    """Return the changed list of jobs, with copies of an existing job that do not run yet."""
+    count, like = count_and_name(text)
+    rows = rows_of(instance, "jobs")
+    (name, *_) = sorted(matching(like, rows, "job"))
+    kept = {key: value for key, value in rows[name].items() if key not in ("current", "workload")}
+    return {"jobs": [*rows.values(), *({**kept, "name": new} for new in fresh_names(count, name, rows))]}
+
+
+def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
+    """Return the current configurations of running jobs as a plan."""
+    return [
+        JobAllocation(job=job.name, **job.current.model_dump())
+        for job in instance.jobs
+        if job.current is not None
+    ]
+
+
+def changes(
+    instance: AllocationInstance, before: Sequence[JobAllocation] | None, after: Sequence[JobAllocation]
+) -> Changes:
+    """Return the differences between two plans; without `before`, from the current configurations.
+
+    Of a running job whose servers are not known, only another configuration is a difference.
+    """
+    plans = current_plan(instance) if before is None else before, after
+    several = {job.name for job in instance.jobs if len(job.variants) > 1}
+    nowhere = {entry.job for entry in plans[0] if entry.placement is None}
+    old, new = (
+        {
+            entry.job: _configuration_text(entry, entry.job in several, entry.job not in nowhere)
+            for entry in plan
+            if entry.placed
+        }
+        for plan in plans
+    )
+    usage = Usage(instance)
+    used = [usage.of(plan) for plan in plans]
+    amounts = [
+        Amount(f"{name} in use", used[0][name], used[1][name], total)
+        for name, total in usage.amounts.items()
+        if name != BUDGET
+    ]
+    taken = [name for name in instance.resources if used[0][name] or used[1][name]]
+    first = leading_resource(taken or instance.resources)
+    amounts.sort(key=lambda amount: amount.name != f"{first} in use")
+    prices = instance.prices_usd_per_hour
+    if any(prices.values()):
+        now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
+        amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
+    more: dict[str, Any] = {}
+    if instance.servers is not None:
+        drawn = [servers_in_use(instance, plan) for plan in plans]
+        amounts.append(Amount("servers in use", drawn[0].busy, drawn[1].busy, len(drawn[1].rows)))
+        place = f"{drawn[1].resource} on server"
+        more = {"places": differing(*drawn), "place": place, "notes": tuple(remarks(instance))}
+    return changes_of("job", "change", old, new, amounts, len(instance.jobs), **more)
+
+
+def _configuration_text(entry: JobAllocation, several: bool, where: bool) -> str:
+    """Return the configuration of a job; with its variant where it has several, and where it runs."""
+    servers = [f"{entry.ps} ps"] if entry.ps else []
+    text = ", ".join([*servers, f"{entry.workers} workers"])
+    text = f"{entry.variant}: {text}" if several else text
+    return f"{text} ({placement_text(entry)})" if where and entry.placement else text
