@@ -140,6 +140,20 @@ class SlurmCluster:
         """Wait until the jobs have these states, such as ``RUNNING n1``."""
         self.wait_for(f"{states}", lambda: all(self.state(job) == state for job, state in states.items()))
 
+    def script(self, folder: Path, *words: str) -> tuple[int, str]:
+        """Run the script ``plan.sh`` in a folder, and return its code and what it says."""
+        environment = {**self.environment, "PAUSE": "0.5", "TIMEOUT": "40"}
+        done = subprocess.run(
+            ["bash", "plan.sh", *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
     def start(self) -> None:
         """Start all daemons, and wait for the nodes."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -283,17 +297,7 @@ class Planned:
 
     def script(self, *words: str) -> tuple[int, str]:
         """Run the script, and return its code and what it says."""
-        environment = {**self.cluster.environment, "PAUSE": "0.5", "TIMEOUT": "40"}
-        done = subprocess.run(
-            ["bash", "plan.sh", *words],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+        return self.cluster.script(self.folder, *words)
 
     def run(self) -> str:
         """Carry the plan out, and return what the script says."""

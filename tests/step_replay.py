@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.consolidation.migration_steps import Step
+from clusterplan.planner.migration.steps import Step
 
 Tasks = Mapping[str, Mapping[str, int]]
 

@@ -3,6 +3,7 @@
 from ..kind import PlannerKind
 from .changes import changes, what_if
 from .frontier import FRONTIER
+from .migration import FORMATS
 from .placement import remarks
 from .plan import allocation_parts, as_data, columns, left_out
 
@@ -15,6 +16,7 @@ ALLOCATION = PlannerKind(
     rows_of_plan="jobs",
     remarks=remarks,
     left_out=left_out,
+    formats=FORMATS,
     changes=changes,
     what_if=what_if,
     frontier=FRONTIER,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,16 +10,10 @@ from ...formulations.consolidation.plan import Action, JobPlacement
 from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot, TaskDevices
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group, PlacementJob
-from ...instances.files.reading import fail
 from ...solvers.common.result import Result
+from ..migration.steps import total
 from ..output import some_lines
 from ..reports.text import TextColumn
-
-KUBERNETES_NODE = (
-    re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
-    "a Kubernetes node: a-z, 0-9, '-', and '.' between them",
-)
-"""Pattern of valid node names, and its description."""
 
 
 def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
@@ -40,29 +33,11 @@ def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) ->
     yield from some_lines(moves, "to move: {:,} more")
 
 
-def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what: str) -> None:
-    """Raise an error for server names that are not valid node names of a cluster manager.
-
-    Raises
-    ------
-    InstanceError
-        Naming the job and the server.
-    """
-    for server in servers:
-        if not allowed.fullmatch(server):
-            raise fail("plan", f"the server {server!r} cannot be {what}", f"job {job!r}")
-
-
 def running_tasks(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
     """Return the number of running tasks by job, task group and server."""
     return {
         job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
     }
-
-
-def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
-    """Return the number of tasks by server, summed over the task groups of a job."""
-    return sum(map(Counter, groups.values()), Counter[str]())
 
 
 def _move_text(now: dict[str, Counter[str]], entry: JobPlacement) -> str:

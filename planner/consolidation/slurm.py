@@ -1,46 +1,27 @@
-"""Export of consolidation plans to Slurm: options of sbatch and srun, or a script for scontrol.
-
-A script needs jobs that were imported from Slurm; the functions that it calls are in slurm.sh. Job ids and
-node names consist of characters that a shell takes literally; all other text is in one-line comments or
-quoted.
-"""
+"""Export of consolidation plans to Slurm: options of sbatch and srun, or a script for scontrol."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...formulations.consolidation.plan import JobPlacement, Placement
-from ...instances.common.errors import one_line, some
+from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.devices import DeviceDemand
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
-from ...instances.files.reading import fail
+from ..migration import slurm
+from ..migration.nodes import check_nodes
+from ..migration.slurm import NODE, NODE_IS
 from ..output import some_lines
-from .migration_steps import (
-    SCRIPT_USAGE,
-    Step,
-    action_in,
-    drain_lines,
-    emptied_servers,
-    not_planned_notes,
-    plan_name,
-    reopen_lines,
-    shell_script,
-    steps,
-    tasks_now,
-)
-from .plan import check_nodes, partitions
+from .migration_steps import migration_of
+from .plan import partitions
 
 GPU = "gpu"
 """Name of the GPU resource in every instance."""
 
-NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-NODE_IS = "a Slurm node: letters, digits, '.', '_', '-'"
-"""Description of valid node names."""
 _GPU_TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -173,177 +154,12 @@ def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
     return [f"--nodelist={each}", tasks, "--distribution=arbitrary"]
 
 
-NAMED = 20
-"""Most jobs named that stay where they run."""
-USAGE = f"""
-{SCRIPT_USAGE.format(check="are the jobs and nodes as the plan supposes?", places="nodes").strip()}
-# TIMEOUT=600 is how many seconds a job has to end, and to start. What jobs asked for before is kept in the
-# folder that 'saved' names below; back needs it. It takes an operator of Slurm, or root.
-#
-# A job that moves is requeued: it begins anew, or from the checkpoint that it has saved itself. Jobs that
-# wait are held until their turn, so that none takes a place that another is to have; those that are not in
-# the plan are held while its steps are taken, and released at the end. Who comes in the meantime may still
-# take a place: then the script stops at that step. Slurm chooses the GPUs of a node, and how many tasks of a
-# job are on each of its nodes. A job keeps the list of nodes on which it started;
-# its AdminComment says that the plan chose them, so that another plan may choose others."""
-
-_ID = re.compile(r"([0-9]+(?:_[0-9]+)?)(?: .*)?", re.DOTALL)
-
-
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Yield the lines of the shell script that carries out a plan in Slurm.
-
-    Parameters
-    ----------
-    entries
-        All entries of the plan.
+    """Yield the lines of the shell script that carries out all entries of a plan in Slurm.
 
     Raises
     ------
     InstanceError
         If a job has no Slurm job id, or a server's name is no valid node name.
     """
-    ids = _ids(instance)
-    jobs = {job.name: job for job in instance.jobs}
-    now = {name: tasks_now(job) for name, job in jobs.items()}
-    emptied = emptied_servers(instance, entries)
-    check_nodes("drain", emptied, NODE, NODE_IS)
-    for entry in entries:
-        places = [*now[entry.job].values(), *entry.tasks.values()]
-        check_nodes(entry.job, {server for placed in places for server in placed}, NODE, NODE_IS)
-    taken = steps(instance, entries)
-    yield "#!/usr/bin/env bash"
-    yield f"# {one_line(instance.name)}: carries out a plan in Slurm."
-    yield "#"
-    yield from USAGE.strip("\n").split("\n")
-    yield from (f"# {one_line(note)}" for note in not_planned_notes(instance, entries))
-    stay = [one_line(job.name) for job in instance.jobs if instance.stays(job)]
-    if stay:
-        yield "#"
-        yield f"# Stay where they run, for they cannot be requeued or must not move: {some(stay, NAMED)}."
-    yield ""
-    yield f"saved=${{SAVED:-{plan_name(instance)}.saved}}"
-    yield f"planned={shlex.quote(' '.join(ids.values()))}"
-    held = [ids[step.job] for step in taken if step.do == "hold"]
-    yield f"held={shlex.quote(' '.join(held))}"
-    waiting = [*held, *(ids[step.job] for step in taken if step.do == "stop")]
-    yield f"waiting={shlex.quote(' '.join(waiting))}"
-    functions: dict[str, Iterable[str]] = {
-        "check_all": _checks(taken, ids, now),
-        "take_steps": [*drain_lines(emptied), *_forward(taken, ids, len(emptied))],
-        "go_back": _back(taken, ids, entries, now, emptied),
-    }
-    yield from shell_script("slurm", functions, ":", MAIN)
-
-
-MAIN = """
-mode=${1:-} from=${2:-1}
-case $mode in
-  check | print | run | back) ;;
-  *) fail "say what to do: check, print, run, or back" ;;
-esac
-case $from in '' | *[!0-9]*) fail "'$from' is no number of a step" ;; esac
-case $mode in
-  check) check_all ;;
-  print) take_steps ;;
-  run)
-    [ "$from" -gt 1 ] || check_all
-    # Later steps find the jobs of the plan as earlier ones have left them.
-    if [ "$from" -gt 1 ]; then hold_all; else hold_all $held; fi
-    take_steps
-    release_others
-    ;;
-  back)
-    from=1
-    [ -d "$saved" ] || fail "there is no folder '$saved': nothing was changed from here"
-    hold_all $waiting
-    go_back
-    for job in "${late[@]}"; do let_wait "$job"; done
-    release_others
-    ;;
-esac
-echo "$0: $mode: done" >&2
-"""
-
-
-def _ids(instance: ConsolidationInstance) -> dict[str, str]:
-    """Return the Slurm job id by job name; the importer begins the name with the id.
-
-    Raises
-    ------
-    InstanceError
-        If a job has none, or two have the same.
-    """
-    ids: dict[str, str] = {}
-    taken: dict[str, str] = {}
-    for job in instance.jobs:
-        match = _ID.fullmatch(job.name)
-        if match is None:
-            what = "begins with no number of a job in Slurm; --format slurm-options writes options of sbatch"
-            raise fail("plan", what, f"job {job.name!r}")
-        if match[1] in taken:
-            raise fail("plan", f"has the number of {taken[match[1]]!r}", f"job {job.name!r}")
-        ids[job.name] = match[1]
-        taken[match[1]] = job.name
-    return ids
-
-
-def _node_list(tasks: Placement) -> str:
-    """Return the sorted nodes of a job's tasks as a comma-separated list."""
-    return ",".join(sorted({server for placed in tasks.values() for server in placed}))
-
-
-def _checks(taken: Sequence[Step], ids: Mapping[str, str], now: Mapping[str, Placement]) -> Iterator[str]:
-    """Yield the shell commands that check the state of the cluster before the first migration step."""
-    nodes = dict.fromkeys(server for step in taken if step.do == "place" for server in step.servers)
-    yield "step=0"
-    yield from (f"check_node {node}" for node in nodes)
-    for name in dict.fromkeys(step.job for step in taken):
-        current_nodes = _node_list(now[name])
-        yield f"check {ids[name]} {shlex.quote(f'RUNNING {current_nodes}' if current_nodes else 'PENDING')}"
-    yield from (f"check_requeue {ids[step.job]}" for step in taken if step.do == "stop")
-    yield '[ "$wrong" = 0 ] || fail "the cluster is not as the plan supposes: nothing was changed; plan anew"'
-
-
-WORDS = {
-    "hold": "hold {job}",
-    "stop": "stop {job} on {nodes}",
-    "place": "start {job} on {nodes}",
-    "release": "release {job}",
-}
-
-
-def _forward(taken: Sequence[Step], ids: Mapping[str, str], first: int) -> Iterator[str]:
-    for number, step in enumerate(taken, start=first + 1):
-        nodes = _node_list(step.tasks)
-        text = WORDS[step.do].format(job=one_line(step.job), nodes=nodes)
-        if step.early:
-            text += " before its new place is free, as others wait for this one"
-        yield f"step {number} {shlex.quote(text)}"
-        words = [step.do, ids[step.job], *([nodes] if nodes else [])]
-        yield " ".join([*words, str(len(step.servers))] if step.do == "place" else words)
-
-
-def _back(
-    taken: Sequence[Step],
-    ids: Mapping[str, str],
-    entries: Sequence[JobPlacement],
-    now: Mapping[str, Placement],
-    emptied: Sequence[str],
-) -> Iterator[str]:
-    """Yield the shell commands that undo the plan.
-
-    Placed jobs leave, stopped jobs return, and others wait again.
-    """
-    waited = [entry.job for entry in entries if action_in(entry) in ("start", "wait")] if taken else []
-    placed = {step.job: step for step in taken if step.do == "place"}
-    stopped = dict.fromkeys(step.job for step in taken if step.do == "stop")
-    for name in stopped:
-        if name not in placed:
-            yield f"leave_elsewhere {ids[name]} {_node_list(now[name])}"
-    yield from (f"leave {ids[name]} {_node_list(step.tasks)}" for name, step in reversed(placed.items()))
-    yield from reopen_lines(emptied)
-    for name in stopped:
-        servers = _node_list(now[name])
-        yield f"return_to {ids[name]} {servers} {servers.count(',') + 1}"
-    yield from (f"let_wait {ids[name]}" for name in waited)
+    return slurm.script_lines(migration_of(instance, entries))

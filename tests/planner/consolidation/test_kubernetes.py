@@ -21,14 +21,13 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.consolidation.kubernetes import (
-    PATHS,
-    REPLICAS,
     kubernetes_lines,
     kubernetes_plan,
     scheduler_notes,
     script_lines,
 )
 from clusterplan.planner.consolidation.migration_steps import not_planned_notes
+from clusterplan.planner.migration.kubernetes import PATHS, REPLICAS
 
 INSTANCE = placement(["value"], [server(gpu=4)], [job("a", 2)])
 

@@ -40,7 +40,8 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
 from clusterplan.planner.api import solve
 from clusterplan.planner.consolidation.kubernetes import script_lines
-from clusterplan.planner.consolidation.migration_steps import Step, action_in, steps
+from clusterplan.planner.consolidation.migration_steps import action_in, steps
+from clusterplan.planner.migration.steps import Step
 
 QUICK, ALL = 25, 200
 PARTS = ("nodes", "pods", "volumes", "podgroups")

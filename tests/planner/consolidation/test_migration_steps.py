@@ -18,7 +18,8 @@ from step_replay import overfull, replay
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.consolidation.migration_steps import Step, shell_script, steps
+from clusterplan.planner.consolidation.migration_steps import steps
+from clusterplan.planner.migration.steps import Step, shell_script
 
 
 def moved(instance: ConsolidationInstance, **targets: dict[str, int] | None) -> list[JobPlacement]:
@@ -170,7 +171,7 @@ def test_steps_of_solved_plans(make: Any, solver: str) -> None:
 
 @pytest.mark.parametrize(("manager", "only"), [("slurm", "place()"), ("kubernetes", "selector()")])
 def test_what_is_shared_comes_first_and_the_shell_reads_it(manager: str, only: str) -> None:
-    lines = list(shell_script(manager, {}, ":", ""))
+    lines = list(shell_script([manager], {}, ":", ""))
     assert lines[0] == "set -euo pipefail"
     text = "\n".join(lines)
     assert text.count("fail() {") == 1

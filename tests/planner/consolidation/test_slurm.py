@@ -192,10 +192,10 @@ def test_only_jobs_of_slurm_have_a_script() -> None:
     """A name without a number, a number twice, and a node that is none are refused."""
     two = placement(["value"], [server("a", gpu=4)], [job("5 x"), job("5 y")])
     with pytest.raises(InstanceError, match="has the number of '5 x'"):
-        list(script_lines(two, []))
+        list(script_lines(two, [JobPlacement(job=each.name, placed=False) for each in two.jobs]))
     other = placement(["value"], [server("a", gpu=4)], [job("5x")])
     with pytest.raises(InstanceError, match="--format slurm-options"):
-        list(script_lines(other, []))
+        list(script_lines(other, [JobPlacement(job="5x", placed=False)]))
     evil = placement(["value"], [server("a;b", gpu=4)], [job("5 x")])
     with pytest.raises(InstanceError, match="a Slurm node"):
         list(script_lines(evil, [JobPlacement(job="5 x", servers={"a;b": 1}, action="start")]))

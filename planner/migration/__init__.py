@@ -1,0 +1,1 @@
+"""Scripts that carry out plans in cluster managers: the order of steps, and their commands."""
