@@ -95,7 +95,8 @@ def plan_text(
         if not able:
             raise OptionError(f"no format {format!r}; there are: {', '.join(formats())}")
         raise OptionError(
-            f"--format {format} is for plans of {able}; a plan of {result.kind} is exported as json"
+            f"--format {format} is for plans of {able}; a plan of {result.kind} is exported as "
+            + listed(["json", *kind.formats])
         )
     written = kind.formats[format]
     entries = result.plan if written.whole else kind.to_carry_out(result.plan, every)

@@ -70,6 +70,7 @@ case $all in
       *'"suspend":false'*)
         rm "$CLUSTER/suspended/$name"; touch "$CLUSTER/started/$name"
         if [ -e "$CLUSTER/planned/$name" ]; then cp "$CLUSTER/planned/$name" "$CLUSTER/runs/$name"; fi ;;
+      *'"completions"'*) ;; # an indexed Job may change both numbers together, suspended or not
       *startTime*) rm -f "$CLUSTER/started/$name" ;;
       *)
         case $kind in jobs.batch | jobsets.*)

@@ -59,6 +59,9 @@ USAGE = f"""
 # waits until they are where the plan has them, and stops if they are not. It stays in the objects, after back
 # too: pods that are made again later wait for these servers. Pods that are not in the plan are not held, and
 # may take a place; then the script stops at that step."""
+SIZES = """\
+# Objects get other numbers of pods while they are held. Those of a JobSet are changed in its Jobs: when it
+# begins anew as a whole, it has the numbers of its own template again."""
 
 
 @dataclass
@@ -157,6 +160,8 @@ def script_lines(migration: Migration) -> Iterator[str]:
     yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(migration.title)}."
     yield from (f"# {line}" for line in (*_summary(units, left), *map(one_line, migration.notes)))
     yield from USAGE.splitlines()[1:]
+    sized = any(job.gpus is not None for job in migration.jobs)
+    yield from SIZES.splitlines() if sized else ()
     yield ""
     yield f"saved=${{SAVED:-{migration.name}}}"
     functions: dict[str, Iterable[str]] = {
@@ -164,7 +169,6 @@ def script_lines(migration: Migration) -> Iterator[str]:
         "steps": forward,
         "back": [*reopen_lines(emptied), *_back(units)],
     }
-    sized = any(job.gpus is not None for job in migration.jobs)
     yield from shell_script(("kubernetes", "kubernetes_sizes")[: 1 + sized], functions, "return 0", MAIN)
 
 
