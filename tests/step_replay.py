@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.planner.consolidation.migration_steps import migration_of
+from clusterplan.planner.migration import steps as migration
 from clusterplan.planner.migration.steps import Step
 
 Tasks = Mapping[str, Mapping[str, int]]
@@ -33,6 +35,12 @@ def overfull(instance: ConsolidationInstance, places: Mapping[str, Tasks]) -> se
             has[server.name, f"devices {device}"] = Fraction(free, 1000)
     slack = Fraction(1, 10**8)
     return {key[0] for key, amount in used.items() if amount > has.get(key, Fraction(0)) + slack}
+
+
+def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[Step]:
+    """Return the steps of a plan."""
+    made = migration_of(instance, entries)
+    return migration.steps(made.jobs, made.fits)
 
 
 def replay(instance: ConsolidationInstance, entries: Sequence[JobPlacement], steps: Sequence[Step]) -> None:

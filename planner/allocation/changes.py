@@ -9,8 +9,7 @@ from typing import Any
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.allocation.instance import AllocationInstance
-from ...instances.common.errors import OptionError, shown
-from ...instances.common.servers import each_server
+from ...instances.common.errors import OptionError
 from ..changes import (
     REMOVE_JOB,
     Amount,
@@ -48,7 +47,7 @@ def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
         "servers": of_rows("servers=SERVER:NUMBER", "servers", "row of servers", "count"),
         "drain": ScenarioChange("drain=SERVER", _drain),
         "remove": ScenarioChange("remove=JOB or SERVER", _remove),
-        "add": ScenarioChange("add=NxJOB, NxSERVER or NxGPU_MODEL", _add_either),
+        "add": ScenarioChange("add=NxJOB, NxSERVER or NxGPU_MODEL", _add),
     }
 
 
@@ -90,29 +89,19 @@ def _drain(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
 
 def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
     """Return the changed list of jobs without those that match, or if none does, that of servers."""
-    rows, jobs = rows_of(instance, "servers"), [job.name for job in instance.jobs]
-    if pattern in jobs or fnmatch.filter(jobs, pattern):
+    rows = rows_of(instance, "servers")
+    gone = matching(pattern, [*rows, *(job.name for job in instance.jobs)], "row of servers or job")
+    if not gone <= rows.keys():
         return dict(without_jobs(instance, pattern))
-    gone = matching(pattern, [*rows, *jobs], "row of servers or job")
-    lost = [name for name, row in each_server(instance.servers or ()) if row.name in gone]
-    on = {name for entry in current_plan(instance) for name in entry.placement or ()}
-    if len(gone) == len(rows) or not on.isdisjoint(lost):
-        why = "means servers that run jobs now" if len(gone) < len(rows) else "means all servers"
-        raise OptionError(f"{shown(pattern)} {why}; to empty servers, write drain=SERVER")
     return {"servers": [row for name, row in rows.items() if name not in gone]}
 
 
-def _add_either(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    """Return the changed list of jobs, or if no job has the name, that of servers."""
-    like = count_and_name(text)[1]
-    known = any(fnmatch.fnmatch(job.name, like) for job in instance.jobs)
-    return _add(instance, text) if known else added_servers(instance, text)
-
-
 def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    """Return the changed list of jobs, with copies of an existing job that do not run yet."""
+    """Return the changed list of jobs, with copies of one that do not run yet, or that of servers."""
     count, like = count_and_name(text)
     rows = rows_of(instance, "jobs")
+    if instance.servers is not None and not fnmatch.filter(rows, like):
+        return added_servers(instance, text)
     (name, *_) = sorted(matching(like, rows, "job"))
     kept = {key: value for key, value in rows[name].items() if key not in ("current", "workload")}
     return {"jobs": [*rows.values(), *({**kept, "name": new} for new in fresh_names(count, name, rows))]}

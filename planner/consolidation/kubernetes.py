@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import InstanceError
@@ -21,9 +20,6 @@ from ..migration.steps import Migration
 from ..reports.text import counted, listed
 from .migration_steps import migration_of
 from .plan import devices_text, to_carry_out
-
-NEVER_FITS = "never fits"
-"""Beginning of the reason of a job that fits on no server."""
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
@@ -38,16 +34,9 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
 
 
 def _migration(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Migration:
-    """Return what a script has to know, with the jobs that never start marked."""
+    """Return what a script has to know, where jobs of which only more tasks start are not stopped."""
     jobs = {job.name: job for job in instance.jobs}
-    entries = [_without_restart(jobs[entry.job], entry) for entry in entries]
-    made = migration_of(instance, entries)
-    never = [
-        (entry.reason or "").startswith(NEVER_FITS) and not _may_start_in_part(instance, jobs[entry.job])
-        for entry in entries
-    ]
-    marked = [replace(job, never_starts=each) for job, each in zip(made.jobs, never, strict=True)]
-    return replace(made, jobs=marked)
+    return migration_of(instance, [_without_restart(jobs[entry.job], entry) for entry in entries])
 
 
 def scheduler_notes(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
@@ -71,15 +60,6 @@ def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:
     if entry.action != "move" or not stays or entry.devices:
         return entry
     return entry.model_copy(update={"action": "keep"})
-
-
-def _may_start_in_part(instance: ConsolidationInstance, job: PlacementJob) -> bool:
-    """Return whether a single task of a job has room on an empty server, of whatever GPU model."""
-    return any(
-        all(server.capacity.get(name, 0.0) >= amount for name, amount in group.demand.items())
-        for group in job.task_groups
-        for server in instance.servers
-    )
 
 
 LONGEST_LABEL = 63

@@ -14,8 +14,7 @@ from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices, pack, states_after
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
-from ..migration import steps as migration
-from ..migration.steps import Fits, Migration, MovingJob, Step
+from ..migration.steps import Fits, Migration, MovingJob
 
 
 def action_in(entry: JobPlacement) -> Action:
@@ -28,24 +27,14 @@ def tasks_now(job: PlacementJob) -> Placement:
     return {group.name: dict(group.current) for group in job.task_groups if group.current}
 
 
-def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[Step]:
-    """Return the ordered migration steps from the current placement to a plan; empty if nothing changes.
-
-    Raises
-    ------
-    ValueError
-        If the servers do not hold what the plan places.
-    """
-    return migration.steps(moving_jobs(instance, entries), fits_of(instance))
-
-
 def migration_of(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Migration:
     """Return what a script has to know of all entries of a plan."""
+    jobs = {job.name: job for job in instance.jobs}
     return Migration(
         title=instance.name,
         name=f"plan-{instance.sha256()[:12]}",
-        jobs=moving_jobs(instance, entries),
-        fits=fits_of(instance),
+        jobs=[_moving_job(instance, jobs[entry.job], entry) for entry in entries],
+        fits=_fits_of(instance),
         emptied=emptied_servers(instance, entries),
         notes=list(not_planned_notes(instance, entries)),
         stay=[job.name for job in instance.jobs if instance.stays(job)],
@@ -53,17 +42,16 @@ def migration_of(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     )
 
 
-def moving_jobs(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[MovingJob]:
-    """Return where the jobs of a plan run now, and where they are to run."""
-    jobs = {job.name: job for job in instance.jobs}
-    return [_moving_job(jobs[entry.job], entry) for entry in entries]
+NEVER_FITS = "never fits"
+"""Beginning of the reason of a job that fits on no server."""
 
 
-def _moving_job(job: PlacementJob, entry: JobPlacement) -> MovingJob:
+def _moving_job(instance: ConsolidationInstance, job: PlacementJob, entry: JobPlacement) -> MovingJob:
     groups = job.task_groups
     known = {group.name: group.current_devices for group in groups if group.current_devices}
     others = any((entry.devices or {}).get(name) != devices for name, devices in known.items())
     gpus = sum(g.tasks * (g.demand.get("gpu", 0.0) + g.gpu_thousandths / WHOLE) for g in groups)
+    never = (entry.reason or "").startswith(NEVER_FITS)
     return MovingJob(
         name=job.name,
         action=action_in(entry),
@@ -73,7 +61,17 @@ def _moving_job(job: PlacementJob, entry: JobPlacement) -> MovingJob:
         size=(gpus, sum(group.tasks for group in groups)),
         workload=job.workload,
         gives_way=action_in(entry) == "keep" and others,
+        never_starts=never and not _may_start_in_part(instance, job),
         holds_devices=bool(entry.devices),
+    )
+
+
+def _may_start_in_part(instance: ConsolidationInstance, job: PlacementJob) -> bool:
+    """Return whether a single task of a job has room on an empty server, of whatever GPU model."""
+    return any(
+        all(server.capacity.get(name, 0.0) >= amount for name, amount in group.demand.items())
+        for group in job.task_groups
+        for server in instance.servers
     )
 
 
@@ -97,7 +95,7 @@ def not_planned_notes(instance: ConsolidationInstance, entries: Sequence[JobPlac
             )
 
 
-def fits_of(instance: ConsolidationInstance) -> Fits:
+def _fits_of(instance: ConsolidationInstance) -> Fits:
     """Return the function that says whether a server has room for tasks."""
     servers = {server.name: server for server in instance.expanded_servers}
     groups = {(job.name, group.name): group for job in instance.jobs for group in job.task_groups}

@@ -95,9 +95,16 @@ class ManagedObject:
     def is_known(self) -> bool:
         """Whether a script can change where its pods run."""
         resource, parts = self.workload.resource, self.workload.parts
+        if self.is_sized and resource in ("pods", *SCALED):
+            return False
         if resource in REPLICAS or resource == JOB_SET:
             return all(group in parts for job in self.jobs for group in job.groups)
         return resource in PATHS
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether it may get another number of pods."""
+        return any(job.gpus is not None for job in self.jobs)
 
     @property
     def is_whole(self) -> bool:
@@ -126,18 +133,13 @@ class ManagedObject:
     def sizes(self, back: bool = False) -> list[str]:
         """Return the call with its planned numbers of pods, or those before; none if they stay."""
         counts: Counter[str] = Counter()
-        for job in self.jobs:
-            for group in job.groups if job.gpus is not None else ():
-                counts[self.path(group)] += sum(job.planned.get(group, {}).values())
-        sized = {_size_path(path): "before" if back else number for path, number in sorted(counts.items())}
-        calls = " ".join(["resize", self.name, *(f"{path}={number}" for path, number in sized.items())])
-        return [calls] if sized else []
-
-
-def _size_path(path: str) -> str:
-    """Return the field with the number of pods, given that of their specification."""
-    replicas = path.removesuffix("template.spec") + "replicas"
-    return "spec.parallelism" if path == TEMPLATE else replicas if path.endswith(TEMPLATE[4:]) else path
+        for job in self.jobs if self.is_sized else ():
+            for group in job.groups:
+                path = self.path(group)
+                path = "spec.parallelism" if path == TEMPLATE else path.replace("template.spec", "replicas")
+                counts[path] += sum(job.planned.get(group, {}).values())
+        words = [f"{path}={'before' if back else number}" for path, number in sorted(counts.items())]
+        return [" ".join(["resize", self.name, *words])] if words else []
 
 
 def script_lines(migration: Migration) -> Iterator[str]:
@@ -160,7 +162,7 @@ def script_lines(migration: Migration) -> Iterator[str]:
     yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(migration.title)}."
     yield from (f"# {line}" for line in (*_summary(units, left), *map(one_line, migration.notes)))
     yield from USAGE.splitlines()[1:]
-    sized = any(job.gpus is not None for job in migration.jobs)
+    sized = any(unit.is_sized for unit in units)
     yield from SIZES.splitlines() if sized else ()
     yield ""
     yield f"saved=${{SAVED:-{migration.name}}}"
@@ -228,11 +230,8 @@ def units_of(jobs: Iterable[MovingJob]) -> tuple[dict[str, ManagedObject], dict[
 
 def _why_not(job: MovingJob, why: str) -> str:
     if job.action in ("move", "stop"):
-        raise fail(
-            "plan",
-            f"is to {job.action}, but {why}; set movable: false for it and solve again",
-            f"job {job.name!r}",
-        )
+        do = "; set movable: false for it and solve again" if job.gpus is None else ""
+        raise fail("plan", f"is to {job.action}, but {why}{do}", f"job {job.name!r}")
     return why
 
 

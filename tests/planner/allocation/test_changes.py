@@ -63,7 +63,7 @@ def test_jobs_are_changed_as_without_servers() -> None:
         ("gpu=16", "gpu is what the servers have together; write gpu=SERVER:AMOUNT"),
         ("gpu=s:none", "a server has so much of it; write 8, "),
         ("servers=x:2", "there is no row of servers 'x'; there are: s, big"),
-        ("remove=s", "'s' means servers that run jobs now; to empty servers, write drain=SERVER"),
+        ("remove=s", "jobs[0].current.placement.s-0: unknown server 's-0'; the servers are: big"),
         ("remove=x", "there is no row of servers or job 'x'"),
         ("drain=x", "there is no server or rack 'x'"),
         ("add=x", "no server and no GPU model is called 'x'"),

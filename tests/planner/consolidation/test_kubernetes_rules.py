@@ -33,6 +33,7 @@ from kubernetes_rules import (
     spreads_of,
     terms_of,
 )
+from step_replay import steps
 
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError
@@ -40,7 +41,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
 from clusterplan.planner.api import solve
 from clusterplan.planner.consolidation.kubernetes import script_lines
-from clusterplan.planner.consolidation.migration_steps import action_in, steps
+from clusterplan.planner.consolidation.migration_steps import action_in
 from clusterplan.planner.migration.steps import Step
 
 QUICK, ALL = 25, 200

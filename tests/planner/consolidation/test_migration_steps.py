@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from device_instances import device_instance, gpus, job, placement, server, sharing
 from random_instances import random_consolidation
-from step_replay import overfull, replay
+from step_replay import overfull, replay, steps
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.consolidation.migration_steps import steps
 from clusterplan.planner.migration.steps import Step, shell_script
 
 
