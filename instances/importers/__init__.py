@@ -11,7 +11,9 @@ from typing import Any
 
 from .clusters.flux import import_flux as import_flux
 from .clusters.kubernetes import import_kubernetes as import_kubernetes
+from .clusters.kubernetes import import_kubernetes_elastic as import_kubernetes_elastic
 from .clusters.slurm import import_slurm as import_slurm
+from .clusters.slurm import import_slurm_elastic as import_slurm_elastic
 from .importer import Importer, multi_kind_importer
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
@@ -55,6 +57,14 @@ import_openb_either = multi_kind_importer(
     "Servers and pods of Alibaba's trace openb (2023): pods that are there at once, or a trace of them.",
     {"consolidation": import_openb, "scheduling": import_openb_trace},
 )
+import_kubernetes_either = multi_kind_importer(
+    "Nodes and pods of a Kubernetes cluster.",
+    {"consolidation": import_kubernetes, "allocation": import_kubernetes_elastic},
+)
+import_slurm_either = multi_kind_importer(
+    "Nodes and queue of a Slurm cluster.",
+    {"consolidation": import_slurm, "allocation": import_slurm_elastic},
+)
 
 IMPORTERS: dict[str, Importer[Any, Any]] = {
     "gavel": import_gavel_either,
@@ -64,8 +74,8 @@ IMPORTERS: dict[str, Importer[Any, Any]] = {
     "pipedream": import_pipedream,
     "dnn-partitioning": import_dnn_partitioning,
     "philly": import_philly_either,
-    "kubernetes": import_kubernetes,
-    "slurm": import_slurm,
+    "kubernetes": import_kubernetes_either,
+    "slurm": import_slurm_either,
     "flux": import_flux,
     "openb": import_openb_either,
     "muri": import_muri,

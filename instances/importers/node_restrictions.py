@@ -192,6 +192,11 @@ class Restrictions:
         """The names of the artificial resources."""
         return [resource.name for resource in self._found.values()]
 
+    @property
+    def servers(self) -> dict[str, frozenset[str]]:
+        """Artificial resource → the servers that have it."""
+        return {resource.name: servers for (servers, _), resource in self._found.items()}
+
     def demand(self, choice: Choice) -> dict[str, float]:
         """Return the demand of one task for the artificial resource of its allowed servers."""
         return {} if self._is_all(choice.servers) else {self._found[choice.key].name: 1.0}

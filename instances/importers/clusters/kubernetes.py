@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ...allocation.instance import AllocationInstance
 from ...common.errors import one_line, refuse_faults, shown, some
 from ...common.faults import validated
 from ...common.fields import Many, Part, repeated
@@ -23,6 +24,7 @@ from ...files.reading import fail, parse_document, read_text
 from ..importer import Entry, Importer, RejectedEntries, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from .device_sharing import list_with_reasons, unknown_geometry_note
+from .elastic import Speeds, elastic_instance
 from .kubernetes_affinity import HARD, Volumes, is_near_by_preference, is_preferred
 from .kubernetes_cluster import Cluster
 from .kubernetes_devices import is_time_sliced, parts_as_amounts
@@ -37,7 +39,7 @@ from .kubernetes_objects import (
     Pod,
     PodGang,
 )
-from .snapshot import emptied_note, move_cost_note
+from .snapshot import ClusterSnapshot, emptied_note, move_cost_note
 
 
 def _names(jobs: Iterable[PodJob]) -> list[str]:
@@ -420,9 +422,34 @@ def _text_at(data: Any, *path: str) -> str:
     return data if isinstance(data, str) else ""
 
 
+class ElasticKubernetesOptions(KubernetesOptions):
+    """Elastic jobs on the nodes of a Kubernetes cluster: an allocation instance."""
+
+    ORDER = ("nodes", "speeds")
+
+    speeds: Speeds
+
+
 @Importer
 def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Kubernetes cluster."""
+    return _planned(options)[0]
+
+
+@Importer
+def import_kubernetes_elastic(options: ElasticKubernetesOptions) -> AllocationInstance:
+    """Return the allocation instance of the elastic jobs of a Kubernetes cluster."""
+    return elastic_instance(*_planned(options), options.speeds)
+
+
+def _planned(options: KubernetesOptions) -> tuple[ConsolidationInstance, ClusterSnapshot]:
+    """Return the consolidation instance of a Kubernetes cluster, and the snapshot of which it is made.
+
+    Raises
+    ------
+    InstanceError
+        If a file is wrong, or there is nothing to plan.
+    """
     lists = ObjectLists(tuple(filter(None, (options.nodes, options.pods))), options.volumes)
     nodes = lists.nodes()
     label = options.gpu_label
@@ -457,9 +484,10 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     for workload, job in zip(cluster.snapshot.workloads, cluster.jobs, strict=True):
         workload.assumed = job_notes(cluster, job)
     files = " and ".join(path.name for path in lists.paths)
-    return cluster.snapshot.instance(
+    made = cluster.snapshot.instance(
         f"kubernetes-{source.stem}", f"{files}, as kubectl prints them", notes, source
     )
+    return made, cluster.snapshot
 
 
 def _may_be_model(label: str) -> bool:

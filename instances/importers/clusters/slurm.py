@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ...allocation.instance import AllocationInstance
 from ...common.errors import one_line, some
 from ...common.faults import validated
 from ...common.hostlist import expand_hostlist
@@ -22,6 +23,7 @@ from ..importer import Importer, RejectedEntries, valid_entries
 from ..node_restrictions import counted, gpu_model_note, note
 from .device_inventory import DeviceInventory
 from .device_sharing import list_with_reasons, unknown_geometry_note
+from .elastic import Speeds, elastic_instance
 from .slurm_cluster import Cluster, SlurmOptions
 from .slurm_jobs import (
     EQUAL_SHARES,
@@ -38,7 +40,7 @@ from .slurm_jobs import (
     waits_for_resources,
 )
 from .slurm_nodes import read_nodes, read_reservations
-from .snapshot import MAX_SEPARATED, emptied_note
+from .snapshot import MAX_SEPARATED, ClusterSnapshot, emptied_note
 
 NAMED = 5
 """Number of jobs that a note names."""
@@ -213,9 +215,34 @@ def _qos_notes(jobs: Sequence[SlurmJob]) -> Iterator[str]:
         )
 
 
+class ElasticSlurmOptions(SlurmOptions):
+    """Elastic jobs on the nodes of a Slurm cluster: an allocation instance."""
+
+    ORDER = ("nodes", "queue", "speeds")
+
+    speeds: Speeds
+
+
 @Importer
 def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Slurm cluster."""
+    return _planned(options)[0]
+
+
+@Importer
+def import_slurm_elastic(options: ElasticSlurmOptions) -> AllocationInstance:
+    """Return the allocation instance of the elastic jobs of a Slurm cluster."""
+    return elastic_instance(*_planned(options), options.speeds)
+
+
+def _planned(options: SlurmOptions) -> tuple[ConsolidationInstance, ClusterSnapshot]:
+    """Return the consolidation instance of a Slurm cluster, and the snapshot of which it is made.
+
+    Raises
+    ------
+    InstanceError
+        If a file is wrong, or there is nothing to plan.
+    """
     nodes, queue = options.nodes, options.queue
     listed = read_nodes(nodes)
     records, invalid = _read_queue(queue)
@@ -246,7 +273,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
         raise fail(str(queue), "; ".join([what, reasons_for_no_jobs(cluster), *there, *without]))
     notes = [*assumptions(cluster), *left_out_notes(cluster), *ignored_feature_notes(cluster), *without]
     source = f"{nodes.name} and {queue.name}, as Slurm's commands print them"
-    return cluster.snapshot.instance(f"slurm-{queue.stem}", source, notes, queue)
+    return cluster.snapshot.instance(f"slurm-{queue.stem}", source, notes, queue), cluster.snapshot
 
 
 def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], RejectedEntries]:
