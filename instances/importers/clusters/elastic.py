@@ -9,21 +9,21 @@ takes. Whatever else runs stays where it is, and what it holds is not free.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
 from ...allocation.instance import AllocationInstance
 from ...allocation.job import HOUR_S, ThroughputRow, with_throughput
-from ...common.errors import refuse_faults, some
+from ...common.errors import some
 from ...common.faults import validated, validated_rows
 from ...consolidation.instance import ConsolidationInstance
 from ...consolidation.job import PlacementJob, models_of
 from ...files.csv_tables import model_rows
 from ...files.reading import fail
 from ..importer import Option
-from ..node_restrictions import counted, note
+from ..node_restrictions import counted
 from .snapshot import RESTART_COST_H, ClusterSnapshot
 
 Speeds = Annotated[
@@ -57,60 +57,53 @@ def elastic_instance(
         If the table is wrong, or has no job of the cluster.
     """
     source = str(speeds)
-    tables = _tables(speeds, {server.gpu_model for server in made.expanded_servers})
+    tables: dict[str, list[ThroughputRow]] = defaultdict(list)
+    for _, row in validated_rows(ThroughputRow, model_rows(speeds, ThroughputRow), source):
+        tables[row.job].append(row)
+    models = {server.name: server.gpu_model for server in made.expanded_servers}
     elastic, rows, others = [], [], {}
     for job in made.jobs:
         matching = (own for name, own in tables.items() if name == job.name or fnmatchcase(job.name, name))
         table = next(matching, [])
-        own = list(_rows_of(job, table))
+        own = list(_rows_of(job, table, models.values()))
         why = _why_not(made, job, bool(own)) if table else "not in the table"
         if why:
             others[job.name] = why
         else:
             elastic.append(job)
             rows += own
+    listed = some(f"{name} ({why})" for name, why in others.items())
     if not elastic:
-        reasons = some(f"{name} ({why})" for name, why in others.items())
-        raise fail(source, f"has no job that may run on another number of GPUs; there are: {reasons}")
+        raise fail(source, f"has no job that may run on another number of GPUs; there are: {listed}")
     document = with_throughput({"jobs": rows}, source)
     choices = snapshot.restrictions.servers
-    jobs = [_job(made, *each, choices) for each in zip(elastic, document["jobs"], strict=True)]
+    jobs = [_job(*each, models, choices) for each in zip(elastic, document["jobs"], strict=True)]
+    notes = [
+        f"{counted(len(jobs), 'job is', 'jobs are')} elastic: a worker is a task that the job has now, and "
+        f"takes what that takes. One that runs and is changed loses {RESTART_COST_H:g} hours where the table "
+        "has no restart_s. What is said of values and spread does not count.",
+        f"Other jobs stay where they run, on what is not free, or are left out: {listed or 'none'}.",
+    ]
     fields = {
         "name": made.name,
         "source": f"{made.source}, and {speeds.name}",
-        "assumptions": [*_notes(made, jobs, others), *document["assumptions"], *made.assumptions],
-        "servers": list(_servers(made, jobs, others, choices)),
+        "assumptions": [*notes, *document["assumptions"], *made.assumptions],
+        # What stands for a choice of servers limits no number of workers.
+        "servers": list(_servers(made, others, choices, float(sum(row["gpus"] for row in rows)))),
         "jobs": jobs,
     }
     return validated(AllocationInstance, fields, source)
 
 
-def _tables(speeds: Path, models: Collection[str | None]) -> dict[str, list[ThroughputRow]]:
-    """Return the rows of the table by name or pattern of jobs.
-
-    Raises
-    ------
-    InstanceError
-        If a row is wrong, or names a GPU model that no node has.
-    """
-    tables: dict[str, list[ThroughputRow]] = defaultdict(list)
-    unknown = []
-    for line, row in validated_rows(ThroughputRow, model_rows(speeds, ThroughputRow), str(speeds)):
-        tables[row.job].append(row)
-        if row.gpu_model not in (ANY_MODEL, *models):
-            unknown.append(f"line {line}: gpu_model")
-    known = some(sorted(filter(None, models))) or "none"
-    refuse_faults(str(speeds), ((place, f"unknown GPU model; the nodes have: {known}") for place in unknown))
-    return tables
-
-
-def _rows_of(job: PlacementJob, table: Sequence[ThroughputRow]) -> Iterator[dict[str, Any]]:
+def _rows_of(
+    job: PlacementJob, table: Sequence[ThroughputRow], models: Iterable[str | None]
+) -> Iterator[dict[str, Any]]:
     """Yield the rows that whole tasks of a job on its GPU models can have, by tasks in place of GPUs."""
-    each, models = job.task_groups[0].demand.get("gpu", 0.0), models_of(job.gpu_model)
+    each, allowed = job.task_groups[0].demand.get("gpu", 0.0), models_of(job.gpu_model) or models
     # What runs stays placed.
     without = {"job", "gpus", *(("optional", "unplaced_s") if job.is_running else ())}
     for row in table:
-        if each > 0 and row.gpus % each == 0 and row.gpu_model in (ANY_MODEL, *(models or [row.gpu_model])):
+        if each > 0 and row.gpus % each == 0 and row.gpu_model in (ANY_MODEL, *allowed):
             fields = row.model_dump(exclude_none=True, exclude=without)
             yield {"job": job.name, "gpus": int(row.gpus / each), **fields}
 
@@ -128,7 +121,7 @@ def _why_not(made: ConsolidationInstance, job: PlacementJob, usable: bool) -> st
 
 
 def _job(
-    made: ConsolidationInstance, job: PlacementJob, fields: dict[str, Any], choices: Choices
+    job: PlacementJob, fields: dict[str, Any], models: Mapping[str, str | None], choices: Choices
 ) -> dict[str, Any]:
     """Return an elastic job as a document has it, and add the servers of its GPU models to the choices.
 
@@ -136,72 +129,42 @@ def _job(
     ----------
     fields
         The job with its speeds alone.
+    models
+        Server → its GPU model.
     """
-    of_server = {server.name: server.gpu_model for server in made.expanded_servers}
-    for each in fields["variants"]:
-        models = models_of(job.gpu_model) if each["name"] == ANY_MODEL else (each["name"],)
-        each["worker_demand"] = dict(job.task_groups[0].demand)
-        if models and not set(models).issuperset(of_server.values()):
-            name = f"GPU model {' or '.join(models)}"
-            choices[name] = frozenset(server for server, model in of_server.items() if model in models)
-            each["worker_demand"][name] = 1.0
+    names = [variant["name"] for variant in fields["variants"]]
+    for variant in fields["variants"]:
+        allowed = models_of(job.gpu_model) if variant["name"] == ANY_MODEL else (variant["name"],)
+        variant["worker_demand"] = dict(job.task_groups[0].demand)
+        if allowed and not set(models.values()).issubset(allowed):
+            name = f"GPU model {' or '.join(allowed)}"
+            choices[name] = frozenset(server for server, model in models.items() if model in allowed)
+            variant["worker_demand"][name] = 1.0
     fields["workload"] = job.workload
-    if job.is_running:
-        placed = sum((Counter(group.current) for group in job.task_groups), Counter[str]())
-        names = [each["name"] for each in fields["variants"]]
-        here = {ANY_MODEL, *(of_server[server] for server in placed)}
-        variant = next((name for name in names if name in here), None)
-        placement = {server: {"workers": tasks} for server, tasks in placed.items()}
-        now = {"variant": variant, "workers": placed.total(), "placement": placement}
-        fields["current"] = now if variant else None
+    placed = sum((Counter(group.current) for group in job.task_groups), Counter[str]())
+    now = [name for name in names if name in (ANY_MODEL, *map(models.get, placed))]
+    if placed:
         fields.setdefault("restart_s", HOUR_S * RESTART_COST_H)
+    if placed and now:
+        placement = {server: {"workers": tasks} for server, tasks in placed.items()}
+        fields["current"] = {"variant": now[0], "workers": placed.total(), "placement": placement}
     return fields
 
 
 def _servers(
-    made: ConsolidationInstance, jobs: Sequence[dict[str, Any]], others: Mapping[str, str], choices: Choices
+    made: ConsolidationInstance, others: Collection[str], choices: Choices, most: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the servers without what jobs hold that are not elastic; choices limit no number of workers."""
+    """Yield the servers without what other jobs hold, and with `most` of each choice that they are in."""
     held: dict[str, Counter[str]] = defaultdict(Counter)
     for job in made.jobs:
         for group in job.task_groups if job.name in others else ():
-            for name, tasks in group.current.items():
-                held[name].update({each: amount * tasks for each, amount in group.demand.items()})
-    most = float(sum(max(_workers(job)) for job in jobs))
-    for server in made.expanded_servers:
-        chosen = {name: most for name, servers in choices.items() if server.name in servers}
-        free = {
-            name: max(0.0, round(server.available.get(name, 0.0) - held[server.name][name], 9))
-            for name in server.capacity
-        }
+            for server, tasks in group.current.items():
+                held[server].update({name: amount * tasks for name, amount in group.demand.items()})
+    for row in made.expanded_servers:
+        chosen = {name: most for name, servers in choices.items() if row.name in servers}
+        left = {name: row.available.get(name, 0.0) - held[row.name][name] for name in row.capacity}
         yield {
-            **{key: getattr(server, key) for key in ("name", "rack", "gpu_model")},
-            "capacity": {**server.capacity, **chosen},
-            "free": {**free, **chosen},
+            **{key: getattr(row, key) for key in ("name", "rack", "gpu_model")},
+            "capacity": row.capacity | chosen,
+            "free": {name: max(0.0, round(amount, 9)) for name, amount in left.items()} | chosen,
         }
-
-
-def _workers(job: dict[str, Any]) -> set[int]:
-    """Return the numbers of workers on which a job may run."""
-    return {row["workers"] for variant in job["variants"] for row in variant["speed"]["rows"]}
-
-
-def _notes(
-    made: ConsolidationInstance, jobs: Sequence[dict[str, Any]], others: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the assumptions about elastic jobs, and about the others."""
-    yield (
-        f"{counted(len(jobs), 'job is', 'jobs are')} elastic: a worker is a task that the job has now, and "
-        f"takes what that takes. One that runs and is changed loses {RESTART_COST_H:g} hours where the table "
-        "has no restart_s. What is said of values and spread does not count."
-    )
-    running = {job.name for job in made.jobs if job.is_running}
-    stay = [f"{name} ({why})" for name, why in others.items() if name in running]
-    rest = "not elastic, and what runs of it is not free"
-    yield from note(stay, "running job is", "running jobs are", rest)
-    waiting = [f"{name} ({why})" for name, why in others.items() if name not in running]
-    yield from note(waiting, "waiting job is", "waiting jobs are", "not elastic and left out")
-    placed = (job for job in jobs if job.get("current"))
-    changed = [job["name"] for job in placed if job["current"]["workers"] not in _workers(job)]
-    rest = "with a number of GPUs that the table does not have, so that every plan changes that"
-    yield from note(changed, "job runs", "jobs run", rest)
