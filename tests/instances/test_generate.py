@@ -17,6 +17,7 @@ import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import received_s
 from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.hardware import HardwareCatalogue
 from clusterplan.instances.consolidation.generate import generate_consolidation
@@ -36,7 +37,13 @@ MAKERS: list[Callable[[int], Instance]] = [
 ]
 
 
-@pytest.mark.parametrize("make", MAKERS)
+def on_servers(seed: int, jobs: int = 60, **options: Any) -> AllocationInstance:
+    """Return an allocation at the usual number of jobs for each server, of which some run."""
+    given = {"servers": 2 * jobs // 3, "running_share": 0.3, **options}
+    return generate_allocation(jobs, seed=seed, **given)
+
+
+@pytest.mark.parametrize("make", [*MAKERS, on_servers])
 def test_a_seed_decides_everything(make: Callable[[int], Instance]) -> None:
     """The same seed gives the same document, another seed another, and both say synthetic."""
     assert make(1).sha256() == make(1).sha256()
@@ -52,6 +59,34 @@ def test_generated_instances_have_plans(make: Callable[[int], Instance]) -> None
     for seed in range(3):
         result = clusterplan.solve(make(seed), "auto", clusterplan.SolveOptions(time_limit_s=5))
         assert result.plan is not None, (seed, result.message, result.diagnosis)
+
+
+@pytest.mark.parametrize(("resources", "shapes"), [(1, 1), (2, 3), (3, 2), (3, 3), (4, 3)])
+def test_jobs_on_servers_have_room(resources: int, shapes: int) -> None:
+    """Those that run hold no more than there is, and leave room for the smallest configuration of all."""
+    instance = on_servers(5, 120, resources=resources, shapes=shapes)
+    table = instance.table()
+    sizes = Counter(row.capacity["gpu"] for row in instance.expanded_servers.values())
+    assert set(sizes) == {4.0, 8.0, 2.0} - {1: {2.0, 8.0}, 2: {2.0}, 3: set()}[shapes]
+    assert (sizes.total(), len(table)) == (80, 120)
+    assert set(table.worker_demand[:, 0]) == {1, 2, 3}
+    assert not table.ps_demand[:, 0].any()
+    rows = instance.expanded_servers.items()
+    free = {name: np.array([row.capacity[each] for each in table.resources]) for name, row in rows}
+    running = [j for j, job in enumerate(instance.jobs) if job.current is not None]
+    assert 0.15 < len(running) / 120 < 0.45
+    for j in running:
+        current = instance.jobs[j].current
+        assert current is not None
+        assert instance.jobs[j].restart_s >= 30
+        for server, tasks in (current.placement or {}).items():
+            free[server] -= tasks.ps * table.ps_demand[j] + tasks.workers * table.worker_demand[j]
+    assert min(amounts.min() for amounts in free.values()) >= 0
+    waiting = np.setdiff1d(np.arange(120), running)
+    least = (table.ps_demand + table.worker_demand)[waiting].sum(axis=0)
+    assert (least <= sum(free.values())).all()
+    workers = {job.current.workers for job in instance.jobs if job.current is not None}
+    assert {1, 2} < workers <= {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("load", [0.95, 1.4])
@@ -119,6 +154,11 @@ def test_shares_of_rules_are_met() -> None:
         lambda: generate_allocation(0),
         lambda: generate_allocation(3, 9),
         lambda: generate_allocation(3, tightness=2),
+        lambda: generate_allocation(3, servers=2, spare=1),
+        lambda: generate_allocation(3, shapes=2),
+        lambda: generate_allocation(3, running_share=0.5),
+        lambda: generate_allocation(3, servers=2, shapes=4),
+        lambda: generate_allocation(30, servers=2),
         lambda: generate_staging(0, 1),
         lambda: generate_ctr(2),
         lambda: generate_ctr(16, floor=-1),

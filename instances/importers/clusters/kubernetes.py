@@ -21,10 +21,10 @@ from ...common.faults import validated
 from ...common.fields import Many, Part, repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
+from ..elastic import Speeds, elastic_instance
 from ..importer import Entry, Importer, RejectedEntries, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from .device_sharing import list_with_reasons, unknown_geometry_note
-from .elastic import Speeds, elastic_instance
 from .kubernetes_affinity import HARD, Volumes, is_near_by_preference, is_preferred
 from .kubernetes_cluster import Cluster
 from .kubernetes_devices import is_time_sliced, parts_as_amounts

@@ -19,11 +19,11 @@ from ...common.hostlist import expand_hostlist
 from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
+from ..elastic import Speeds, elastic_instance
 from ..importer import Importer, RejectedEntries, valid_entries
 from ..node_restrictions import counted, gpu_model_note, note
 from .device_inventory import DeviceInventory
 from .device_sharing import list_with_reasons, unknown_geometry_note
-from .elastic import Speeds, elastic_instance
 from .slurm_cluster import Cluster, SlurmOptions
 from .slurm_jobs import (
     EQUAL_SHARES,

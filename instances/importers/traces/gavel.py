@@ -335,7 +335,7 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
     """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
     tables, zeros = _read_tables(options)
     chosen, facts = _chosen(options)
-    variants = {job.model: _variants(job.model, tables, options.gpus_per_server) for job in chosen.values()}
+    variants = {job.model: _variants(job.model, tables, options) for job in chosen.values()}
     jobs = {name: job for name, job in chosen.items() if variants[job.model]}
     if not jobs:
         models = named(model for table in tables.values() for model in table)
@@ -386,8 +386,10 @@ def _cluster(options: GavelOptions) -> Fields:
     what = f"is no multiple of {size}, the GPUs of each server; give whole servers"
     rest = [name for name, gpus in options.capacity.items() if gpus % size]
     refuse_faults("options", ((f"capacity.{name}", what) for name in rest))
-    rows = [(name, gpus // size, {name: size}) for name, gpus in options.capacity.items()]
-    return {"servers": [dict(zip(("name", "count", "capacity"), row, strict=True)) for row in rows]}
+    rows = options.capacity.items()
+    return {
+        "servers": [{"name": name, "count": gpus // size, "capacity": {name: size}} for name, gpus in rows]
+    }
 
 
 def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
@@ -412,22 +414,20 @@ def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
     return tables, zeros
 
 
-def _variants(model: str, tables: Mapping[str, Speeds], size: int | None) -> list[Fields]:
-    """Return the variants of a job as a document has them, one for each GPU type with a measured speed.
-
-    Parameters
-    ----------
-    size
-        GPUs of each server; None without servers.
-    """
-    variants = []
-    for name in gpu_types(tables):
+def _variants(model: str, tables: Mapping[str, Speeds], options: GavelOptions) -> list[Fields]:
+    """Return the variants of a job as a document has them, one for each GPU type with a measured speed."""
+    variants, size = [], options.gpus_per_server
+    for name, capacity in options.capacity.items():
         rows: list[Fields] = [
+            {"workers": gpus, "steps_per_s": speed, "servers": size and 1}
+            for gpus, speed in sorted(tables[name].get(model, {}).items())
+            if size is None or gpus <= size
+        ]
+        apart = tables.get(name + UNCONSOLIDATED, {}).get(model, {}) if size else {}
+        rows += [
             {"workers": gpus, "steps_per_s": speed, "servers": servers}
-            for table, spread in ((name, False), (name + UNCONSOLIDATED, True))
-            for gpus, speed in sorted(tables.get(table, {}).get(model, {}).items())
-            for servers in (range(2, gpus + 1) if spread else (size and 1,))
-            if spread or size is None or gpus <= size
+            for gpus, speed in sorted(apart.items())
+            for servers in range(2, min(gpus, capacity // (size or 1)) + 1)
         ]
         if rows:
             speeds = {"model": "table", "rows": rows}

@@ -153,6 +153,33 @@ def test_gpu_models_are_variants(tmp_path: Path) -> None:
     ]
 
 
+def test_measurements_on_several_numbers_of_servers(tmp_path: Path) -> None:
+    """Each number of GPUs once on each; an empty cell is any number; only where there are servers."""
+    text = "job,gpus,servers,samples_per_s\na,2,1,18\na,2,2,15\na,1,,10\n"
+    servers = [{"name": "n", "count": 2, "capacity": {"gpu": 2}}]
+    (tmp_path / "t.csv").write_text(text)
+    document = {key: value for key, value in DOCUMENT.items() if key != "resources"}
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({**document, "servers": servers}))
+    rows = [{"job": "a", "gpus": 2, "servers": k, "samples_per_s": f} for k, f in ((1, 18), (2, 15))]
+    built = (
+        Allocation("d")
+        .add_server("n", {"gpu": 2}, count=2)
+        .add_jobs([*rows, {"job": "a", "gpus": 1, "samples_per_s": 10}])
+    )
+    instance = load(tmp_path / "d.yaml")
+    assert instance.sha256() == built.build().sha256()
+    table = instance.table()  # type: ignore[attr-defined]
+    assert list(zip(table.row_workers, table.row_servers, table.row_steps_per_s, strict=True)) == [
+        (1, 0, 10),
+        (2, 1, 18),
+        (2, 2, 15),
+    ]
+    assert not any("is it a time" in note for note in instance.assumptions)
+    assert "the instance has no servers; give servers in place of resources" in refusal(tmp_path, text)[0]
+    (twice,) = refusal(tmp_path, text + "a,2,2,16\n")
+    assert twice.endswith("for job 'a'; each number of GPUs stands once on 2 servers")
+
+
 def test_work_that_is_not_given_is_an_hour_and_said(tmp_path: Path) -> None:
     instance = read(tmp_path, "job,gpus,samples_per_s\na,2,7\na,1,4\n")
     assert instance.jobs[0].remaining_steps == 3600 * 4

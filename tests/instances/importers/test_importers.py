@@ -5,6 +5,7 @@ Clusters of which the whole import is recorded (`recorded/given/imports.json`) c
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -360,6 +361,67 @@ def test_pollux_bad_files(tmp_path: Path, files: dict[str, str], words: str) -> 
 def test_pollux_bad_options(tmp_path: Path, over: dict[str, Any], words: str) -> None:
     """A wrong option is one fault with what is allowed."""
     assert faults(lambda: small_pollux(tmp_path, **over))[0].startswith(words)
+
+
+WORKLOAD = "name,time,application,num_replicas,batch_size\na,0,app,2,32\nb,5,other,1,8\nc,9,app,4,64\n"
+
+
+def pollux_on_servers(folder: Path, placements: str, **over: Any) -> AllocationInstance:
+    (folder / "workload-1.csv").write_text(WORKLOAD)
+    given = {"servers": 4, "workload": folder / "workload-1.csv", "gpus": None, **over}
+    return small_pollux(folder, placements, **given)
+
+
+def test_pollux_takes_the_slowest_of_the_placements_on_as_many_servers(tmp_path: Path) -> None:
+    """Steps at the share of the batch of each job; a server has four GPUs, and no more servers are used."""
+    placements = PLACEMENTS + "13,8,0.5,0\n13,32,0.5,0\n22,8,0.4,0\n22,32,0.9,0\n5,8,0.1,0\n111,16,0.1,0\n"
+    instance = pollux_on_servers(tmp_path, placements, jobs=5, servers=2, samples={"app": 6400})
+    names = ["a", "c", "a again 1", "c again 1", "a again 2"]
+    assert [job.name for job in instance.jobs] == names
+    assert [job.remaining_steps for job in instance.jobs[:2]] == [200, 100]
+    assert dict(instance.expanded_servers)["server-1"].capacity == {"gpu": 4}
+    speed = instance.jobs[0].variants[0].speed
+    assert isinstance(speed, SpeedTable)
+    found = {(row.workers, row.servers): 1 / row.steps_per_s for row in speed.rows}  # type: ignore[attr-defined]
+    shares = {(1, 1): 0.44, (2, 1): 0.28, (2, 2): 0.3, (4, 1): 0.2, (4, 2): 0.5}
+    assert found == pytest.approx(shares)
+    larger = {(r.workers, r.servers): 1 / r.steps_per_s for r in instance.jobs[1].variants[0].speed.rows}  # type: ignore[union-attr]
+    assert larger[4, 2] == pytest.approx(0.4 + 0.5 / 3)
+    assert larger[8, 2] == pytest.approx(0.22)
+    assert "1 of 3 jobs are left out" in said(instance)
+    assert "The 2 usable jobs of the workload are taken again and again until there are 5" in said(instance)
+
+
+@pytest.mark.parametrize("app", ["cifar10", "deepspeech2"])
+def test_a_plan_is_as_fast_as_pollux_promises_wherever_workers_are(shared_data: Path, app: str) -> None:
+    """No placement that was measured at a share of the batch is slower than what counts for it."""
+    folder = shared_data / "pollux"
+    workload = folder / "workloads" / "workload-1.csv"
+    instance = import_pollux([folder / app], servers=20, workload=workload)
+    batches = {
+        row["name"]: int(row["batch_size"]) for row in csv.DictReader(workload.read_text().splitlines())
+    }
+    rows = list(csv.DictReader((folder / app / "placements.csv").read_text().splitlines()))
+    assert {sum(map(int, row["placement"])) for row in rows} == set(range(1, 17))
+    checked = 0
+    for job in instance.jobs:
+        table: Any = job.variants[0].speed
+        promised = {(row.workers, row.servers): 1 / row.steps_per_s for row in table.rows}
+        for row in rows:
+            gpus = sum(map(int, row["placement"]))
+            if gpus * int(row["local_bsz"]) == batches[job.name]:
+                assert float(row["step_time"]) <= promised[gpus, len(row["placement"])] * (1 + 1e-9)
+                checked += 1
+    assert checked > 100
+
+
+@pytest.mark.parametrize(
+    "over",
+    [{"gpus": 4}, {"servers": None}, {"workload": None}, {"servers": None, "gpus": 4, "workload": None}],
+)
+def test_pollux_on_servers_needs_both_options(tmp_path: Path, over: dict[str, Any]) -> None:
+    with pytest.raises(clusterplan.OptionError, match="--servers and --workload for its jobs on servers"):
+        pollux_on_servers(tmp_path, PLACEMENTS, jobs=1, **over)
 
 
 def test_pollux_needs_folders(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from sample_documents import faults, is_kept
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.traces.gavel import (
+    import_gavel,
     import_gavel_consolidation,
     import_gavel_trace,
 )
@@ -77,6 +78,28 @@ THROUGHPUTS = {
 
 def line(model: str, gpus: int, priority: str = "1") -> str:
     return "\t".join([model, "c", ".", "--steps", "1", "100", str(gpus), priority, "-1.0", "0"])
+
+
+def test_speeds_on_servers(tmp_path: Path) -> None:
+    """Together on one server, if it is large enough, and apart on several, as far as there are any."""
+    (tmp_path / "s.json").write_text(json.dumps(THROUGHPUTS))
+    (tmp_path / "t.trace").write_text("\n".join(line(model, 1) for model in ("A3C", "LM", "Zero")))
+    paths = tmp_path / "s.json", tmp_path / "t.trace"
+    instance = import_gavel(*paths, {"v100": 6, "k80": 2}, gpus_per_server=2)
+    names = ["v100-0", "v100-1", "v100-2", "k80-0"]
+    assert [(n, dict(s.capacity)) for n, s in instance.expanded_servers.items()] == [
+        (name, {name.split("-")[0]: 2}) for name in names
+    ]
+    a3c, lm, zero = (
+        {v.name: [(r.workers, r.servers, r.steps_per_s) for r in v.speed.rows] for v in job.variants}  # type: ignore[union-attr]
+        for job in instance.jobs
+    )
+    assert a3c == {"v100": [(1, 1, 2.0)], "k80": [(1, 1, 1.0)]}
+    assert lm == {"v100": [(2, 1, 4.0), (2, 2, 1.0), (4, 2, 4.0), (4, 3, 4.0)]}
+    assert zero == {"v100": [(2, 2, 1.0)]}
+    assert is_kept(instance)
+    (fault,) = faults(lambda: import_gavel(*paths, {"v100": 5}, gpus_per_server=2))
+    assert "capacity.v100: is no multiple of 2, the GPUs of each server" in fault
 
 
 TRACE = (line("A3C", 1), line("LM", 2), line("LM", 4), line("Net", 2), line("Zero", 2), line("New", 8))

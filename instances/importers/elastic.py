@@ -14,17 +14,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...allocation.instance import AllocationInstance
-from ...allocation.job import HOUR_S, ThroughputRow, with_throughput
-from ...common.errors import some
-from ...common.faults import validated, validated_rows
-from ...consolidation.instance import ConsolidationInstance
-from ...consolidation.job import PlacementJob, models_of
-from ...files.csv_tables import model_rows
-from ...files.reading import fail
-from ..importer import Option
-from ..node_restrictions import counted
-from .snapshot import RESTART_COST_H, ClusterSnapshot
+from ..allocation.instance import AllocationInstance
+from ..allocation.job import HOUR_S, ThroughputRow, with_throughput
+from ..common.errors import some
+from ..common.faults import validated, validated_rows
+from ..consolidation.instance import ConsolidationInstance
+from ..consolidation.job import PlacementJob, models_of
+from ..files.csv_tables import model_rows
+from ..files.reading import fail
+from .clusters.snapshot import RESTART_COST_H, ClusterSnapshot
+from .importer import Option
+from .node_restrictions import counted
 
 Speeds = Annotated[
     Path,
