@@ -18,6 +18,8 @@ What goes in
     import_slurm, import_kubernetes,  a cluster as it is;
         import_flux, import_openb,        jobs of a trace that are there at once;
         import_philly, import_tiresias
+    import_slurm_elastic,             its jobs that may run on other numbers of GPUs
+        import_kubernetes_elastic
     import_trace, import_sacct,       a whole trace, to be scheduled: a table of jobs, the accounts of Slurm,
         import_muri                       a trace of Muri
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from .instances.importers import import_gavel as import_gavel
     from .instances.importers import import_gavel_consolidation as import_gavel_consolidation
     from .instances.importers import import_kubernetes as import_kubernetes
+    from .instances.importers import import_kubernetes_elastic as import_kubernetes_elastic
     from .instances.importers import import_muri as import_muri
     from .instances.importers import import_openb as import_openb
     from .instances.importers import import_philly as import_philly
@@ -96,6 +99,7 @@ if TYPE_CHECKING:
     from .instances.importers import import_sacct as import_sacct
     from .instances.importers import import_sailor as import_sailor
     from .instances.importers import import_slurm as import_slurm
+    from .instances.importers import import_slurm_elastic as import_slurm_elastic
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.importers import import_trace as import_trace
     from .instances.prediction import Prediction as Prediction
@@ -169,6 +173,7 @@ _HOMES = {
     "import_gavel": "instances.importers",
     "import_gavel_consolidation": "instances.importers",
     "import_kubernetes": "instances.importers",
+    "import_kubernetes_elastic": "instances.importers",
     "import_muri": "instances.importers",
     "import_openb": "instances.importers",
     "import_philly": "instances.importers",
@@ -177,6 +182,7 @@ _HOMES = {
     "import_sacct": "instances.importers",
     "import_sailor": "instances.importers",
     "import_slurm": "instances.importers",
+    "import_slurm_elastic": "instances.importers",
     "import_tiresias": "instances.importers",
     "import_trace": "instances.importers",
     "load": "instances.documents",

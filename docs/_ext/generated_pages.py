@@ -329,7 +329,7 @@ API = {
     "Builders": ("Allocation", "Staging", "Consolidation", "Scheduling"),
     "Importers": (
         *("import_slurm", "import_kubernetes", "import_flux", "import_openb", "import_philly"),
-        "import_tiresias",
+        *("import_slurm_elastic", "import_kubernetes_elastic", "import_tiresias"),
         *("import_gavel", "import_gavel_consolidation", "import_pollux", "import_sailor"),
         *("import_pipedream", "import_dnn_partitioning", "import_trace", "import_sacct", "import_muri"),
     ),

@@ -58,7 +58,8 @@ ALLOCATION = TraceSource(
         "A step is the same work at every number of GPUs, as the source's steps per second grow with it.",
         (
             "pooled",
-            "Speeds are those of a job alone on its GPUs, all of one type and as close together as can be.",
+            "Speeds are those of a job alone on its GPUs, all of one type and as close together as they can "
+            "be.",
         ),
         ("gpus_per_server", "The cluster is chosen: servers of {gpus_per_server} GPUs, all of one type."),
         ("gpus_per_server", BY_SPREAD),

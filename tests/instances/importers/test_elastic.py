@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from sample_documents import faults, is_kept
+from typer.testing import CliRunner
 
 from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers.clusters.snapshot import (
     WHOLE_NODE,
     ClusterSnapshot,
@@ -17,6 +21,7 @@ from clusterplan.instances.importers.clusters.snapshot import (
     Workload,
 )
 from clusterplan.instances.importers.elastic import elastic_instance
+from clusterplan.planner.cli.instances.imports import importers
 
 NODES = frozenset("abc")
 MODELS = {"a": "v100", "b": "v100", "c": "t4"}
@@ -143,3 +148,80 @@ def test_what_is_not_elastic(tmp_path: Path, job: Workload, why: str) -> None:
 )
 def test_a_faulty_table(tmp_path: Path, text: str, what: str) -> None:
     assert what in faults(lambda: elastic(tmp_path, text, workload("train", "a")))[0]
+
+
+def written(folder: Path, **files: Any) -> list[str]:
+    """Write files of JSON, and the table of speeds; return their paths."""
+    (folder / "speeds.csv").write_text("job,gpus,samples_per_s\n*train*,1,10\n*train*,2,19\n*train*,4,30\n")
+    for name, data in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(data))
+    return [str(folder / f"{name}.json") for name in files]
+
+
+def imported(*words: str) -> AllocationInstance:
+    done = CliRunner().invoke(importers, [*words, "--quiet"])
+    assert done.exit_code == 0, done.output
+    instance = parse_instance(yaml.safe_load(done.stdout))
+    assert isinstance(instance, AllocationInstance)
+    return instance
+
+
+def test_a_slurm_cluster(tmp_path: Path) -> None:
+    """A share of one GPU is a worker; another job holds one of four GPUs, and the elastic one two."""
+    node = {
+        **{"name": "n1", "state": ["MIXED"], "partitions": ["p"], "cpus": 16, "real_memory": 65536},
+        **{"alloc_cpus": 6, "alloc_memory": 12288, "gres": "gpu:a100:4", "gres_used": "gpu:a100:3"},
+    }
+    runs = {"job_state": ["RUNNING"], "partition": "p", "nodes": "n1", "node_count": 1, "batch_flag": True}
+    train = {"job_id": 7, "name": "train", "tres_req_str": "cpu=4,mem=8G,node=1,gres/gpu=2", **runs}
+    other = {"job_id": 8, "name": "other", "tres_req_str": "cpu=2,mem=4G,node=1,gres/gpu=1", **runs}
+    files = written(tmp_path, nodes={"nodes": [node]}, queue={"jobs": [train, other]})
+    speeds = str(tmp_path / "speeds.csv")
+    instance = imported("slurm", *files, "--kind", "allocation", "--speeds", speeds)
+    (job,) = instance.jobs
+    assert job.current is not None
+    assert (job.name, job.current.workers) == ("7 train", 2)
+    assert dict(job.variants[0].worker_demand) == {"cpu": 2, "memory_gib": 4, "gpu": 1}
+    assert [free(instance, resource) for resource in ("cpu", "memory_gib", "gpu")] == [[14], [60], [3]]
+
+
+def test_a_kubernetes_cluster(tmp_path: Path) -> None:
+    """The master of a PyTorchJob is a worker where it asks for the same; the job names its object."""
+    operator = "training.kubeflow.org"
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "train", "controller": True}
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {
+                "name": f"train-{role}",
+                "namespace": "team",
+                "labels": {f"{operator}/job-name": "train", f"{operator}/replica-type": role},
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": 1, "nvidia.com/gpu": 1}}}],
+                "nodeName": "n1",
+            },
+            "status": {"phase": "Running"},
+        }
+        for role in ("master", "worker")
+    ]
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {
+            "allocatable": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "4"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    (file,) = written(tmp_path, cluster={"kind": "List", "items": [node, *pods]})
+    speeds = str(tmp_path / "speeds.csv")
+    (job,) = imported("kubernetes", file, "--kind", "allocation", "--speeds", speeds).jobs
+    assert job.current is not None
+    assert job.current.workers == 2
+    assert {name: tasks.workers for name, tasks in (job.current.placement or {}).items()} == {"n1": 2}
+    assert job.workload is not None
+    assert (job.workload.resource, job.workload.namespace, job.workload.name) == (
+        *("pytorchjobs.kubeflow.org", "team"),
+        "train",
+    )
