@@ -77,24 +77,17 @@ def certificate_of(
     pieces
         Prices of pieces, which are rounded to `PRICE_BITS`.
     """
-    priced = dict(zip(resources, _allowed(prices).tolist(), strict=True))
-    cutoff = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
-    made = PriceCertificate(prices=priced, cutoff=cutoff, pieces=None if pieces is None else _rounded(pieces))
-    # Without pieces it is written as it was before there were any.
-    return made.model_dump(mode="json", exclude={"pieces"} if pieces is None else None)
-
-
-def _allowed(prices: Floats) -> Floats:
-    """Return the prices within the limits of a certificate."""
-    return np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
-
-
-def _rounded(pieces: PiecePrices) -> dict[str, tuple[float, ...]]:
-    """Return the prices as multiples of one power of two."""
-    allowed = {name: _allowed(np.array(listed, dtype=float)) for name, listed in pieces.items()}
-    largest = max((float(listed.max(initial=0.0)) for listed in allowed.values()), default=0.0)
-    unit = math.ldexp(1.0, max(math.frexp(largest)[1], -900) - PRICE_BITS)
-    return {name: tuple((unit * np.rint(listed / unit)).tolist()) for name, listed in allowed.items()}
+    kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
+    data: dict[str, Any] = {"prices": dict(zip(resources, kept.tolist(), strict=True))}
+    data["cutoff"] = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
+    if pieces is not None:
+        _, exponent = math.frexp(max(map(max, pieces.values()), default=0.0))
+        unit = math.ldexp(1.0, max(exponent, -900) - PRICE_BITS)
+        data["pieces"] = {
+            name: [unit * round(max(price, 0.0) / unit) for price in listed]
+            for name, listed in pieces.items()
+        }
+    return PriceCertificate.model_validate(data).model_dump(mode="json", include=set(data))
 
 
 def certificate_fault(resources: Sequence[str], data: Any, on_servers: Sequence[str] = ()) -> str | None:

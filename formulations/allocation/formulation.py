@@ -77,7 +77,34 @@ def infeasible_job_reasons(instance: AllocationInstance, table: JobTable, j: int
     ]
 
 
+def _placement_text(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str | None:
+    """Return why no split of a variant fits on servers and is in time; None if the reason is another."""
+    time_s, _ = PlacedDerivation(instance, table).of_variant(j, v)
+    if len(time_s):
+        deadline = f"its deadline of {table.deadline_s[j]:g} s is earlier"
+        return f"takes at least {time_s.min():g} s on these servers; {deadline}"
+    servers, per_worker = Servers(instance, table.resources), table.worker_demand[v]
+    needs = [("a worker needs", per_worker), ("a parameter server needs", table.ps_demand[v])]
+    row, text = int(table.first_row[v]), None
+    if table.model[v] == TABLE and table.row_servers is not None and (k := int(table.row_servers[row])):
+        workers = int(table.row_workers[row])
+        text = (
+            f"fits on no {k} of the {len(servers.names)} servers as it was measured, with {workers} workers"
+        )
+        needs.append((f"{workers} workers on {k} servers need on one", math.ceil(workers / k) * per_worker))
+    for what, demand in needs:
+        for name, need, free in zip(servers.resources, demand.tolist(), servers.free.T, strict=True):
+            if not within(need, float(free.max())):
+                largest = f"the largest server, {servers.names[free.argmax()]!r}, has {free.max():g}"
+                return f"{what} {need:g} {name}; {largest}"
+        if not servers.fits(demand):
+            return f"{what} more than any one server has of all resources"
+    return text
+
+
 def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str:
+    if instance.servers is not None and (text := _placement_text(instance, table, j, v)):
+        return text
     wide_ps = np.clip(table.max_ps - table.min_ps + 1, 1, MAX_PAIRS)
     wide_workers = min(int(table.max_workers[v] - table.min_workers[v]) + 1, MAX_PAIRS // int(wide_ps[v]))
     measured = table.model[v] == TABLE
@@ -86,7 +113,8 @@ def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v
     ps, workers, step = grid_rows(table, variant, place, wide_ps)
     time = completion_time_s(table, variant, ps, workers, step)
     deadline = float(table.deadline_s[j])
-    early = np.array([within(t, deadline) for t in time.tolist()])
+    # On servers it is the resources together that are short.
+    early = np.array([instance.servers is not None or within(t, deadline) for t in time.tolist()])
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
     ps_demand, worker_demand = task_demands(instance, table)
@@ -228,27 +256,26 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @cached_property
     def checked(self) -> CheckedConfigurations:
         """The configurations of the check, derived independently of the solvers up to a maximum number."""
-        if self.servers is not None:
-            return checked_configurations(PlacedDerivation(self.instance, self.table), self.configurations)
-        return checked_configurations(ConfigurationDerivation(self.instance, self.table), self.configurations)
+        derivation = PlacedDerivation if self.servers is not None else ConfigurationDerivation
+        return checked_configurations(derivation(self.instance, self.table), self.configurations)
 
-    _priced: tuple[PiecePrices, CheckedConfigurations] | None = None
+    _priced: tuple[PiecePrices | None, CheckedConfigurations | None] = None, None
     """The last prices of pieces, and the configurations with them."""
 
     def _checked_with(self, pieces: PiecePrices | None) -> CheckedConfigurations:
         """Return the configurations of the check, with prices of pieces if there are any."""
         if self.servers is None or not pieces or not pieces.keys() <= set(self.servers.resources):
             return self.checked
-        if self._priced is None or self._priced[0] != pieces:
+        last, configs = self._priced
+        if configs is None or last != pieces:
             shared = placed_configurations(self.instance, self.table, self.servers, pieces)
-            derivation = PlacedDerivation(self.instance, self.table, pieces)
-            self._priced = pieces, checked_configurations(derivation, shared)
-        return self._priced[1]
+            configs = checked_configurations(PlacedDerivation(self.instance, self.table, pieces), shared)
+            self._priced = pieces, configs
+        return configs
 
     def shared_tables(self) -> str | None:
         """Return a note on configurations that the check shares with the solvers; None if it shares none."""
-        priced = None if self._priced is None else self._priced[1].shared
-        return priced or self.checked.shared
+        return (self._priced[1] or self.checked).shared or self.checked.shared
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Return the lower bound on the objective, in seconds, with each job alone in the cluster."""
