@@ -88,17 +88,18 @@ def _placement_text(instance: AllocationInstance, table: JobTable, j: int, v: in
     row, text = int(table.first_row[v]), None
     if table.model[v] == TABLE and table.row_servers is not None and (k := int(table.row_servers[row])):
         workers = int(table.row_workers[row])
-        text = (
-            f"fits on no {k} of the {len(servers.names)} servers as it was measured, with {workers} workers"
-        )
-        needs.append((f"{workers} workers on {k} servers need on one", math.ceil(workers / k) * per_worker))
+        listed = f"{workers} workers were measured with servers={k}"
+        text = f"{listed}; on the {len(servers.names)} here they do not fit like this"
+        needs.append((f"{listed}, one of which needs", math.ceil(workers / k) * per_worker))
     for what, demand in needs:
         for name, need, free in zip(servers.resources, demand.tolist(), servers.free.T, strict=True):
             if not within(need, float(free.max())):
                 largest = f"the largest server, {servers.names[free.argmax()]!r}, has {free.max():g}"
                 return f"{what} {need:g} {name}; {largest}"
         if not servers.fits(demand):
-            return f"{what} more than any one server has of all resources"
+            amounts = zip(demand.tolist(), servers.resources, strict=True)
+            together = ", ".join(f"{need:g} {name}" for need, name in amounts if need)
+            return f"{what} {together}; no server has all of it"
     return text
 
 
