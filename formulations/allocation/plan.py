@@ -204,7 +204,7 @@ def _server_violations(
     """Yield violations of the placement: unknown servers, other numbers of tasks, and full servers."""
     known = instance.expanded_servers
     index = {name: j for j, name in enumerate(table.names)}
-    used = {name: np.zeros(len(table.resources)) for name in known}
+    used: dict[str, Floats] = {}
     for entry in plan:
         j = index.get(entry.job)
         if j is None:
@@ -222,10 +222,10 @@ def _server_violations(
         v = next((v for v in variants if table.variant_names[v] == entry.variant), None)
         for name, (x, y) in zip(entry.placement or {}, entry.pieces, strict=True):
             if name in known and v is not None:
-                used[name] += x * table.ps_demand[v] + y * table.worker_demand[v]
-    for name, server in known.items():
-        for resource, amount in zip(table.resources, used[name].tolist(), strict=True):
-            limit = server.available.get(resource, 0.0)
+                used[name] = used.get(name, 0.0) + x * table.ps_demand[v] + y * table.worker_demand[v]
+    for name, amounts in used.items():
+        for resource, amount in zip(table.resources, amounts.tolist(), strict=True):
+            limit = known[name].available.get(resource, 0.0)
             if not within(amount, limit):
                 over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
                 yield Violation(f"{resource} of server {name}", over)
