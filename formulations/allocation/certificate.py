@@ -149,7 +149,8 @@ def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float
     scarce = {name: price / HOUR_S for name, price in prices.items() if price > 0}
     weighted = any(weight != 1 for weight in instance.table().weight)
     unit = "weighted job-hours" if weighted else "job-hours"
-    among = "in the configurations that fit now, " if _some_exceed_capacity(instance) else ""
+    larger = instance.servers is not None or _some_exceed_capacity(instance)
+    among = "in the configurations that fit now, " if larger else ""
     if not scarce and rest < NEGLIGIBLE_HOURS:
         return f"{among}nothing is scarce: one more unit of anything saves nothing"
     if not scarce:
