@@ -203,8 +203,11 @@ class AllocationInstance(Instance):
         if isinstance(self.jobs, JobTable):
             return {}
         fields: dict[str, Any] = {"workload": True, "current": {"placement"}}
-        parts = {j.name: j.model_dump(mode="json", include=fields, exclude_none=True) for j in self.jobs}
-        return {name: part for name, part in parts.items() if any(part.values())}
+        return {
+            job.name: job.model_dump(mode="json", include=fields, exclude_none=True)
+            for job in self.jobs
+            if job.workload is not None or (job.current is not None and job.current.placement is not None)
+        }
 
     def table(self) -> JobTable:
         """Return the jobs as a column-oriented table, with demands in the order of `resources`."""
