@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -94,30 +94,31 @@ class Placements:
         slope = np.where(formula, table.weight[owner] * table.remaining_steps[owner] * per_task, 0.0)
         low = configs.cost[rows]
         base = low - slope * np.where(formula, split, 0)
-        demands = (table.ps_demand[index], table.worker_demand[index])
+        demand = np.stack([table.ps_demand[index], table.worker_demand[index]], axis=1)
         priced = configs.demand[rows][:, : len(prices)] @ prices
         flags = measured.astype(np.int64)
-        return Candidates(start, ps, workers, split, flags, base, slope, low, priced, *demands)
+        return Candidates(start, ps, workers, split, flags, base, slope, low, priced, demand)
 
     @cached_property
-    def current(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Number, servers and tasks of the pieces with which jobs run now."""
-        jobs = len(self.formulation.table)
-        count = np.zeros(jobs, np.int64)
-        server, ps, workers = (np.zeros((jobs, self.most), np.int64) for _ in range(3))
-        for j in range(jobs):
-            pieces = list((current_pieces(self.formulation.instance, j) or {}).items())[: self.most]
-            count[j] = len(pieces)
-            for i, (name, (x, y)) in enumerate(pieces):
-                server[j, i], ps[j, i], workers[j, i] = self.servers.index[name], x, y
-        return count, server, ps, workers
+    def current(self) -> tuple[Ints, Ints]:
+        """Number of the pieces with which jobs run now, and the pieces."""
+        empty = self.empty()
+        for j in range(len(empty.count)):
+            self._put(empty, j, current_pieces(self.formulation.instance, j) or {})
+        return empty.count, empty.pieces
+
+    def _put(self, state: PlacementState, j: int, placement: Mapping[str, tuple[int, int]]) -> None:
+        """Write the pieces of a job into a state."""
+        listed = [(self.servers.index[name], *tasks) for name, tasks in placement.items()][: self.most]
+        state.count[j] = len(listed)
+        state.pieces[j, : len(listed)] = np.array(listed, np.int64).reshape(-1, 3)
 
     def empty(self) -> PlacementState:
         """Return the state in which no job is placed."""
         jobs = len(self.formulation.table)
-        server, ps, workers = (np.zeros((jobs, self.most), np.int64) for _ in range(3))
-        chosen, count = np.full(jobs, ABSENT), np.zeros(jobs, np.int64)
-        return PlacementState(chosen, count, server, ps, workers, all_loosened(self.servers.free))
+        pieces = np.zeros((jobs, self.most, 3), np.int64)
+        free = all_loosened(self.servers.free)
+        return PlacementState(np.full(jobs, ABSENT), np.zeros(jobs, np.int64), pieces, free)
 
     def value(self, prices: Floats) -> Floats:
         """Return the value of what a server has left over, by resource; λ, and a little for all."""
@@ -128,15 +129,13 @@ class Placements:
 
     def state_of(self, plan: Sequence[JobAllocation], candidates: Candidates, chosen: Ints) -> PlacementState:
         """Return the state of a feasible plan, whose jobs have these candidates."""
-        state = self.empty()
-        entries = {entry.job: entry for entry in plan}
+        state, entries = self.empty(), {entry.job: entry for entry in plan}
+        state.chosen[:] = chosen
         for j, name in enumerate(self.formulation.table.names):
-            entry, c = entries[name], int(chosen[j])
-            state.chosen[j], state.count[j] = c, len(entry.pieces)
-            for i, (server, (x, y)) in enumerate(zip(entry.placement or {}, entry.pieces, strict=True)):
-                s = self.servers.index[server]
-                state.server[j, i], state.ps[j, i], state.workers[j, i] = s, x, y
-                state.free[s] -= x * candidates.per_ps[c] + y * candidates.per_worker[c]
+            entry = entries[name]
+            self._put(state, j, dict(zip(entry.placement or {}, entry.pieces, strict=True)))
+            for s, *tasks in state.pieces[j, : state.count[j]].tolist():
+                state.free[s] -= np.array(tasks) @ candidates.demand[chosen[j]]
         return state
 
     def plan_of(self, state: PlacementState, rows: Ints) -> tuple[JobAllocation, ...]:
@@ -154,12 +153,8 @@ class Placements:
             if configs.variant[k] == UNPLACED:
                 plan.append(JobAllocation(job=name, placed=False))
                 continue
-            pieces = (
-                array[j, : state.count[j]].tolist() for array in (state.server, state.ps, state.workers)
-            )
-            placement = {
-                self.servers.names[s]: Tasks(ps=x, workers=y) for s, x, y in zip(*pieces, strict=True)
-            }
+            pieces = state.pieces[j, : state.count[j]].tolist()
+            placement = {self.servers.names[s]: Tasks(ps=x, workers=y) for s, x, y in pieces}
             variant = table.variant_names[int(table.first_variant[j] + configs.variant[k])]
             tasks: dict[str, Any] = {"ps": int(configs.ps[k]), "workers": int(configs.workers[k])}
             plan.append(JobAllocation(job=name, variant=variant, placement=placement, **tasks))

@@ -130,7 +130,7 @@ def _fewest_and_equal(placements: Placements, rows: Ints) -> PlacementState:
     candidates = placements.candidates(rows, np.arange(len(rows) + 1), np.zeros(0))
     state, whole = placements.empty(), np.maximum(placements.servers.free.max(axis=0), 1e-300)
     demand = (placements.configs.demand[rows][:, : len(whole)] / whole).max(axis=1)
-    count, *current = placements.current
+    count, current = placements.current
     for j in np.lexsort((demand, candidates.split != STAYS)).tolist():
         p, w = int(candidates.ps[j]), int(candidates.workers[j])
         order = np.argsort(-(state.free / whole).sum(axis=1), kind="stable")
@@ -139,18 +139,15 @@ def _fewest_and_equal(placements: Placements, rows: Ints) -> PlacementState:
             continue
         needed = max(0, int(candidates.split[j])) if candidates.measured[j] else 0
         for k in [needed] if needed else range(1, min(p + w, placements.most) + 1):
-            piece, servers = np.arange(k), order[:k]
+            piece = np.arange(min(k, len(order)))
             x, y = p // k + (piece < p % k), w // k + (piece < w % k)
+            pieces = np.stack([order[: len(piece)], x, y], axis=1)
             if candidates.split[j] == STAYS:
-                servers, x, y = (column[j, : count[j]] for column in current)
-            taken: Floats = x[:, None] * candidates.per_ps[j] + y[:, None] * candidates.per_worker[j]
-            pieces = len(x)
-            if len(servers) == pieces and (taken <= state.free[servers]).all():
-                state.chosen[j], state.count[j] = j, pieces
-                for column, figures in zip(
-                    (state.server, state.ps, state.workers), (servers, x, y), strict=True
-                ):
-                    column[j, :pieces] = figures
-                state.free[servers] -= taken
+                pieces = current[j, : count[j]]
+            taken: Floats = pieces[:, 1:] @ candidates.demand[j]
+            if (taken <= state.free[pieces[:, 0]]).all() and pieces[:, 1:].sum() == p + w:
+                state.chosen[j], state.count[j] = j, len(pieces)
+                state.pieces[j, : len(pieces)] = pieces
+                state.free[pieces[:, 0]] -= taken
                 break
     return state
