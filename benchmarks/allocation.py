@@ -11,6 +11,8 @@ Run with `make bench-allocation`. Writes to `benchmarks/results/`:
   takes hours, and runs only with `--part knapsack`; rows of instances that are not asked for are kept;
 * `allocation-khan.csv`: `exact` in a minute on Khan's own seven instances of this size, beside the largest
   published values; only with `--part khan`, and files I07 to I13 in `mmkp/` of the published data;
+* `allocation-servers.csv`: workers and their servers together: `exact` beside the ways that decide one after
+  the other, on generated servers, and on Pollux' placements if `pollux/` of the published data is there;
 * `allocation.md`: the figures that matter, as tables.
 """
 
@@ -42,6 +44,7 @@ from runner import (
     peak_gib,
     run_parts,
     solved,
+    tell_absent,
     verified,
 )
 
@@ -78,6 +81,24 @@ def tight_instance(jobs: int, resources: int, seed: int) -> Any:
     return generate_allocation(jobs, resources, seed=seed, spare=2)
 
 
+def generated_servers(jobs: int, servers: int, shapes: int, seed: int) -> Any:
+    """Return generated jobs on servers."""
+    from clusterplan.instances.allocation.generate import generate_allocation
+
+    return generate_allocation(jobs, servers=servers, shapes=shapes, seed=seed)
+
+
+def pollux_servers(jobs: int, servers: int) -> Any:
+    """Return jobs of a workload of Pollux with measured placements, on servers of 4 GPUs."""
+    import clusterplan
+
+    folder = data_folder("pollux")
+    assert folder is not None
+    apps = sorted(file.parent for file in folder.glob("*/placements.csv"))
+    workload = sorted(folder.glob("workloads/*.csv"))[0]
+    return clusterplan.import_pollux(folders=apps, workload=workload, servers=servers, jobs=jobs)
+
+
 def paper_instance() -> Any:
     """Return 4,000 jobs that can use, and get, about 100,000 tasks."""
     import dataclasses
@@ -105,7 +126,13 @@ def measured(case: Row) -> Iterator[Row]:
     if kind == "knapsack":
         yield knapsack_figures(case)
         return
-    made = {"sweep": sweep_instance, "tight": tight_instance, "paper": paper_instance}[kind]
+    made = {
+        "sweep": sweep_instance,
+        "tight": tight_instance,
+        "paper": paper_instance,
+        "generated": generated_servers,
+        "pollux": pollux_servers,
+    }[kind]
     instance = made(*case["arguments"])
     limit_s = case.get("limit_s", None if method in SCALING else LIMIT_S)
     result, row = solved(instance, method, limit_s, prepared=False)
@@ -113,7 +140,7 @@ def measured(case: Row) -> Iterator[Row]:
         yield row | {"limit": row["message"][:60]}
         return
     row["tasks"] = sum(e.ps + e.workers for e in result.plan or ())
-    if kind == "tight":
+    if kind in ("tight", "generated", "pollux"):
         row |= verified(instance, result) | {"peak_gib": peak_gib()}
     yield row
 
@@ -210,6 +237,32 @@ def paper(_: argparse.Namespace) -> Iterator[Row]:
         yield {"jobs": 4_000, "resources": 3, **row_of("paper", method)}
 
 
+def servers(_: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each method on each instance with servers."""
+    tell_absent("pollux")
+    cases = [("generated", (*size, shapes, seed)) for size, shapes, seed in GENERATED_SERVERS]
+    cases += [("pollux", size) for size in POLLUX_SERVERS if data_folder("pollux")]
+    for kind, arguments in cases:
+        jobs, count, *rest = arguments
+        said = {"source": kind, "jobs": jobs, "servers": count}
+        said |= dict(zip(("shapes", "seed"), rest, strict=False))
+        limit_s = 60.0 if count <= MANY_SERVERS else 120.0
+        for method in SERVER_METHODS:
+            case = {"kind": kind, "arguments": arguments, "method": method, "limit_s": limit_s}
+            yield {**said, "method": method, "limit_s": limit_s, **in_own_process(case, 4 * limit_s)[-1]}
+
+
+GENERATED_SERVERS = [
+    *(((60, 40), shapes, seed) for shapes in (1, 3) for seed in range(3)),
+    *(((120, 80), 3, seed) for seed in range(2)),
+    *(((1_000, 700), shapes, 0) for shapes in (1, 3)),
+]
+POLLUX_SERVERS = [(20, 16), (100, 50), (400, 200), (1_000, 500)]
+"""Jobs and servers."""
+MANY_SERVERS = 200
+"""Instances with more servers have two minutes."""
+SERVER_METHODS = ("exact", "optimus", "pool-then-pack")
+SERVER_COLUMNS = ("source", "jobs", "servers", "shapes", "seed", "method", "limit_s", *FIGURES, *SECONDS)
 TIGHT_COLUMNS = ("jobs", "resources", "seed", *COLUMNS[2:], "verify_s", "verified", "claimed")
 PARTS = {
     "tight": Part("allocation-tight", tight, TIGHT_COLUMNS),
@@ -228,6 +281,7 @@ PARTS = {
         lambda _, row: row["name"] in [file.name for file in khan_files()],
         always=False,
     ),
+    "servers": Part("allocation-servers", servers, (*SERVER_COLUMNS, "verify_s", "verified", "message")),
     "sweep": Part("allocation", sweep, COLUMNS),
 }
 
