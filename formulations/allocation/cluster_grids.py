@@ -476,8 +476,9 @@ def cluster_grid_of(
     """
     if instance.servers is not None:
         raise OptionError(
-            "its clusters are amounts of resources, and the instance has servers; give resources in their "
-            "place, or compare numbers of servers: what-if INSTANCE servers=NAME:4 servers=NAME:8"
+            f"{instance.name}: the clusters of a frontier are amounts of resources, and the instance has "
+            "servers; give resources in their place, or compare numbers of servers: "
+            "what-if INSTANCE servers=NAME:4 servers=NAME:8"
         )
     return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)
 

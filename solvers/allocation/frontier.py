@@ -451,7 +451,7 @@ def find_frontier(
     for name, price in given.items():
         if not 0 <= price <= LARGEST:
             raise OptionError(f"the price of {name} is {price:g}; it must be at least 0 and at most 1e15")
-    if not any(priced.values()):
+    if instance.servers is None and not any(priced.values()):
         raise OptionError(
             f"{instance.name}: no resource has a price, so clusters do not differ in cost; give "
             "prices_usd_per_hour in the instance, or prices here, on the command line --price NAME=USD "
