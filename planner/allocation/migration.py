@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.objective import within
@@ -10,32 +10,12 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.common.errors import OptionError
 from ...instances.files.reading import fail
-from ..kind import PlanFormat
-from ..migration import kubernetes, slurm
 from ..migration.steps import Action, Fits, Migration, MovingJob
 from .changes import current_plan
 from .placement import variants_of
 
-GROUPS = ("ps", "workers")
-"""Groups of tasks of every job; they name the parts of its workload."""
-Demands = Mapping[str, Mapping[str, float]]
-"""Group of tasks → what each of them takes of each resource."""
-
-
-def slurm_script(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Iterator[str]:
-    """Return the lines of the script that carries out all entries of a plan in Slurm."""
-    return slurm.script_lines(migration_of(instance, plan))
-
-
-def kubernetes_script(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Iterator[str]:
-    """Return the lines of the script that carries out all entries of a plan in Kubernetes."""
-    return kubernetes.script_lines(migration_of(instance, plan))
-
-
-FORMATS = {
-    "slurm": PlanFormat(slurm_script, comment="# ", whole=True),
-    "kubernetes": PlanFormat(kubernetes_script, comment="# ", whole=True),
-}
+DEMANDS = {"ps": "ps_demand", "workers": "worker_demand"}
+"""Group of tasks, of every job and of the parts of its workload → the field of what each of them takes."""
 
 
 def migration_of(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Migration:
@@ -79,30 +59,25 @@ def _moving_job(
     action: Action = "start" if after else "wait"
     if before:
         action = "stop" if not after else "keep" if same and before == after else "move"
-    demand = _demands(variants[job.name, entry.variant]).get("workers", {}) if entry.variant else {}
-    gpus = {server: tasks.workers * demand.get("gpu", 0.0) for server, tasks in there.items()}
+    each = variants[job.name, entry.variant].worker_demand.get("gpu", 0.0) if entry.variant else 0.0
     return MovingJob(
         name=job.name,
         action=action,
         now=before,
         planned=after,
-        groups=[group for group in GROUPS if group in before or group in after],
+        groups=[group for group in DEMANDS if group in before or group in after],
         size=(sum(sum(placed.values()) for placed in before.values()),),
         workload=job.workload,
         shrinks=action == "move" and same and there.items() <= here.items(),
-        gpus=gpus,
+        gpus={server: tasks.workers * each for server, tasks in there.items()},
     )
 
 
 def _placement(entry: JobAllocation | None) -> dict[str, dict[str, int]]:
     """Return group → server → number of tasks, without zeros."""
     placed = {} if entry is None else entry.placement or {}
-    found = {g: {name: n for name, tasks in placed.items() if (n := getattr(tasks, g))} for g in GROUPS}
+    found = {g: {name: n for name, tasks in placed.items() if (n := getattr(tasks, g))} for g in DEMANDS}
     return {group: servers for group, servers in found.items() if servers}
-
-
-def _demands(variant: Variant) -> Demands:
-    return {"ps": variant.ps_demand, "workers": variant.worker_demand}
 
 
 def _fits_of(
@@ -116,7 +91,7 @@ def _fits_of(
         used: dict[str, float] = {}
         for (job, group), count in held.items():
             entry = now[job] if job in now and job not in moved else then[job]
-            for name, amount in _demands(variants[job, entry.variant or ""])[group].items():
+            for name, amount in getattr(variants[job, entry.variant or ""], DEMANDS[group]).items():
                 used[name] = used.get(name, 0.0) + count * amount
         available = servers[server].available
         return all(within(amount, available.get(name, 0.0)) for name, amount in used.items())

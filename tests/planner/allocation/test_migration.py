@@ -15,11 +15,12 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.planner.allocation.kind import ALLOCATION
-from clusterplan.planner.allocation.migration import kubernetes_script, migration_of, slurm_script
+from clusterplan.planner.allocation.migration import migration_of
 from clusterplan.planner.migration.nodes import check_nodes
 from clusterplan.planner.migration.slurm import NODE, NODE_IS
 from clusterplan.planner.migration.steps import steps
 
+SLURM, KUBERNETES = ALLOCATION.formats["slurm"], ALLOCATION.formats["kubernetes"]
 SERVERS: list[dict[str, Any]] = [{"name": name, "capacity": {"gpu": 4, "cpu": 4}} for name in "abc"]
 PYTORCH, JOB_SET = "pytorchjobs.kubeflow.org", "jobsets.jobset.x-k8s.io"
 PARTS = {PYTORCH: {"workers": "Worker", "ps": "Master"}, JOB_SET: {"workers": "workers"}}
@@ -103,7 +104,7 @@ def elastic(resource: str, **jobs: dict[str, Any]) -> AllocationInstance:
 def test_pods_are_as_many_as_planned_and_as_before_on_the_way_back(resource: str, tmp_path: Path) -> None:
     """Numbers are changed while the object is held; the patches agree with the published schemas."""
     instance = elastic(resource, x={"current": tasks(a=2)}, y={})
-    text = "\n".join(kubernetes_script(instance, planned(instance, x=tasks(b=1, c=3), y=tasks(a=1))))
+    text = "\n".join(KUBERNETES.lines(instance, planned(instance, x=tasks(b=1, c=3), y=tasks(a=1))))
     cluster = FakeCluster.made(tmp_path, {"x": ["a", "a"]}, {"x": ["b", "c", "c", "c"], "y": ["a"]})
     done = cluster.bash(text, "run")
     assert done.returncode == 0, done.stderr
@@ -143,9 +144,9 @@ def test_what_no_script_can_carry_out_is_refused() -> None:
         migration_of(lost, planned(lost, j=tasks(a=1)))
     plain = on_servers(SERVERS, {"j": {"current": tasks(a=1)}})
     with pytest.raises(InstanceError, match=r"begins with no number of a job in Slurm$"):
-        list(slurm_script(plain, planned(plain, j=tasks(a=2))))
+        list(SLURM.lines(plain, planned(plain, j=tasks(a=2))))
     with pytest.raises(InstanceError, match="does not say which object it is"):
-        list(kubernetes_script(plain, planned(plain, j=tasks(a=2))))
+        list(KUBERNETES.lines(plain, planned(plain, j=tasks(a=2))))
     with pytest.raises(InstanceError, match="a Slurm node"):
         check_nodes("j", ["a;b"], NODE, NODE_IS)
     assert set(ALLOCATION.formats) == {"slurm", "kubernetes"}
@@ -154,5 +155,5 @@ def test_what_no_script_can_carry_out_is_refused() -> None:
 def test_another_variant_is_for_people_to_set() -> None:
     """The script says so at its head."""
     instance = on_servers(SERVERS, {"5 j": {"current": tasks(a=2)}})
-    lines = list(slurm_script(instance, planned(instance, j=tasks({"a": 1}, a=2))))
+    lines = list(SLURM.lines(instance, planned(instance, j=tasks({"a": 1}, a=2))))
     assert "# 5 j: is planned as trained, which is for you to set in what it runs" in lines

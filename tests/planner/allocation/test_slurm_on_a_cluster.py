@@ -11,9 +11,10 @@ import pytest
 from allocation_instances import on_servers, planned, tasks
 from slurm_cluster import SlurmCluster, slurm_cluster
 
-from clusterplan.planner.allocation.migration import slurm_script
+from clusterplan.planner.allocation.kind import ALLOCATION
 
 pytestmark = pytest.mark.slow
+SLURM = ALLOCATION.formats["slurm"]
 SERVERS = [{"name": f"n{number}", "capacity": {"gpu": 4, "cpu": 8}} for number in (1, 2, 3)]
 
 
@@ -43,7 +44,7 @@ def gpus(cluster: SlurmCluster, job: int) -> tuple[str, int]:
 
 def write(folder: Path, instance: Any, plan: Any) -> None:
     """Write the script of a plan."""
-    (folder / "plan.sh").write_text("".join(f"{line}\n" for line in slurm_script(instance, plan)))
+    (folder / "plan.sh").write_text("".join(f"{line}\n" for line in SLURM.lines(instance, plan)))
 
 
 def test_jobs_shrink_in_place_grow_elsewhere_and_start_smaller(cluster: SlurmCluster, tmp_path: Path) -> None:
