@@ -44,17 +44,18 @@ def servers_in_use(instance: AllocationInstance, plan: Sequence[JobAllocation]) 
         drawn[name] = leading_resource([each for each in has if each in asked] or server.capacity)
     lead = leading_resource(drawn.values())
     for name, server in instance.expanded_servers.items():
-        drawn[name] = lead if server.capacity.get(lead) else drawn[name]
-        capacity = server.capacity[drawn[name]]
-        taken = capacity - server.available.get(drawn[name], 0.0)
-        rows[name] = ServerUsage(name, server.gpu_model, server.rack, capacity, taken)
+        own = lead if server.capacity.get(lead) else drawn[name]
+        capacity = server.capacity[own]
+        taken = capacity - server.available.get(own, 0.0)
+        rows[name] = ServerUsage(name, server.gpu_model, server.rack, own, capacity, taken)
     for entry in plan:
         for name, tasks in (entry.placement or {}).items():
             variant = variants[entry.job, entry.variant or ""]
-            each = (variant.ps_demand.get(drawn[name], 0.0), variant.worker_demand.get(drawn[name], 0.0))
-            amount = tasks.ps * each[0] + tasks.workers * each[1]
+            per_ps, per_worker = variant.ps_demand, variant.worker_demand
+            own = rows[name].resource
+            amount = tasks.ps * per_ps.get(own, 0.0) + tasks.workers * per_worker.get(own, 0.0)
             rows[name].allocations.append((entry.job, amount, tasks_text(tasks)))
-    return ServersInUse(" or ".join(dict.fromkeys(drawn.values())), rows)
+    return ServersInUse(" or ".join(dict.fromkeys(row.resource for row in rows.values())), rows)
 
 
 def remarks(instance: AllocationInstance, plan: Sequence[JobAllocation] = ()) -> Iterator[str]:

@@ -36,7 +36,7 @@ class ClusterUsage(ServersInUse):
         for name, server in self.servers.items():
             capacity = capacity_of(server).get(resource, 0.0)
             taken = capacity - available_of(server).get(resource, 0.0)
-            own = server.gpu_model, server.rack, capacity, taken, name in instance.drained
+            own = server.gpu_model, server.rack, resource, capacity, taken, name in instance.drained
             rows[name] = ServerUsage(name, *own)
         super().__init__(resource, rows)
         self.total: dict[str, list[float]] = self._total(instance, counted)

@@ -34,6 +34,8 @@ class ServerUsage:
 
     Attributes
     ----------
+    resource
+        What is drawn of it.
     allocations
         Job, amount and tasks in words, in the order of the plan.
     drained
@@ -43,6 +45,7 @@ class ServerUsage:
     name: str
     gpu_model: str | None
     rack: str | None
+    resource: str
     capacity: float
     taken: float
     drained: bool = False
@@ -163,14 +166,14 @@ class ServersInUse:
             return []
         parts = []
         for job, amount, tasks in row.allocations:
-            words = f"{job}: {tasks}, {short(amount)} {self.resource}"
+            words = f"{job}: {tasks}, {short(amount)} {row.resource}"
             parts.append(BarSegment(amount / row.capacity, words, job, self.colours[job]))
         if row.free:
             state = "to be empty" if row.drained else "free"
-            words = f"{state}: {short(row.free)} {self.resource}"
+            words = f"{state}: {short(row.free)} {row.resource}"
             parts.append(BarSegment(row.free / row.capacity, words, state if row.drained else ""))
         if row.taken > ROUNDING_SHARE * row.capacity:
-            what = f"taken by others: {short(row.taken)} {self.resource}"
+            what = f"taken by others: {short(row.taken)} {row.resource}"
             parts.append(BarSegment(row.taken / row.capacity, what, taken=True))
         return parts
 
@@ -179,7 +182,8 @@ class ServersInUse:
         of = sum(row.capacity for row in rows)
         busy = of - sum(row.free for row in rows)
         name = f"{rack}: " if rack.startswith("rack") else f"rack {rack}: " if rack else ""
-        return f"{name}{counted(len(rows), 'server')}, {short(busy)} of {short(of)} {self.resource} in use"
+        what = " or ".join(dict.fromkeys(row.resource for row in rows))
+        return f"{name}{counted(len(rows), 'server')}, {short(busy)} of {short(of)} {what} in use"
 
     def states_table(self, rest: Iterable[ServerUsage]) -> Table:
         """Return the table of the servers not drawn one by one, with the count of each equal usage."""

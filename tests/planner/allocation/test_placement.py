@@ -64,6 +64,7 @@ def test_servers_without_the_resource_that_leads_are_drawn_by_their_own() -> Non
     drawn = servers_in_use(instance, plan)
     assert drawn.resource == "gpu l4 or gpu t4"
     assert [(row.capacity, row.used) for row in drawn.rows.values()] == [(2, 0), (2, 2)]
+    assert drawn.title("r", [drawn.rows["t4"]]) == "rack r: 1 server, 2 of 2 gpu t4 in use"
 
 
 @pytest.mark.parametrize(
