@@ -318,6 +318,7 @@ def _checks(units: Iterable[ManagedObject]) -> Iterator[str]:
         limits = unit.limits(job.planned for job in unit.jobs)
         if limits:
             yield " ".join(["check_place", unit.name, *map(shlex.quote, limits)])
+            yield from (f"check_{call}" for call in unit.sizes())
     servers = {server for unit in changed for job in unit.jobs for server in job.servers}
     yield from (f"check_server {server}" for server in sorted(servers))
     yield '[ "$wrong" = 0 ] || fail "the cluster is not as the plan supposes, or you may not change it"'

@@ -94,44 +94,50 @@ def test_no_server_holds_too_much_at_any_moment(seed: int) -> None:
 
 def elastic(resource: str, **jobs: dict[str, Any]) -> AllocationInstance:
     """Return jobs that are objects of Kubernetes."""
-    workload = {"resource": resource, "namespace": "team", "parts": PARTS[resource]}
+    workload = {"resource": resource, "namespace": "team", "parts": PARTS.get(resource, {})}
     return on_servers(
         SERVERS, {name: {"workload": {**workload, "name": name}, **of} for name, of in jobs.items()}
     )
 
 
-@pytest.mark.parametrize("resource", [PYTORCH, JOB_SET])
-def test_pods_are_as_many_as_planned_and_as_before_on_the_way_back(resource: str, tmp_path: Path) -> None:
-    """Numbers are changed while the object is held; the patches agree with the published schemas."""
+def numbers(cluster: FakeCluster) -> list[tuple[str, int]]:
+    """Return which objects got how many pods since the last call; their patches agree with the schemas."""
+    found = []
+    for words in cluster.commands():
+        patch = json.loads(words[-1]) if "-p" in words and "--dry-run=server" not in words else {}
+        spec = patch.get("spec", {})
+        part = spec.get("pytorchReplicaSpecs", {}).get("Worker", {})
+        if "replicas" in part or "parallelism" in spec:
+            assert wrong_in(words[3], patch) == []
+            found.append((words[4], part.get("replicas") or spec["parallelism"]))
+            assert spec.get("completions") == spec.get("parallelism")
+    return found
+
+
+@pytest.mark.parametrize(("resource", "end"), [(PYTORCH, ""), (JOB_SET, "-workers-0")])
+def test_pods_are_as_many_as_planned_and_as_before_on_the_way_back(
+    resource: str, end: str, tmp_path: Path
+) -> None:
+    """Numbers are tried first, and changed while the object is held."""
     instance = elastic(resource, x={"current": tasks(a=2)}, y={})
     text = "\n".join(KUBERNETES.lines(instance, planned(instance, x=tasks(b=1, c=3), y=tasks(a=1))))
     cluster = FakeCluster.made(tmp_path, {"x": ["a", "a"]}, {"x": ["b", "c", "c", "c"], "y": ["a"]})
+    (tmp_path / "refuse").touch()
+    done = cluster.bash(text, "run")
+    assert f"WRONG: team/x: the server refuses 4 pods in x{end}" in done.stderr
+    assert numbers(cluster) == []
+    (tmp_path / "refuse").unlink()
     done = cluster.bash(text, "run")
     assert done.returncode == 0, done.stderr
-    child = resource == JOB_SET
-    sized = [
-        (command[4], patch)
-        for command in cluster.commands()
-        if "-p" in command and ("replicas" in (patch := command[-1]) or "parallelism" in patch)
-    ]
-    if child:
-        numbers = [("x-workers-0", 4), ("y-workers-0", 1)]
-        assert [(name, json.loads(patch)["spec"]["completions"]) for name, patch in sized] == numbers
-    else:
-        worker = [
-            json.loads(patch)["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] for _, patch in sized
-        ]
-        assert worker == [4, 1]
-    kind = "jobs.batch" if child else resource
-    assert all(wrong_in(kind, json.loads(patch)) == [] for _, patch in sized)
-    for file in (tmp_path / next(tmp_path.glob("plan-*"))).glob("*.parallelism" if child else "*.replicas"):
-        file.write_text("2")  # the stand-in says nothing of numbers
+    assert numbers(cluster) == [(f"x{end}", 4), (f"y{end}", 1)]
+    (saved,) = tmp_path.glob("plan-*")
+    for name, number in (("x", 2), ("y", 3)):  # the stand-in says nothing of numbers
+        (file,) = (path for path in saved.glob(f"*.team.{name}{end}.spec.*") if "template" not in path.name)
+        file.write_text(str(number))
     (tmp_path / "planned" / "x").write_text("a\na\n")
     done = cluster.bash(text, "back")
     assert done.returncode == 0, done.stderr
-    assert (
-        sum("2" in c[-1] and ("replicas" in c[-1] or "completions" in c[-1]) for c in cluster.commands()) == 2
-    )
+    assert sorted(numbers(cluster)) == [(f"x{end}", 2), (f"y{end}", 3)]
 
 
 def test_what_no_script_can_carry_out_is_refused() -> None:
@@ -147,6 +153,11 @@ def test_what_no_script_can_carry_out_is_refused() -> None:
         list(SLURM.lines(plain, planned(plain, j=tasks(a=2))))
     with pytest.raises(InstanceError, match="does not say which object it is"):
         list(KUBERNETES.lines(plain, planned(plain, j=tasks(a=2))))
+    scaled = elastic("deployments.apps", j={"current": tasks(a=1)})
+    with pytest.raises(
+        InstanceError, match=r"nothing is known of how deployments.apps are stopped and placed$"
+    ):
+        list(KUBERNETES.lines(scaled, planned(scaled, j=tasks(a=2))))
     with pytest.raises(InstanceError, match="a Slurm node"):
         check_nodes("j", ["a;b"], NODE, NODE_IS)
     assert set(ALLOCATION.formats) == {"slurm", "kubernetes"}
