@@ -4,6 +4,9 @@ The table is CSV with a row for each measurement, as `ThroughputRow` reads it; `
 a pattern of names such as ``*/bert-*``, and the first that matches a job has its speeds. The numbers of GPUs
 in the rows are those on which the job may run. A worker is a task that the job has now, and takes what that
 takes. Whatever else runs stays where it is, and what it holds is not free.
+
+A resource that stands for a choice of servers is counted in GPUs here, of which these servers have as many as
+they have GPUs: so it limits no job by itself, and bounds know how many GPUs all such jobs can have together.
 """
 
 from __future__ import annotations
@@ -61,12 +64,13 @@ def elastic_instance(
     for _, row in validated_rows(ThroughputRow, model_rows(speeds, ThroughputRow), source):
         tables[row.job].append(row)
     models = {server.name: server.gpu_model for server in made.expanded_servers}
+    choices = snapshot.restrictions.servers
     elastic, rows, others = [], [], {}
     for job in made.jobs:
         matching = (own for name, own in tables.items() if name == job.name or fnmatchcase(job.name, name))
         table = next(matching, [])
         own = list(_rows_of(job, table, models.values()))
-        why = _why_not(made, job, bool(own)) if table else "not in the table"
+        why = _why_not(made, job, choices, bool(own)) if table else "not in the table"
         if why:
             others[job.name] = why
         else:
@@ -76,7 +80,6 @@ def elastic_instance(
     if not elastic:
         raise fail(source, f"has no job that may run on another number of GPUs; there are: {listed}")
     document = with_throughput({"jobs": rows}, source)
-    choices = snapshot.restrictions.servers
     jobs = [_job(*each, models, choices) for each in zip(elastic, document["jobs"], strict=True)]
     notes = [
         f"{counted(len(jobs), 'job is', 'jobs are')} elastic: a worker is a task that the job has now, and "
@@ -88,8 +91,7 @@ def elastic_instance(
         "name": made.name,
         "source": f"{made.source}, and {speeds.name}",
         "assumptions": [*notes, *document["assumptions"], *made.assumptions],
-        # What stands for a choice of servers limits no number of workers.
-        "servers": list(_servers(made, others, choices, float(sum(row["gpus"] for row in rows)))),
+        "servers": list(_servers(made, others, choices)),
         "jobs": jobs,
     }
     return validated(AllocationInstance, fields, source)
@@ -108,13 +110,19 @@ def _rows_of(
             yield {"job": job.name, "gpus": int(row.gpus / each), **fields}
 
 
-def _why_not(made: ConsolidationInstance, job: PlacementJob, usable: bool) -> str:
+def _why_not(made: ConsolidationInstance, job: PlacementJob, choices: Choices, usable: bool) -> str:
     """Return why a job is not elastic though the table has it; empty if it is."""
+    groups = job.task_groups
     reasons = {
         "is not to be moved": made.stays(job),
         "runs in part": job.is_running and not made.runs(job),
-        "asks for single or shared devices": any(group.asks for group in job.task_groups),
-        "has tasks of several kinds": any(g.demand != job.task_groups[0].demand for g in job.task_groups),
+        "asks for single or shared devices": any(group.asks for group in groups),
+        "has tasks of several kinds": any(group.demand != groups[0].demand for group in groups),
+        "could not start again where it runs": any(
+            not choices[name].issuperset(group.current)
+            for group in groups
+            for name in group.demand.keys() & choices.keys()
+        ),
         "has no row for whole tasks on its GPU model": not usable,
     }
     return next((why for why, holds in reasons.items() if holds), "")
@@ -132,17 +140,19 @@ def _job(
     models
         Server → its GPU model.
     """
-    names = [variant["name"] for variant in fields["variants"]]
+    demand = dict(job.task_groups[0].demand)
+    demand |= dict.fromkeys(demand.keys() & choices.keys(), demand["gpu"])
     for variant in fields["variants"]:
         allowed = models_of(job.gpu_model) if variant["name"] == ANY_MODEL else (variant["name"],)
-        variant["worker_demand"] = dict(job.task_groups[0].demand)
+        variant["worker_demand"] = demand
         if allowed and not set(models.values()).issubset(allowed):
             name = f"GPU model {' or '.join(allowed)}"
             choices[name] = frozenset(server for server, model in models.items() if model in allowed)
-            variant["worker_demand"][name] = 1.0
+            variant["worker_demand"] = demand | {name: demand["gpu"]}
     fields["workload"] = job.workload
     placed = sum((Counter(group.current) for group in job.task_groups), Counter[str]())
-    now = [name for name in names if name in (ANY_MODEL, *map(models.get, placed))]
+    here = (ANY_MODEL, *map(models.get, placed))
+    now = [variant["name"] for variant in fields["variants"] if variant["name"] in here]
     if placed:
         fields.setdefault("restart_s", HOUR_S * RESTART_COST_H)
     if placed and now:
@@ -152,19 +162,22 @@ def _job(
 
 
 def _servers(
-    made: ConsolidationInstance, others: Collection[str], choices: Choices, most: float
+    made: ConsolidationInstance, others: Collection[str], choices: Choices
 ) -> Iterator[dict[str, Any]]:
-    """Yield the servers without what other jobs hold, and with `most` of each choice that they are in."""
+    """Yield the servers without what other jobs hold, and with the choices that they are in."""
     held: dict[str, Counter[str]] = defaultdict(Counter)
     for job in made.jobs:
         for group in job.task_groups if job.name in others else ():
             for server, tasks in group.current.items():
                 held[server].update({name: amount * tasks for name, amount in group.demand.items()})
     for row in made.expanded_servers:
-        chosen = {name: most for name, servers in choices.items() if row.name in servers}
         left = {name: row.available.get(name, 0.0) - held[row.name][name] for name in row.capacity}
+        free = {name: max(0.0, round(amount, 9)) for name, amount in left.items()}
+        inside = {name: row.name in servers for name, servers in choices.items()}
         yield {
             **{key: getattr(row, key) for key in ("name", "rack", "gpu_model")},
-            "capacity": row.capacity | chosen,
-            "free": {name: max(0.0, round(amount, 9)) for name, amount in left.items()} | chosen,
+            **{
+                key: amounts | {name: amounts.get("gpu", 0.0) * holds for name, holds in inside.items()}
+                for key, amounts in (("capacity", row.capacity), ("free", free))
+            },
         }
