@@ -12,7 +12,7 @@ they have GPUs: so it limits no job by itself, and bounds know how many GPUs all
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,6 +40,8 @@ ANY_MODEL = ThroughputRow.model_fields["gpu_model"].default
 """The GPU model of rows that hold for all models."""
 Choices = dict[str, frozenset[str]]
 """Resource that stands for a choice of servers → these servers."""
+Models = dict[str | None, set[str]]
+"""GPU model → the servers with it; None → those without any."""
 
 
 def elastic_instance(
@@ -63,13 +65,15 @@ def elastic_instance(
     tables: dict[str, list[ThroughputRow]] = defaultdict(list)
     for _, row in validated_rows(ThroughputRow, model_rows(speeds, ThroughputRow), source):
         tables[row.job].append(row)
-    models = {server.name: server.gpu_model for server in made.expanded_servers}
+    models: Models = defaultdict(set)
+    for server in made.expanded_servers:
+        models[server.gpu_model].add(server.name)
     choices = snapshot.restrictions.servers
     elastic, rows, others = [], [], {}
     for job in made.jobs:
         matching = (own for name, own in tables.items() if name == job.name or fnmatchcase(job.name, name))
         table = next(matching, [])
-        own = list(_rows_of(job, table, models.values()))
+        own = list(_rows_of(job, table, models))
         why = _why_not(made, job, choices, bool(own)) if table else "not in the table"
         if why:
             others[job.name] = why
@@ -97,9 +101,7 @@ def elastic_instance(
     return validated(AllocationInstance, fields, source)
 
 
-def _rows_of(
-    job: PlacementJob, table: Sequence[ThroughputRow], models: Iterable[str | None]
-) -> Iterator[dict[str, Any]]:
+def _rows_of(job: PlacementJob, table: Sequence[ThroughputRow], models: Models) -> Iterator[dict[str, Any]]:
     """Yield the rows that whole tasks of a job on its GPU models can have, by tasks in place of GPUs."""
     each, allowed = job.task_groups[0].demand.get("gpu", 0.0), models_of(job.gpu_model) or models
     # What runs stays placed.
@@ -128,30 +130,26 @@ def _why_not(made: ConsolidationInstance, job: PlacementJob, choices: Choices, u
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _job(
-    job: PlacementJob, fields: dict[str, Any], models: Mapping[str, str | None], choices: Choices
-) -> dict[str, Any]:
+def _job(job: PlacementJob, fields: dict[str, Any], models: Models, choices: Choices) -> dict[str, Any]:
     """Return an elastic job as a document has it, and add the servers of its GPU models to the choices.
 
     Parameters
     ----------
     fields
         The job with its speeds alone.
-    models
-        Server → its GPU model.
     """
     demand = dict(job.task_groups[0].demand)
     demand |= dict.fromkeys(demand.keys() & choices.keys(), demand["gpu"])
     for variant in fields["variants"]:
         allowed = models_of(job.gpu_model) if variant["name"] == ANY_MODEL else (variant["name"],)
         variant["worker_demand"] = demand
-        if allowed and not set(models.values()).issubset(allowed):
+        if allowed and not models.keys() <= set(allowed):
             name = f"GPU model {' or '.join(allowed)}"
-            choices[name] = frozenset(server for server, model in models.items() if model in allowed)
+            choices[name] = frozenset[str]().union(*(models.get(model, ()) for model in allowed))
             variant["worker_demand"] = demand | {name: demand["gpu"]}
     fields["workload"] = job.workload
     placed = sum((Counter(group.current) for group in job.task_groups), Counter[str]())
-    here = (ANY_MODEL, *map(models.get, placed))
+    here = {ANY_MODEL, *(model for model, servers in models.items() if placed.keys() & servers)}
     now = [variant["name"] for variant in fields["variants"] if variant["name"] in here]
     if placed:
         fields.setdefault("restart_s", HOUR_S * RESTART_COST_H)
