@@ -46,7 +46,7 @@ SHAPES = {4: 0.4, 8: 0.2, 2: 0.4}
 """GPUs of a server → its share where all shapes are taken; fewer shapes are the first of these."""
 GPUS = {1: 1 / 2, 2: 1 / 3, 3: 1 / 6}
 """GPUs of a worker on servers → how frequent they are."""
-Pieces = defaultdict[int, tuple[int, int]]
+Pieces = defaultdict[int, Ints]
 """Server → its parameter servers and workers of a job."""
 
 
@@ -238,8 +238,9 @@ def _on_servers(
     for j in running:
         for _ in range(int(rng.integers(4))):
             _add(table, j, (0, 1), placed[j], free)
-        placement = {names[i]: Tasks(ps=x, workers=y) for i, (x, y) in sorted(placed[j].items())}
-        workers = sum(tasks.workers for tasks in placement.values())
+        pieces = sorted((i, tasks.tolist()) for i, tasks in placed[j].items())
+        placement = {names[i]: Tasks(ps=ps, workers=workers) for i, (ps, workers) in pieces}
+        workers = sum(workers for _, (_, workers) in pieces)
         current = Configuration(variant="default", ps=1, workers=workers, placement=placement)
         jobs[j] = jobs[j].model_copy(update={"current": current, "restart_s": float(rng.integers(30, 300))})
     return {"servers": rows, "jobs": jobs}
@@ -253,10 +254,11 @@ def _least_placement(table: JobTable, free: Floats) -> list[Pieces]:
     OptionError
         If they do not fit together.
     """
-    placed: list[Pieces] = [defaultdict(lambda: (0, 0)) for _ in table.names]
+    placed: list[Pieces] = [defaultdict(lambda: np.zeros(2, dtype=np.int64)) for _ in table.names]
     for job in np.argsort(-table.worker_demand[:, 0], kind="stable").tolist():
-        together = _add(table, job, (1, 1), placed[job], free)
-        if not together and not all(_add(table, job, one, placed[job], free) for one in ((0, 1), (1, 0))):
+        if not _add(table, job, (1, 1), placed[job], free) and not all(
+            _add(table, job, one, placed[job], free) for one in ((0, 1), (1, 0))
+        ):
             raise OptionError(
                 f"servers must have room for a worker and a parameter server of each of {len(table):,} jobs; "
                 "take more of them, at least 2 for 3 jobs"
@@ -266,11 +268,10 @@ def _least_placement(table: JobTable, free: Floats) -> list[Pieces]:
 
 def _add(table: JobTable, job: int, tasks: tuple[int, int], pieces: Pieces, free: Floats) -> bool:
     """Add tasks of a job to the fullest server that has room for them; return whether there is one."""
-    demand = tasks[0] * table.ps_demand[job] + tasks[1] * table.worker_demand[job]
+    demand = tasks @ np.stack([table.ps_demand[job], table.worker_demand[job]])
     room = np.flatnonzero((free >= demand).all(axis=1))
-    if not len(room):
-        return False
-    server = int(room[np.lexsort(free[room].T[::-1])[0]])
-    free[server] -= demand
-    pieces[server] = pieces[server][0] + tasks[0], pieces[server][1] + tasks[1]
-    return True
+    if len(room):
+        server = int(room[np.lexsort(free[room].T[::-1])[0]])
+        free[server] -= demand
+        pieces[server] += tasks
+    return len(room) > 0

@@ -37,7 +37,16 @@ from pydantic import Field
 from ...allocation.fits import SpeedPoint, fit_speed
 from ...allocation.instance import AllocationInstance
 from ...common.errors import Faults, InstanceError, OptionError, refuse_faults
-from ...common.fields import Model, Name, NonNegative, Positive, PositiveCount, ServerCount, repeated
+from ...common.fields import (
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    PositiveTaskCount,
+    ServerCount,
+    repeated,
+)
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
@@ -169,7 +178,7 @@ class PolluxOptions(ImportOptions):
         Path | None, Option("workload-N.csv of the simulator, for a trace or with --servers.")
     ] = None
     jobs: Annotated[
-        PositiveCount | None,
+        PositiveTaskCount | None,
         Option("With --servers: how many jobs of the workload, again from its start if it has fewer."),
     ] = None
 
