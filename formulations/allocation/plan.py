@@ -222,7 +222,8 @@ def _server_violations(
         v = next((v for v in variants if table.variant_names[v] == entry.variant), None)
         for name, (x, y) in zip(entry.placement or {}, entry.pieces, strict=True):
             if name in known and v is not None:
-                used[name] = used.get(name, 0.0) + x * table.ps_demand[v] + y * table.worker_demand[v]
+                piece = x * table.ps_demand[v] + y * table.worker_demand[v]
+                used[name] = used.get(name, 0.0) + piece
     for name, amounts in used.items():
         for resource, amount in zip(table.resources, amounts.tolist(), strict=True):
             limit = known[name].available.get(resource, 0.0)
