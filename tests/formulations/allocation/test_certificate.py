@@ -5,6 +5,7 @@ The marginal value of resources, in words.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from clusterplan.formulations.allocation.certificate import (
     certificate_fault,
     certificate_of,
     marginal_value_text,
+    read_pieces,
     read_prices,
 )
 from clusterplan.formulations.allocation.check import bound
@@ -69,6 +71,42 @@ def test_prices_that_are_no_prices_are_written_as_such() -> None:
 def test_a_fault_names_its_place(data: Any, fault: str | None) -> None:
     """And a right form has none."""
     found = certificate_fault(("cpu",), data)
+    assert found is None if fault is None else found is not None and found.startswith(fault)
+
+
+def test_prices_of_pieces_are_written_only_where_there_are_any() -> None:
+    """As short binary fractions whose sums are exact in every order; without them nothing says so."""
+    assert list(certificate_of(("gpu",), np.zeros(1), 1.0)) == ["prices", "cutoff"]
+    listed = [0.1, -1e-18, 0.3, 1e-9]
+    written = certificate_of(("gpu",), np.zeros(1), 1.0, {"gpu": listed})
+    assert json.loads(json.dumps(written)) == written
+    pieces = read_pieces(written)
+    assert pieces is not None
+    assert pieces["gpu"] == pytest.approx(listed, abs=1e-12)
+    a, b, c, d = pieces["gpu"]
+    assert ((a + b) + c) + d == a + (b + (c + d))
+    assert certificate_fault(("gpu",), written, ("gpu",)) is None
+    assert read_pieces({"prices": {}, "pieces": {"gpu": [-1.0]}}) is None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "on_servers", "fault"),
+    [
+        ({"gpu": [1.0]}, ("gpu",), None),
+        ({"gpu": [1.0]}, (), "pieces: the instance has no servers"),
+        ({"cpu": [1.0]}, ("gpu",), "pieces.cpu: there is no such resource"),
+        ({"gpu": []}, ("gpu",), "pieces.gpu: "),
+        ({"gpu": [1.0] * 10_001}, ("gpu",), "pieces.gpu: "),
+        ({"gpu": [0.0, math.inf]}, ("gpu",), "pieces.gpu.1: "),
+        ({"gpu": [2e100]}, ("gpu",), "pieces.gpu.0: "),
+        ([1.0], ("gpu",), "pieces: "),
+    ],
+)
+def test_a_fault_of_prices_of_pieces_names_its_place(
+    pieces: Any, on_servers: tuple[str, ...], fault: str | None
+) -> None:
+    """Each resource has at least one price and at most 10,000, none of them negative or infinite."""
+    found = certificate_fault(("gpu",), {"prices": {}, "pieces": pieces}, on_servers)
     assert found is None if fault is None else found is not None and found.startswith(fault)
 
 

@@ -488,3 +488,31 @@ def test_a_servers_class_names_each_server() -> None:
     assert servers.shapes.tolist() == [[2.0]]
     assert servers.counts.tolist() == [4]
     assert math.isclose(servers.earnings({"gpu": [1.0, 3.0]}), 12.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        ([(1, 3, 1)], []),
+        ([(1, 2, 1), (1, 3, 2), (0, 3, 4)], [(1, 2), (1, 3)]),
+        ([(0, 3, 1), (0, 3, 2), (0, 3, None)], [(0, 3)]),
+        ([(2, 1, 4), (2, 1, 3)], [(2, 1)]),
+    ],
+)
+def test_a_measurement_needs_exactly_its_number_of_servers(
+    rows: list[tuple[int, int, int | None]], kept: list[tuple[int, int]]
+) -> None:
+    """On three servers of two GPUs each; three pieces without a parameter server are no piece with one."""
+    configs, derived = tables(joint(gpus(2, 2, 2), measured(*rows)), None)
+    same_tables(configs, derived)
+    assert list(zip(configs.ps.tolist(), configs.workers.tolist(), strict=True)) == kept
+
+
+def test_the_hash_counts_where_jobs_run() -> None:
+    """The same tasks on other servers are another instance, and so are tasks on unknown ones."""
+    variant = sync([0, 1, 1, 0, 0], (1, 1), (1, 3))
+    placements = [CURRENT["placement"], {"b": {"ps": 1}, "a": {"workers": 2}}, None]
+    instances = [joint(gpus(2, 2), variant, current=CURRENT | {"placement": p}).instance for p in placements]
+    assert len({instance.sha256() for instance in instances}) == 3
+    again = AllocationInstance.model_validate(instances[0].document())
+    assert again.sha256() == instances[0].sha256()
