@@ -62,8 +62,8 @@ def text(sweep: pd.DataFrame, folder: Path) -> Iterator[str]:
     yield (
         "`exact` decides configurations and servers together, in one minute, or two above 200 servers. "
         "`optimus` is the paper's own way, marginal gains and then its theorem 1; `pool-then-pack` allocates "
-        "at least cost by total capacities, then takes best fit. Both allocate less until all jobs fit; no "
-        "figure: they do not. Their figures are how far they are above the certified bound. Pollux' jobs have "
+        "at least cost by total capacities, then takes best fit. Both allocate less until all jobs fit; "
+        "no figure: they do not. Figures say how far they are above the certified bound. Pollux' jobs have "
         "its measured placements on servers of 4 GPUs, the others are synthetic."
     )
     yield table(on_servers(read(folder, "allocation-servers")))
