@@ -210,7 +210,6 @@ def random_joint(seed: int) -> AllocationInstance:
         servers[0]["free"] = {r: rng.randint(0, amount) for r, amount in servers[0]["capacity"].items()}
     data: dict[str, Any] = {
         "name": f"joint-{seed}",
-        "objective": rng.choice(["total_completion_time", "total_completion_time", "makespan"]),
         "servers": servers,
         "jobs": [_random_job(rng, f"job-{j}", resources) for j in range(rng.choice([2, 2, 3]))],
     }

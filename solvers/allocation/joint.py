@@ -42,8 +42,8 @@ PRICE_TOLERANCE = 1e-6
 """Relative accuracy of the dual prices."""
 ROUNDS_AT_ONCE = 200
 """Rounds between two looks at the clock."""
-ROUNDS, ROUNDS_PER_JOB = 100_000, 400
-"""Rounds of the whole search: so many, and so many for each job."""
+ROUNDS_PER_JOB = 2_000
+"""Rounds of the whole search for each job."""
 HOT = 0.05
 """First temperature, as a share of the mean cost of a job."""
 COOLING = 4
@@ -206,7 +206,7 @@ class JointSearch:
         cost = np.where(np.isfinite(cost), cost, penalty)
         best, costs = state.copy(), (cost, cost.copy())
         seed = np.array([12_345 if self.options.seed is None else self.options.seed + 1], np.int64)
-        rounds = (ROUNDS + ROUNDS_PER_JOB * jobs) // (1 if self.thorough else SHORT)
+        rounds = ROUNDS_PER_JOB * jobs // (1 if self.thorough else SHORT)
         hot = HOT * float(cost.mean())
         self._record(placements, best, costs[1], rows)
         for made in range(0, rounds, ROUNDS_AT_ONCE):

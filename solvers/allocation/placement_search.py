@@ -6,8 +6,9 @@ again in a random order. An inserted job takes the configuration and the pieces 
 of what it takes, so that it leaves room for jobs that need it more. Worse plans are accepted with a
 probability that falls as in simulated annealing.
 
-A job's pieces are found greedily, in three ways of which the best counts: equal pieces on the fewest servers
-(Optimus' theorem 1); pieces as large as they fit; and the same with all parameter servers on the first.
+A job's pieces are found greedily, in four ways of which the best counts: equal pieces on the fewest servers
+(Optimus' theorem 1); pieces as large as they fit, with parameter servers in proportion to the workers, or all
+on the first server, or where workers leave room.
 
 In arrays a piece is (server, parameter servers, workers), and the demand of a configuration has a row for a
 parameter server and a row for a worker.
@@ -25,7 +26,7 @@ from ...formulations.allocation.splits import STAYS
 from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Floats, Ints
 
-EQUAL, FILLED, TOGETHER = 0, 1, 2
+EQUAL, FILLED, TOGETHER, BESIDE = 0, 1, 2, 3
 """Ways to cut a job into pieces."""
 ABSENT = -1
 """In place of a candidate: the job is not inserted."""
@@ -53,8 +54,8 @@ class Candidates:
         Cost of a placement with T remote tasks is base + slope·T.
     low, price
         Least cost, and dual price of what it takes.
-    demand
-        Shape (K, 2, R).
+    demand, usd
+        Shape (K, 2, R); what the configuration costs per hour where there is a budget, shape (K,).
     """
 
     start: Ints
@@ -67,6 +68,7 @@ class Candidates:
     low: Floats
     price: Floats
     demand: Floats
+    usd: Floats
 
     def arrays(self) -> Arrays:
         """Return the arrays in the order in which the compiled functions take them."""
@@ -83,14 +85,15 @@ class PlacementState:
         Shape (J,): candidate of each job.
     count, pieces
         Pieces of each job: their number, shape (J,), and shape (J, most pieces, 3).
-    free
-        Shape (S, R).
+    free, usd
+        Shape (S, R); what is left of the hourly budget, shape (1,), infinite without one.
     """
 
     chosen: Ints
     count: Ints
     pieces: Ints
     free: Floats
+    usd: Floats
 
     def arrays(self) -> Arrays:
         """Return the arrays in the order in which the compiled functions take them."""
@@ -134,8 +137,10 @@ def _is_among(numbers: Ints, count: int, number: int) -> bool:
 @compiled
 def _equal_pieces(free: Floats, demand: Floats, value: Floats, p: int, w: int, k: int, pieces: Ints) -> int:
     """Find k servers for k equal pieces, each with the least left over; return k, or 0 if there are none."""
+    # The first pieces have the tasks that are left over, of both sorts; with few tasks no piece is empty.
+    shift = k - w % k if k > max(p, w) else 0
     for i in range(k):
-        x, y = p // k + (1 if i < p % k else 0), w // k + (1 if i < w % k else 0)
+        x, y = p // k + (1 if i < p % k else 0), w // k + (1 if 0 <= i - shift < w % k else 0)
         best, least = -1, np.inf
         for s in range(free.shape[0]):
             left = _leftover(free, demand, value, s, x, y)
@@ -149,9 +154,9 @@ def _equal_pieces(free: Floats, demand: Floats, value: Floats, p: int, w: int, k
 
 @compiled
 def _filled_pieces(
-    free: Floats, demand: Floats, value: Floats, p: int, w: int, together: bool, pieces: Ints
+    free: Floats, demand: Floats, value: Floats, p: int, w: int, way: int, pieces: Ints
 ) -> int:
-    """Cut pieces as large as they fit, with parameter servers in proportion or all on the first.
+    """Cut pieces as large as they fit, with parameter servers in one of three ways.
 
     Returns the number of pieces, 0 if the servers are too full.
     """
@@ -165,12 +170,15 @@ def _filled_pieces(
             for r in range(free.shape[1]):
                 if demand[1, r] > 0.0:
                     y = min(y, int(free[s, r] / demand[1, r]))
-            x = rest_p if together or y == rest_w else min(rest_p, (p * y + w - 1) // w)
+            x = rest_p if way != FILLED or y == rest_w else min(rest_p, (p * y + w - 1) // w)
             left = _leftover(free, demand, value, s, x, y)
-            while left < 0.0 and y > 0:
-                y -= 1
-                x = rest_p if together else min(rest_p, (p * y + w - 1) // w)
-                x = min(rest_p, 1) if y == 0 else x
+            while left < 0.0 and x + y > 0:
+                if way == BESIDE or y == 0:
+                    x, y = (x - 1, y) if x > 0 else (x, y - 1)
+                else:
+                    y -= 1
+                    x = rest_p if way == TOGETHER else min(rest_p, (p * y + w - 1) // w)
+                    x = min(rest_p, 1) if y == 0 else x
                 left = _leftover(free, demand, value, s, x, y)
             larger = y > best_y or (y == best_y and (x > best_x or (x == best_x and left < least)))
             if left >= 0.0 and x + y > 0 and larger and not _is_among(pieces[:, 0], count, s):
@@ -203,7 +211,7 @@ def _place(
     best, best_remote = 0, p + w + 1
     found, trial = scratch[0], scratch[1]
     most = min(len(found), p + w, free.shape[0])
-    for way in range(3):
+    for way in range(4):
         if best > 0 and best_remote <= least:
             break
         count = 0
@@ -213,7 +221,7 @@ def _place(
                 count = _equal_pieces(free, demand, value, p, w, k, trial)
                 k += 1
         elif way == FILLED or p > 0:
-            count = _filled_pieces(free, demand, value, p, w, way == TOGETHER, trial)
+            count = _filled_pieces(free, demand, value, p, w, way, trial)
         if count == 0 or (servers > 0 and count != servers):
             continue
         remote = 0
@@ -236,11 +244,11 @@ def _insert(
 
     Returns the cost; infinite if nothing fits, and then the job stays absent.
     """
-    start, ps, workers, split, measured, base, slope, low, price, demand = candidates
-    chosen, count, pieces, free = state
+    start, ps, workers, split, measured, base, slope, low, price, demand, usd = candidates
+    chosen, count, pieces, free, left = state
     best, best_cost = np.inf, np.inf
     for c in range(start[j], start[j + 1]):
-        if low[c] + factor * price[c] >= best:
+        if low[c] + factor * price[c] >= best or usd[c] > left[0]:
             continue
         p, w, number, remote = ps[c], workers[c], 0, 0
         if split[c] == STAYS:
@@ -261,7 +269,18 @@ def _insert(
             pieces[j, :number] = scratch[0, :number]
     if best < np.inf:
         _take(free, demand[chosen[j]], pieces[j], count[j], 1.0)
+        left[0] -= usd[chosen[j]]
     return best_cost
+
+
+@compiled
+def _remove(j: int, candidates: Arrays, state: Arrays) -> None:
+    """Take a job from its servers."""
+    chosen, count, pieces, free, left = state
+    if chosen[j] != ABSENT:
+        _take(free, candidates[9][chosen[j]], pieces[j], count[j], -1.0)
+        left[0] += candidates[10][chosen[j]]
+    chosen[j], count[j] = ABSENT, 0
 
 
 @compiled
@@ -296,7 +315,7 @@ def _random(seed: Ints) -> float:
 @compiled
 def _ruined(seed: Ints, state: Arrays, removed: Ints) -> int:
     """Choose the jobs to remove: those of a few servers, or any; absent ones too. Return their number."""
-    chosen, count, pieces, free = state
+    chosen, count, pieces, free = state[:4]
     jobs, number, most = len(chosen), 0, len(removed)
     for j in range(jobs):
         if chosen[j] == ABSENT and number < most // 2:
@@ -342,8 +361,8 @@ def ruin_and_recreate(
     temperature
         A plan that is worse by this much is accepted with a probability of 1/e.
     """
-    chosen, count, pieces, free = state
-    demand, most = candidates[9], pieces.shape[1]
+    chosen, count, pieces, free, left = state
+    demand, usd, most = candidates[9], candidates[10], pieces.shape[1]
     removed, before = np.zeros(MAX_REMOVED, np.int64), np.zeros(MAX_REMOVED)
     old, old_pieces = np.zeros((MAX_REMOVED, 2), np.int64), np.zeros((MAX_REMOVED, most, 3), np.int64)
     scratch = np.zeros((2, most, 3), np.int64)
@@ -356,8 +375,7 @@ def ruin_and_recreate(
             j = removed[i]
             old[i, 0], old[i, 1], before[i], old_pieces[i] = chosen[j], count[j], cost[j], pieces[j]
             worse -= cost[j]
-            _take(free, demand[chosen[j]], pieces[j], count[j], -1.0)
-            chosen[j], count[j] = ABSENT, 0
+            _remove(j, candidates, state)
         # Prices are a guide: with less of them jobs grow into what is left over.
         factor = 1.0 if _random(seed) < 0.5 else 1.2 * _random(seed)
         shift = int(number * _random(seed))
@@ -373,9 +391,10 @@ def ruin_and_recreate(
                 best[0][:], best[1][:], best[2][:], best_cost[:] = chosen, count, pieces, cost
             continue
         for i in range(number):
-            j = removed[i]
-            _take(free, demand[chosen[j]], pieces[j], count[j], -1.0)
+            _remove(removed[i], candidates, state)
         for i in range(number):
             j = removed[i]
             chosen[j], count[j], cost[j], pieces[j] = old[i, 0], old[i, 1], before[i], old_pieces[i]
-            _take(free, demand[chosen[j]], pieces[j], count[j], 1.0)
+            if chosen[j] != ABSENT:
+                _take(free, demand[chosen[j]], pieces[j], count[j], 1.0)
+                left[0] -= usd[chosen[j]]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.configurations import UNPLACED, Configurations
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.placed_configurations import current_pieces, placed_configurations
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.allocation.splits import STAYS, Servers, saved_step_s
-from ...formulations.common.objective import all_loosened
+from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import TABLE
 from ...instances.common.arrays import Floats, Ints
@@ -96,8 +97,15 @@ class Placements:
         base = low - slope * np.where(formula, split, 0)
         demand = np.stack([table.ps_demand[index], table.worker_demand[index]], axis=1)
         priced = configs.demand[rows][:, : len(prices)] @ prices
-        flags = measured.astype(np.int64)
-        return Candidates(start, ps, workers, split, flags, base, slope, low, priced, demand)
+        flags, usd = measured.astype(np.int64), self._usd(rows)
+        return Candidates(start, ps, workers, split, flags, base, slope, low, priced, demand, usd)
+
+    def _usd(self, rows: Ints) -> Floats:
+        """Return what configurations cost per hour; 0 where there is no budget."""
+        if BUDGET not in self.configs.resources:
+            return np.zeros(len(rows))
+        usd: Floats = self.configs.demand[rows, self.configs.resources.index(BUDGET)]
+        return usd
 
     @cached_property
     def current(self) -> tuple[Ints, Ints]:
@@ -117,8 +125,9 @@ class Placements:
         """Return the state in which no job is placed."""
         jobs = len(self.formulation.table)
         pieces = np.zeros((jobs, self.most, 3), np.int64)
-        free = all_loosened(self.servers.free)
-        return PlacementState(np.full(jobs, ABSENT), np.zeros(jobs, np.int64), pieces, free)
+        free, budget = all_loosened(self.servers.free), self.formulation.instance.budget_usd_per_hour
+        usd = np.array([math.inf if budget is None else loosened(budget)])
+        return PlacementState(np.full(jobs, ABSENT), np.zeros(jobs, np.int64), pieces, free, usd)
 
     def value(self, prices: Floats) -> Floats:
         """Return the value of what a server has left over, by resource; λ, and a little for all."""
@@ -131,6 +140,7 @@ class Placements:
         """Return the state of a feasible plan, whose jobs have these candidates."""
         state, entries = self.empty(), {entry.job: entry for entry in plan}
         state.chosen[:] = chosen
+        state.usd -= candidates.usd[chosen].sum()
         for j, name in enumerate(self.formulation.table.names):
             entry = entries[name]
             self._put(state, j, dict(zip(entry.placement or {}, entry.pieces, strict=True)))

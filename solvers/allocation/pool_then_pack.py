@@ -145,7 +145,8 @@ def _fewest_and_equal(placements: Placements, rows: Ints) -> PlacementState:
             if candidates.split[j] == STAYS:
                 pieces = current[j, : count[j]]
             taken: Floats = pieces[:, 1:] @ candidates.demand[j]
-            if (taken <= state.free[pieces[:, 0]]).all() and pieces[:, 1:].sum() == p + w:
+            whole_job = pieces[:, 1:].sum() == p + w and pieces[:, 1:].any(axis=1).all()
+            if whole_job and (taken <= state.free[pieces[:, 0]]).all():
                 state.chosen[j], state.count[j] = j, len(pieces)
                 state.pieces[j, : len(pieces)] = pieces
                 state.free[pieces[:, 0]] -= taken

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joint_brute_force import optimum, random_joint
 
 import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
@@ -77,6 +78,30 @@ def test_jobs_without_a_placement_are_counted() -> None:
     result = clusterplan.solve(built)
     assert result.status == "unknown"
     assert "1 of 3 jobs" in str(result.message)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(30), *(pytest.param(range(k, k + 90), marks=pytest.mark.slow) for k in (30, 120, 210))]
+)
+def test_bounds_and_plans_stand_beside_brute_force(seeds: range) -> None:
+    """Over all splits, by formula and measured: no bound is above the optimum, what is proven is optimal."""
+    proven = 0
+    for seed in seeds:
+        instance, best = random_joint(seed), optimum(random_joint(seed))
+        for solver in ("exact", "optimus", "pool-then-pack"):
+            result = clusterplan.solve(instance, solver, seed=seed)
+            if best is None:
+                assert result.plan is None, seed
+                continue
+            record = result.objectives[0]
+            for bound in (record.bound, record.certified_bound):
+                assert bound is None or bound <= best * (1 + 1e-9), seed
+            assert result.status != "infeasible"
+            assert record.value is None or record.value >= best * (1 - 1e-9), seed
+            if result.status == "optimal":
+                proven += solver == "exact"
+                assert record.value == pytest.approx(best), seed
+    assert proven >= len(seeds) / 4
 
 
 @pytest.mark.parametrize("shapes", [1, 3])
