@@ -144,14 +144,28 @@ def test_help_imports_no_solver() -> None:
     assert "Usage: clusterplan" in run_python(code)
 
 
-def test_libraries_are_loaded_by_the_methods_that_need_them() -> None:
+@pytest.mark.parametrize(
+    ("kind", "example", "solver"),
+    [("scheduling", "tiresias-three-jobs", "srsf"), ("allocation", "gavel-three-gpu-types", "marginal-gain")],
+)
+def test_libraries_are_loaded_by_the_methods_that_need_them(kind: str, example: str, solver: str) -> None:
     """A command that solves starts without waiting for libraries and kinds that its method does not use."""
-    heavy = ["pulp", "ortools", "highspy", "cvxpy", "pyscipopt", "pandas", "pyarrow", "scipy.optimize"]
-    heavy += [f"clusterplan.solvers.{kind}" for kind in KINDS if kind != "scheduling"]
+    heavy = [
+        "pulp",
+        "ortools",
+        "highspy",
+        "cvxpy",
+        "pyscipopt",
+        "pandas",
+        "pyarrow",
+        "scipy.optimize",
+        "scipy.stats",
+    ]
+    heavy += [f"clusterplan.solvers.{other}" for other in KINDS if other != kind]
     code = (
         "import sys, clusterplan\n"
         "from clusterplan.planner.cli import solving\n"
-        "assert clusterplan.solve('example:tiresias-three-jobs', 'srsf').plan\n"
+        f"assert clusterplan.solve('example:{example}', '{solver}').plan\n"
         f"loaded = [name for name in {heavy} if name in sys.modules]\n"
         "assert not loaded, loaded"
     )

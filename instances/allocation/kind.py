@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..common.base import Instance
 from ..common.errors import OptionError
@@ -12,12 +12,14 @@ from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables, given
 from ..files.columns import Columns
 from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns
 from ..references import Folder
-from .fits import SpeedFit
 from .generate import generate_allocation
 from .instance import AllocationInstance, read_allocation
 from .job import with_fits, with_throughput
 from .job_table import write_jobs
 from .running import RUNNING, with_running_plan
+
+if TYPE_CHECKING:
+    from .fits import SpeedFit  # which loads SciPy's statistics
 
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
@@ -153,7 +155,7 @@ def _range(ends: int | tuple[int, int] | None) -> dict[str, Any] | None:
 
 
 def _speed(speed: Mapping[Any, Any] | SpeedFit) -> Any:
-    if isinstance(speed, SpeedFit):
+    if not isinstance(speed, Mapping):
         return speed.fields()
     if "model" in speed or "measurements" in speed:
         return dict(speed)
