@@ -44,6 +44,8 @@ STAYS = -1
 """In place of a number of remote tasks or servers: the job stays where it runs."""
 MAX_SPLITS = 1_000_000
 """Largest number of triples (p, w, T) of one variant."""
+MAX_STEPS = 10**10
+"""Largest number of steps for the splits of one variant, some seconds."""
 MAX_UNITS = 10_000
 """Units of a resource on a server up to which the largest total price of pieces is found exactly."""
 
@@ -181,21 +183,27 @@ def _least_prices(
 
 
 @compiled
+def _lower_prices(by_remote: Floats, least: Floats, least_ps: int, least_workers: int) -> None:
+    """Enter the least prices of pieces into those by (p, w, T) to which these two limits belong."""
+    a, b = least_ps, least_workers
+    # a = max(0, p − T) and b = max(0, w − T): these are the splits of all (p, w) with such a T.
+    for p in range(a, by_remote.shape[0]):
+        for w in range(b, by_remote.shape[1]):
+            if a > 0 and b > 0 and p - a != w - b:
+                continue
+            remote = p - a if a > 0 else w - b if b > 0 else max(p, w)
+            if remote >= p - a and remote >= w - b:
+                by_remote[p, w, remote] = least[p, w]
+
+
 def _prices_by_remote(fits: Flags, price: Floats, ps: int, workers: int) -> Floats:
     """Return the least price of any split of (p, w) with at most T remote tasks, shape (p, w, T + 1)."""
-    most = max(ps, workers)
-    by_remote = np.full((ps + 1, workers + 1, most + 1), np.inf)
+    by_remote = np.full((ps + 1, workers + 1, max(ps, workers) + 1), np.inf)
+    # One call for each pair of limits: a long one would be interpreted to its end before it is compiled.
     for a in range(fits.shape[0]):
+        check_time()
         for b in range(fits.shape[1]):
-            least = _least_prices(fits, price, a, b, ps, workers)
-            # a = max(0, p − T) and b = max(0, w − T): these are the splits of all (p, w) with such a T.
-            for p in range(a, ps + 1):
-                for w in range(b, workers + 1):
-                    if a > 0 and b > 0 and p - a != w - b:
-                        continue
-                    remote = p - a if a > 0 else w - b if b > 0 else max(p, w)
-                    if remote >= p - a and remote >= w - b:
-                        by_remote[p, w, remote] = least[p, w]
+            _lower_prices(by_remote, _least_prices(fits, price, a, b, ps, workers), a, b)
     return by_remote
 
 
@@ -275,11 +283,15 @@ class SplitTable:
 
     def _by_formula(self, key: tuple[int, ...], per_ps: Floats, per_worker: Floats) -> Splits:
         ps, workers, least_ps, least_workers = key
-        if (ps + 1) * (workers + 1) * (max(ps, workers) + 1) > MAX_SPLITS:
+        states = (ps + 1) * (workers + 1)
+        many = states * (max(ps, workers) + 1) > MAX_SPLITS
+        if not many:
+            fits, price = self.pieces(ps, workers, per_ps, per_worker)
+            many = states * int(fits.sum()) ** 2 > MAX_STEPS
+        if many:
             raise TooLargeError(
                 f"{ps} parameter servers and {workers} workers have too many splits; narrow the ranges"
             )
-        fits, price = self.pieces(ps, workers, per_ps, per_worker)
         if not ps:  # all-reduce: the formula does not depend on where the workers are
             by_remote = _least_prices(fits, price, 0, 0, 0, workers)[:, :, None]
         else:
