@@ -3,7 +3,8 @@
 A split of p parameter servers and w workers into pieces (x, y), each on a server of its own, has at most T
 remote tasks if every piece with x > 0 has w − y ≤ T, and every piece with y > 0 has p − x ≤ T. For each
 (p, w) every T is tried: a dynamic program over the tasks that are in pieces already finds the least price of
-pieces that fit on servers and that this T allows. Without prices the first T that has a split is enough.
+pieces that fit on servers and that this T allows. Without prices all pieces cost 0, and the first T that has
+a split is the last.
 
 No table of the methods is used, and none of their loops.
 """
@@ -50,10 +51,10 @@ def cheapest_pieces(x: Ints, y: Ints, price: Floats, ps: int, workers: int) -> F
 
 
 @compiled
-def splits_of(x: Ints, y: Ints, price: Floats, ps: int, workers: int, priced: bool) -> Floats:
+def splits_of(x: Ints, y: Ints, price: Floats, ps: int, workers: int, least: float) -> Floats:
     """Return T and price of the pieces of the splits of so many tasks, shape (n, 2).
 
-    Each is cheaper than all splits of smaller T; where pieces are not priced, only the one of least T.
+    Each is cheaper than all splits of smaller T. None is cheaper than `least`, where the search ends.
     """
     found, count, cheapest, before = np.empty((max(ps, workers) + 1, 2)), 0, np.inf, 0
     for remote in range(max(ps, workers) + 1):
@@ -65,7 +66,7 @@ def splits_of(x: Ints, y: Ints, price: Floats, ps: int, workers: int, priced: bo
                 found[count, 0], found[count, 1] = remote, cost
                 cheapest = cost
                 count += 1
-                if not priced:
+                if cost <= least:
                     break
     return found[:count]
 
@@ -156,7 +157,7 @@ class PlacedDerivation(ConfigurationDerivation):
             if measured:
                 self._known[key] = _measured(pieces, tasks, int(self._counts.sum()))
             else:
-                self._known[key] = _by_formula(pieces, tasks, self._prices_of_pieces is not None)
+                self._known[key] = _by_formula(pieces, tasks)
         splits: Floats = self._known[key]
         return splits
 
@@ -190,11 +191,13 @@ class PlacedDerivation(ConfigurationDerivation):
         return np.column_stack([row, np.full((len(row), 2), (remote, price))])
 
 
-def _by_formula(pieces: Pieces, tasks: Ints, priced: bool) -> Floats:
+def _by_formula(pieces: Pieces, tasks: Ints) -> Floats:
     splits = [np.zeros((0, 3))]
+    most = tasks.max(axis=0, initial=0).tolist()
+    least = cheapest_pieces(*pieces, most[0], most[1])
     for row, (ps, workers, _) in enumerate(tasks.tolist()):
         check_time()
-        splits.append(np.insert(splits_of(*pieces, ps, workers, priced), 0, row, axis=1))
+        splits.append(np.insert(splits_of(*pieces, ps, workers, least[ps, workers]), 0, row, axis=1))
     return np.concatenate(splits)
 
 

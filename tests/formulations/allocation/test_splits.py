@@ -24,6 +24,7 @@ from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.formulations.allocation.splits import STAYS, Servers, remote_tasks
 from clusterplan.formulations.common import compiled
 from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.common.errors import TooLargeError
 
 SEEDS = 300
 BLOCKS = pytest.mark.parametrize("seeds", [range(low, low + 30) for low in range(0, SEEDS, 30)], ids=str)
@@ -442,6 +443,17 @@ def test_wide_ranges_end_where_the_cluster_does() -> None:
     configs, derived = tables(joint(gpus(2, 1), variant), None)
     same_tables(configs, derived)
     assert list(zip(configs.ps.tolist(), configs.workers.tolist(), strict=True)) == [(1, 1), (2, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [sync([1] * 5, (1, 90), (1, 90)), sync([1] * 5, (1, 200), (1, 200)), measured((1, 5000, 1))],
+    ids=["large servers", "wide ranges", "measurements"],
+)
+def test_too_many_splits_are_refused(variant: dict[str, Any]) -> None:
+    """In words, before they take the memory or hours."""
+    with pytest.raises(TooLargeError, match="too many splits"):
+        _ = joint(gpus(6000), variant).configurations
 
 
 @pytest.mark.parametrize("pieces", [None, {"gpu": [0.01, 0.01, 0.02]}])
