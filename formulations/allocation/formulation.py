@@ -68,22 +68,34 @@ MAX_PAIRS = 1_000_000
 """Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
 
 
-def infeasible_job_reasons(instance: AllocationInstance, table: JobTable, j: int) -> list[str]:
-    """Return a sentence for each variant of an infeasible job: the violated constraint, and by how much."""
+Placed = tuple[Servers, PlacedDerivation]
+
+
+def infeasible_job_reasons(
+    instance: AllocationInstance, table: JobTable, j: int, placed: Placed | None = None
+) -> list[str]:
+    """Return a sentence for each variant of an infeasible job: the violated constraint, and by how much.
+
+    Parameters
+    ----------
+    placed
+        In an instance with servers: these, and the splits over them.
+    """
     return [
         f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: "
-        + _infeasibility_text(instance, table, j, v)
+        + _infeasibility_text(instance, table, j, v, placed)
         for v in range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
     ]
 
 
-def _placement_text(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str | None:
+def _placement_text(servers: Servers, derivation: PlacedDerivation, j: int, v: int) -> str | None:
     """Return why no split of a variant fits on servers and is in time; None if the reason is another."""
-    time_s, _ = PlacedDerivation(instance, table).of_variant(j, v)
+    table = derivation.table
+    time_s, _ = derivation.of_variant(j, v)
     if len(time_s):
         deadline = f"its deadline of {table.deadline_s[j]:g} s is earlier"
         return f"takes at least {time_s.min():g} s on these servers; {deadline}"
-    servers, per_worker = Servers(instance, table.resources), table.worker_demand[v]
+    per_worker = table.worker_demand[v]
     needs = [("a worker needs", per_worker), ("a parameter server needs", table.ps_demand[v])]
     row, text = int(table.first_row[v]), None
     if table.model[v] == TABLE and table.row_servers is not None and (k := int(table.row_servers[row])):
@@ -103,8 +115,10 @@ def _placement_text(instance: AllocationInstance, table: JobTable, j: int, v: in
     return text
 
 
-def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str:
-    if instance.servers is not None and (text := _placement_text(instance, table, j, v)):
+def _infeasibility_text(
+    instance: AllocationInstance, table: JobTable, j: int, v: int, placed: Placed | None
+) -> str:
+    if placed is not None and (text := _placement_text(*placed, j, v)):
         return text
     wide_ps = np.clip(table.max_ps - table.min_ps + 1, 1, MAX_PAIRS)
     wide_workers = min(int(table.max_workers[v] - table.min_workers[v]) + 1, MAX_PAIRS // int(wide_ps[v]))
@@ -115,7 +129,7 @@ def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v
     time = completion_time_s(table, variant, ps, workers, step)
     deadline = float(table.deadline_s[j])
     # On servers it is the resources together that are short.
-    early = np.array([instance.servers is not None or within(t, deadline) for t in time.tolist()])
+    early = np.array([placed is not None or within(t, deadline) for t in time.tolist()])
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
     ps_demand, worker_demand = task_demands(instance, table)
@@ -329,9 +343,9 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """
         configs = self.checked
         never = np.flatnonzero(np.diff(configs.start) == 0)
-        alone = [
-            reason for j in never.tolist() for reason in infeasible_job_reasons(self.instance, self.table, j)
-        ]
+        instance, table, servers = self.instance, self.table, self.servers
+        placed = None if servers is None else (servers, PlacedDerivation(instance, table))
+        alone = [r for j in never.tolist() for r in infeasible_job_reasons(instance, table, j, placed)]
         if alone:
             remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))

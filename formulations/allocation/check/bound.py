@@ -14,6 +14,9 @@ hold in exact arithmetic. C is the capacity that the check of a plan allows, a t
 Every configuration whose reduced cost lies beyond the cutoff is dropped (reduced-cost fixing), and all
 combinations of the rest are enumerated to find one below the cutoff. Where that enumeration ends without any,
 the cutoff is certified; where it gives up or its time is up, the Lagrangian bound is.
+
+On servers the total price of the pieces of a configuration is its demand for one more resource, of price 1, of
+which there is as much as pieces can cost together on all servers (see `splits`).
 """
 
 from __future__ import annotations
