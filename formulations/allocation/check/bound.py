@@ -15,8 +15,8 @@ Every configuration whose reduced cost lies beyond the cutoff is dropped (reduce
 combinations of the rest are enumerated to find one below the cutoff. Where that enumeration ends without any,
 the cutoff is certified; where it gives up or its time is up, the Lagrangian bound is.
 
-On servers the total price of the pieces of a configuration is its demand for one more resource, of price 1, of
-which there is as much as pieces can cost together on all servers (see `splits`).
+On servers the total price of the pieces of a configuration is its demand for one more resource of price 1,
+of which there is as much as pieces can cost together on all servers (see `splits`).
 """
 
 from __future__ import annotations
