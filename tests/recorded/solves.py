@@ -27,7 +27,7 @@ BY_LIBRARIES = ("auto", "exact", "milp:cbc", "milp:highs", "milp:scip", "cp-sat"
 TRAINED = ("dl2", "reinforce-lstm", "reinforce-rnn")
 """Solvers that train a network: what comes out depends on how the processor rounds."""
 EXAMPLES = (
-    *("gavel-three-gpu-types", "heterps-ctr", "opt-350-three-gpus", "optimus-testbed"),
+    *("elastic-servers", "gavel-three-gpu-types", "heterps-ctr", "opt-350-three-gpus", "optimus-testbed"),
     *("parameter-server-traffic", "shared-cluster-morning", "tiresias-testbed", "tiresias-three-jobs"),
 )
 SMALL, RANDOM = (0, 1), 8
