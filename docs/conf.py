@@ -55,7 +55,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(Any|Path|pd\.DataFrame|ABC|Floats)"),
     ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
     ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
-    ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|kind\.Builder)"),
+    ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|kind\.Builder|servers\.AnyServer)"),
     ("py:class", r"clusterplan\.instances\.common\.speed\..*"),
     ("py:class", r"clusterplan\.planner\.study\.(Scenario|Row)"),
     ("py:class", r"clusterplan\.instances\.prediction\..*"),
