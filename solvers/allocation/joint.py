@@ -40,6 +40,8 @@ MAX_CANDIDATES = 24
 """Configurations of each job in the search: those of least reduced cost."""
 PRICE_TOLERANCE = 1e-6
 """Relative accuracy of the dual prices."""
+JOBS_AT_ONCE = 100
+"""Jobs that are inserted between two looks at the clock."""
 ROUNDS_AT_ONCE = 200
 """Rounds between two looks at the clock."""
 ROUNDS_PER_JOB = 2_000
@@ -196,7 +198,11 @@ class JointSearch:
         if start_plan is None:
             state = placements.empty()
             order = np.argsort(-np.minimum.reduceat(candidates.price, start[:-1]), kind="stable")
-            cost = insert_all(order, 1.0, *given, state.arrays())
+            cost = np.full(jobs, np.inf)
+            # In parts, so that the clock is read between them; jobs that are left count as absent.
+            for part in np.array_split(order, 1 + jobs // JOBS_AT_ONCE):
+                if not self.clock.expired:
+                    cost[part] = insert_all(part, 1.0, *given, state.arrays())[part]
         else:
             chosen = np.array([np.flatnonzero(rows == row)[0] for row in known.tolist()])
             state = placements.state_of(start_plan, candidates, chosen)
