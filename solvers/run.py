@@ -142,7 +142,7 @@ def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> FoundPla
             plan = search(formulation, clock)
             if plan is not None and not formulation.violations(plan):
                 return FoundPlan(method, plan)
-        except TooLargeError:
+        except (TooLargeError, OptionError):  # which refuses instances of this sort
             continue
     return None
 

@@ -22,6 +22,7 @@ from clusterplan.solvers.allocation.placements import Placements
 from clusterplan.solvers.allocation.pool_then_pack import OnPools
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.registry import solvers_for
+from clusterplan.solvers.run import find_plan
 
 OF_POOLS = [solver.name for solver in solvers_for("allocation") if isinstance(solver, OnPools)]
 
@@ -162,6 +163,13 @@ def test_methods_of_pools_refuse_servers(name: str) -> None:
     """And say what can be taken in their place."""
     with pytest.raises(OptionError, match="take exact, optimus or pool-then-pack"):
         clusterplan.solve(cluster(1), name)
+
+
+def test_a_quick_plan_on_servers_refutes_a_claim_that_there_is_none() -> None:
+    """Methods of pools are passed over."""
+    found = find_plan(AllocationFormulation(cluster(2)), patience_s=10.0)
+    assert found is not None
+    assert found.method == "lagrangian"
 
 
 @pytest.mark.parametrize("name", ["optimus", "pool-then-pack"])
