@@ -112,6 +112,11 @@ def _with_checked_warm_start(formulation: Formulation[Any, Any], options: SolveO
         plan = formulation.adapted(formulation.choices(formulation.parse_plan(options.warm_start)))
     except ValidationError as error:
         raise OptionError(f"the warm start is not a plan: {error.errors()[0]['msg']}") from None
+    if plan is None:
+        log.warning(
+            "%s: what is new has no room beside the warm start; it is left out", formulation.instance.name
+        )
+        return options.starting_from(None)
     broken = formulation.violations(plan)
     if broken:
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""

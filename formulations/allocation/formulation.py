@@ -257,7 +257,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return the plan without completion times: the decisions only."""
         return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
 
-    def adapted(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
+    def adapted(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...] | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
         return adapted_plan(plan, self.table, self.configurations, self.servers)
 

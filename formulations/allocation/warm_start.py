@@ -18,11 +18,11 @@ from .splits import Servers
 
 def adapted_plan(
     plan: Sequence[JobAllocation], table: JobTable, configs: Configurations, servers: Servers | None
-) -> tuple[JobAllocation, ...]:
+) -> tuple[JobAllocation, ...] | None:
     """Return the plan without jobs that have ended, and with new jobs in their smallest configuration.
 
-    A job with a variant, or on a server, that there is no more counts as new. The plan may still break a
-    capacity; an optional job that is new is not placed, and a job for which no server has room is left out.
+    A job with a variant, or on a server, that there is no more counts as new. An optional job that is new is
+    not placed. The plan may still break a capacity; None where no servers have room for a new job.
     """
     known: dict[str, JobAllocation] = {}
     for entry in plan:
@@ -41,6 +41,8 @@ def adapted_plan(
             continue
         own = np.arange(configs.start[j], configs.start[j + 1])
         own = own[configs.variant[own] != UNPLACED]
+        if not len(own):
+            return None
         k = int(own[np.argmin((configs.ps + configs.workers)[own])])
         variant = int(table.first_variant[j] + configs.variant[k])
         entry = JobAllocation(
@@ -51,7 +53,9 @@ def adapted_plan(
         )
         if servers is not None and free is not None:
             placement = _first_fit(entry, table, variant, servers, free)
-            adapted[j] = None if placement is None else entry.model_copy(update={"placement": placement})
+            if placement is None:
+                return None
+            adapted[j] = entry.model_copy(update={"placement": placement})
         else:
             adapted[j] = entry
     return tuple(entry for entry in adapted if entry is not None)

@@ -142,8 +142,11 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """
         return tuple(plan)
 
-    def adapted(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return a plan of an earlier instance, made to fit this one as far as the kind knows how."""
+    def adapted(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...] | None:
+        """Return a plan of an earlier instance, made to fit this one as far as the kind knows how.
+
+        None where what is new has no room beside it.
+        """
         return tuple(plan)
 
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:

@@ -38,6 +38,8 @@ MAX_UNITS = 16
 """Most units of a resource on a server for which its pieces are priced."""
 MAX_CANDIDATES = 24
 """Configurations of each job in the search: those of least reduced cost."""
+NEAR = 8 * MAX_CANDIDATES
+"""Configurations of each job of which those that another one dominates are left out."""
 PRICE_TOLERANCE = 1e-6
 """Relative accuracy of the dual prices."""
 JOBS_AT_ONCE = 100
@@ -247,7 +249,7 @@ class JointSearch:
         kept = []
         for j in range(configs.jobs):
             own = np.arange(configs.start[j], configs.start[j + 1])
-            order = own[np.argsort(reduced[own], kind="stable")][:MAX_CANDIDATES]
+            order = _undominated(configs, own[np.argsort(reduced[own], kind="stable")])[:MAX_CANDIDATES]
             others = [own[np.argmin(taken[own])], *own[configs.split[own] == STAYS], *known[j : j + 1]]
             kept.append(np.unique(np.append(order, others)))
             kept[-1] = kept[-1][np.argsort(reduced[kept[-1]], kind="stable")]
@@ -285,6 +287,19 @@ class JointSearch:
             self._note()
         if answer.limit != "none":
             self.limit = answer.limit
+
+
+def _undominated(configs: Configurations, rows: Ints) -> Ints:
+    """Return the first of these rows of one job, without those than which another takes and costs no more.
+
+    Of equal rows, which would crowd out others, one is left.
+    """
+    rows = rows[:NEAR]
+    demand, cost = configs.demand[rows], configs.cost[rows]
+    no_worse = (demand[None] <= demand[:, None]).all(axis=2) & (cost[None] <= cost[:, None])
+    earlier = np.tri(len(rows), k=-1, dtype=bool)
+    kept: Ints = rows[~(no_worse & (~no_worse.T | earlier)).any(axis=1)]
+    return kept
 
 
 def pooled_choice(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Ints | None:

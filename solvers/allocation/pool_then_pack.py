@@ -91,7 +91,8 @@ class PoolThenPack(Solver[AllocationFormulation]):
             absent = int((state.chosen == ABSENT).sum())
             left_over = left_over or absent
             if not absent:
-                message = f"{left_over:,} jobs fit on no servers; with {share:.0%} of the capacities all do"
+                jobs = "1 job fits" if left_over == 1 else f"{left_over:,} jobs fit"
+                message = f"{jobs} on no servers; with {100 * share:.0f} % of the capacities all do"
                 plan = placements.plan_of(state, rows)
                 return Outcome(plan, message=message if left_over else None, build_s=build_s)
         what = f"{self.name}: {left_over:,} of {len(formulation.table):,} jobs fit on no servers"

@@ -219,6 +219,15 @@ def test_jobs_that_ended_are_dropped_and_new_ones_are_placed(earlier: tuple[Allo
     assert (smallest.ps, smallest.workers, sum(map(sum, smallest.pieces))) == (1, 1, 2)
 
 
+def test_a_warm_start_without_room_for_a_new_job_is_left_out() -> None:
+    """The search begins with nothing then."""
+    instance = cluster(2)
+    placement = {"s-0": {"workers": 1}, "s-1": {"workers": 1}}
+    full = {"job": "job-0", "variant": "default", "workers": 2, "placement": placement}
+    result = clusterplan.solve(instance, warm_start=[full])
+    assert (result.status, len(result.plan)) == ("optimal", 2)
+
+
 def test_a_job_on_a_server_that_is_gone_is_placed_anew(earlier: tuple[AllocationInstance, Any]) -> None:
     """Others stay where they are."""
     instance, plan = earlier
