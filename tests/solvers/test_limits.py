@@ -126,7 +126,7 @@ def test_a_plan_that_does_not_fit_a_changed_instance_is_refused_with_the_reason(
     before = clusterplan.load("example:optimus-testbed")
     plan = clusterplan.solve(before).plan
     document = before.model_dump(mode="json", exclude_none=True)
-    document["jobs"][1]["name"] = "another"
+    document["resources"] = {name: amount / 2 for name, amount in document["resources"].items()}
     changed = clusterplan.parse_instance(document)
-    with pytest.raises(OptionError, match=r"not feasible for this instance: .* and 1 more; mend it"):
+    with pytest.raises(OptionError, match=r"not feasible for this instance: .* and 2 more; mend it"):
         clusterplan.solve(changed, "exact", SolveOptions(warm_start=plan))

@@ -46,7 +46,7 @@ Planned = Annotated[
     Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--plan")
 ]
 Running = Annotated[
-    Literal["move", "stay"],
+    Literal["stay", "move"],
     Option("stay: running jobs keep what they have; move: they may move."),
 ]
 Drained = Annotated[
