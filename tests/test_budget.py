@@ -14,7 +14,7 @@ MOST: dict[str, tuple[int, int, int]] = {
     "formulations": (85_313, 66, 10),
     "solvers": (139_147, 101, 12),  # two files until the former contracts of policies go
     "planner": (73_415, 77, 10),
-    "tests": (360_060, 259, 51),
+    "tests": (360_080, 259, 51),
     # The formula of whole steps came from prediction; functions entered by a solve; allocation on servers.
     "benchmarks": (34_101, 31, 1),
     "root": (418, 2, 1),
