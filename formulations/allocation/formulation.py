@@ -308,6 +308,8 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         if certificate is None or elementary is None:
             return (elementary,)
         configs = self._checked_with(read_pieces(certificate))
+        if configs.some_job_has_none and not configs.refuted:
+            return (math.inf,)  # its pieces cost more than all servers can earn
         proven = None if configs.refuted else certified_bound(configs, self.is_makespan, certificate)
         return (elementary if proven is None else max(elementary, proven),)
 

@@ -81,7 +81,7 @@ class JointDual:
     configs, problem
         The relaxation; with prices of pieces its last capacity is `PIECES`.
     prices, bound
-        λ, shape (R,), and L(λ).
+        λ, shape (R,), and L(λ); infinite where some job has no configuration.
     pieces
         Prices of pieces for which λ of `PIECES` is 1; None without them.
     """
@@ -110,6 +110,8 @@ def joint_dual(formulation: AllocationFormulation, pooled: JointDual, clock: Clo
             tried.add(function.tobytes())
             pieces = {name: function.tolist()}
             configs = placed_configurations(formulation.instance, formulation.table, servers, pieces)
+            if not configs.counts.all():  # the pieces of some job cost more than all servers can earn
+                return replace(best, bound=math.inf, pieces=pieces)
             dual = dual_of(configs, clock)
             if dual.bound > best.bound + PRICE_TOLERANCE * abs(best.bound):
                 scaled = {name: (float(dual.prices[-1]) * function).tolist()}
@@ -171,8 +173,9 @@ class JointSearch:
 
     def _note(self) -> None:
         value = self.value if self.plan is not None else None
-        self.trace.append((self.clock.elapsed_s, value, self.bound))
-        report_progress(self.formulation.objectives[0], value, self.bound)
+        bound = self.bound if math.isfinite(self.bound) else None
+        self.trace.append((self.clock.elapsed_s, value, bound))
+        report_progress(self.formulation.objectives[0], value, bound)
 
     def _certificate(self, bound: float | None) -> dict[str, Any]:
         """Return the certificate of the dual prices; those of pieces are in seconds, at a price of 1."""
@@ -186,11 +189,11 @@ class JointSearch:
 
     def _search(self) -> None:
         """Run ruin and recreate until the gap is closed, the rounds are made or the time is up."""
-        placements, prices = Placements(self.formulation), self.pooled.prices
-        start_plan = None
+        start_plan, prices = None, self.pooled.prices
         if self.options.warm_start is not None:
             start_plan = self.formulation.parse_plan(self.options.warm_start)
             self._improve(self.formulation.finish(start_plan))
+        placements = Placements(self.formulation, max((len(e.pieces) for e in start_plan or ()), default=0))
         known = np.zeros(0, np.int64) if start_plan is None else placements.rows_of(start_plan)
         rows, start = self._candidate_rows(placements.configs, known)
         candidates = placements.candidates(rows, start, prices)

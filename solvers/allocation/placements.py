@@ -13,7 +13,7 @@ from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configur
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.placed_configurations import current_pieces, placed_configurations
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.allocation.splits import STAYS, Servers, saved_step_s
+from ...formulations.allocation.splits import STAYS, saved_step_s
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import TABLE
@@ -29,29 +29,33 @@ LEFTOVER = 1e-3
 class Placements:
     """Placements of an allocation on servers, in arrays.
 
+    Parameters
+    ----------
+    widest
+        Largest number of servers of a job in the plan to start from.
+
     Attributes
     ----------
     configs
         Configurations in which staying and moving with the same tasks are rows of their own.
+    most
+        Largest number of pieces of a job.
     """
 
-    def __init__(self, formulation: AllocationFormulation) -> None:
+    def __init__(self, formulation: AllocationFormulation, widest: int = 0) -> None:
         assert formulation.servers is not None
         self.formulation, self.servers = formulation, formulation.servers
         self.configs: Configurations = placed_configurations(
             formulation.instance, formulation.table, self.servers, {}
         )
 
-    servers: Servers
-
-    @cached_property
-    def most(self) -> int:
-        """Largest number of pieces of a job."""
+        running = (current_pieces(formulation.instance, j) for j in range(self.configs.jobs))
         tasks = int((self.configs.ps + self.configs.workers).max(initial=1))
-        return min(len(self.servers.names), MAX_PIECES, tasks)
+        fewest = max(widest, *(len(pieces or ()) for pieces in running))
+        self.most = max(fewest, min(len(self.servers.names), MAX_PIECES, tasks))
 
     def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
-        """Return the row of each job of a feasible plan, and T or nothing in place of its split."""
+        """Return the row of each job's configuration in a feasible plan."""
         configs, table = self.configs, self.formulation.table
         entries = {entry.job: entry for entry in plan}
         rows = []
@@ -117,7 +121,7 @@ class Placements:
 
     def _put(self, state: PlacementState, j: int, placement: Mapping[str, tuple[int, int]]) -> None:
         """Write the pieces of a job into a state."""
-        listed = [(self.servers.index[name], *tasks) for name, tasks in placement.items()][: self.most]
+        listed = [(self.servers.index[name], *tasks) for name, tasks in placement.items()]
         state.count[j] = len(listed)
         state.pieces[j, : len(listed)] = np.array(listed, np.int64).reshape(-1, 3)
 

@@ -168,7 +168,7 @@ def test_measurements_on_several_numbers_of_servers(tmp_path: Path) -> None:
     )
     instance = load(tmp_path / "d.yaml")
     assert instance.sha256() == built.build().sha256()
-    table = instance.table()  # type: ignore[attr-defined]
+    table = instance.table()
     assert list(zip(table.row_workers, table.row_servers, table.row_steps_per_s, strict=True)) == [
         (1, 0, 10),
         (2, 1, 18),

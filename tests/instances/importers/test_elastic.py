@@ -76,7 +76,7 @@ def test_a_worker_is_a_whole_task(tmp_path: Path) -> None:
     """Of two GPUs here; what they measured on one GPU is of no use, and a waiting job has no place."""
     (job,) = elastic(tmp_path, ROWS, workload("train", None, gpus=2.0)).jobs
     (variant,) = job.variants
-    rows = [(row.workers, row.servers, row.steps_per_s) for row in variant.speed.rows]  # type: ignore[union-attr]
+    rows = [(row.workers, row.servers, row.steps_per_s) for row in variant.speed.rows]
     assert rows == [(1, 1, 19), (1, 2, 15)]
     assert (dict(variant.worker_demand), job.current, job.restart_s) == ({"gpu": 2, "cpu": 2}, None, 60)
 
@@ -85,7 +85,7 @@ def test_the_first_pattern_counts_and_a_move_has_a_price(tmp_path: Path) -> None
     text = "job,gpus,samples_per_s,optional,unplaced_s\ntrain,1,5,true,9\nt*,1,7,,\n"
     runs, waits = workload("train", "c"), workload("tune", None)
     first, second = elastic(tmp_path, text, runs, waits).jobs
-    assert [job.variants[0].speed.rows[0].steps_per_s for job in (first, second)] == [5, 7]  # type: ignore[union-attr]
+    assert [job.variants[0].speed.rows[0].steps_per_s for job in (first, second)] == [5, 7]
     assert (first.optional, first.restart_s, second.restart_s) == (False, 900, 0)
     assert elastic(tmp_path, text, workload("train", None)).jobs[0].optional
 

@@ -382,10 +382,10 @@ def test_pollux_takes_the_slowest_of_the_placements_on_as_many_servers(tmp_path:
     assert dict(instance.expanded_servers)["server-1"].capacity == {"gpu": 4}
     speed = instance.jobs[0].variants[0].speed
     assert isinstance(speed, SpeedTable)
-    found = {(row.workers, row.servers): 1 / row.steps_per_s for row in speed.rows}  # type: ignore[attr-defined]
+    found = {(row.workers, row.servers): 1 / row.steps_per_s for row in speed.rows}
     shares = {(1, 1): 0.44, (2, 1): 0.28, (2, 2): 0.3, (4, 1): 0.2, (4, 2): 0.5}
     assert found == pytest.approx(shares)
-    larger = {(r.workers, r.servers): 1 / r.steps_per_s for r in instance.jobs[1].variants[0].speed.rows}  # type: ignore[union-attr]
+    larger = {(r.workers, r.servers): 1 / r.steps_per_s for r in instance.jobs[1].variants[0].speed.rows}
     assert larger[4, 2] == pytest.approx(0.4 + 0.5 / 3)
     assert larger[8, 2] == pytest.approx(0.22)
     assert "1 of 3 jobs are left out" in said(instance)

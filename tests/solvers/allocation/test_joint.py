@@ -18,7 +18,7 @@ from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.allocation.joint import dual_feasible_functions, dual_of, joint_dual
 from clusterplan.solvers.allocation.placement_search import ABSENT
-from clusterplan.solvers.allocation.placements import Placements
+from clusterplan.solvers.allocation.placements import MAX_PIECES, Placements
 from clusterplan.solvers.allocation.pool_then_pack import OnPools
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.registry import solvers_for
@@ -69,6 +69,30 @@ def test_what_does_not_fit_in_pieces_is_proven_infeasible() -> None:
     instance = built.build()
     result = clusterplan.solve(instance)
     assert (result.status, clusterplan.verify(instance, result).ok) == ("infeasible", True)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_job_whose_pieces_fit_nowhere_together_is_proven_infeasible(others: int) -> None:
+    """Three pieces of 3 GPUs on two servers of 5: no configuration is left once pieces have prices."""
+    built = clusterplan.Allocation("alone").add_server("s", {"gpu": 5}, count=2)
+    built.add_job("wide", {3: 1.0}, 100.0, per_worker={"gpu": 3})
+    for j in range(others):
+        built.add_job(f"small-{j}", {1: 1.0}, 100.0)
+    instance = built.build()
+    result = clusterplan.solve(instance)
+    assert (result.status, clusterplan.verify(instance, result).ok) == ("infeasible", True)
+
+
+def test_jobs_on_more_servers_than_the_search_tries_stay_whole() -> None:
+    """Where they run now, and in a plan to start from."""
+    built = clusterplan.Allocation("wide").add_server("s", {"gpu": 1}, count=MAX_PIECES + 6)
+    placement = {f"s-{k}": {"workers": 1} for k in range(MAX_PIECES + 2)}
+    now = {"variant": "default", "workers": len(placement), "placement": placement}
+    built.add_job("a", {len(placement): 10.0, 10: 5.0}, 1000.0, current=now, restart_s=500)
+    start = [{"job": "a", **now}]
+    for options in ({}, {"warm_start": start}):
+        result = clusterplan.solve(built, **options)
+        assert (result.status, result.objective) == ("optimal", pytest.approx(100.0))
 
 
 def test_jobs_without_a_placement_are_counted() -> None:

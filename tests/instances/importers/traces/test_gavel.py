@@ -91,7 +91,7 @@ def test_speeds_on_servers(tmp_path: Path) -> None:
         (name, {name.split("-")[0]: 2}) for name in names
     ]
     a3c, lm, zero = (
-        {v.name: [(r.workers, r.servers, r.steps_per_s) for r in v.speed.rows] for v in job.variants}  # type: ignore[union-attr]
+        {v.name: [(r.workers, r.servers, r.steps_per_s) for r in v.speed.rows] for v in job.variants}
         for job in instance.jobs
     )
     assert a3c == {"v100": [(1, 1, 2.0)], "k80": [(1, 1, 1.0)]}
