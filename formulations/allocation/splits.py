@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
-from ...instances.allocation.job_table import MODELS, TABLE, JobTable
+from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
@@ -135,27 +135,6 @@ def sending_workers(workers: Ints, remote: Ints, share: float) -> Floats:
     """Return (1 − σ)·w + σ·T, which stands for w in w/p."""
     sending: Floats = (1 - share) * workers + share * remote
     return sending
-
-
-def saved_step_s(
-    table: JobTable, variant: Ints, ps: Ints, workers: Ints, remote: Ints, share: float
-) -> Floats:
-    """Return by how much a step is shorter [s] than with all tasks on different servers.
-
-    Parameters
-    ----------
-    remote
-        T; the number of workers where nothing is saved.
-    share
-        σ of the instance.
-    """
-    model, theta = table.model[variant], table.theta[variant]
-    w = np.maximum(workers, 1)
-    coefficient = np.where(model == MODELS.index("ps_sync"), theta[:, 2], 0.0)
-    asynchronous = model == MODELS.index("ps_async")
-    coefficient = np.where(asynchronous, theta[:, 1] / w, coefficient)
-    saved: Floats = coefficient * (share * (workers - remote)) / np.maximum(ps, 1)
-    return saved
 
 
 @compiled

@@ -32,12 +32,12 @@ from .heuristics import round_prices
 from .lagrangian import MultipleChoice, best_prices, knapsack_bound
 from .placement_search import ABSENT, PlacementState, insert_all, ruin_and_recreate
 from .placements import Placements
-from .total_time import solve_core
+from .total_time import CoreAnswer, solve_core
 
 MAX_UNITS = 16
 """Most units of a resource on a server for which its pieces are priced."""
 MAX_CANDIDATES = 24
-"""Configurations of each job in the search: those of least reduced cost."""
+"""Configurations of each job in the search: so many of least reduced cost, and so many undominated ones."""
 NEAR = 8 * MAX_CANDIDATES
 """Configurations of each job of which those that another one dominates are left out."""
 PRICE_TOLERANCE = 1e-6
@@ -252,9 +252,13 @@ class JointSearch:
         kept = []
         for j in range(configs.jobs):
             own = np.arange(configs.start[j], configs.start[j + 1])
-            order = _undominated(configs, own[np.argsort(reduced[own], kind="stable")])[:MAX_CANDIDATES]
+            # Staying, which costs no restart, would seem to dominate moving with the same tasks.
+            moving = own[configs.split[own] != STAYS]
+            near = moving[np.argsort(reduced[moving], kind="stable")]
+            # Of equal times on one server, more parameter servers are faster on several: both are kept.
+            best = np.append(near[:MAX_CANDIDATES], _undominated(configs, near)[:MAX_CANDIDATES])
             others = [own[np.argmin(taken[own])], *own[configs.split[own] == STAYS], *known[j : j + 1]]
-            kept.append(np.unique(np.append(order, others)))
+            kept.append(np.unique(np.append(best, others)))
             kept[-1] = kept[-1][np.argsort(reduced[kept[-1]], kind="stable")]
         return np.concatenate(kept), np.concatenate([[0], np.cumsum([len(own) for own in kept])])
 
@@ -279,12 +283,7 @@ class JointSearch:
 
     def _close(self) -> None:
         """Raise the bound by the core problem of the relaxation: all that can be in a better plan."""
-        dual = self.dual
-        reduced = dual.problem.reduced_costs(dual.prices)
-        threshold = (self.value - dual.bound) * (1 + MARGIN) + MARGIN * abs(dual.bound)
-        core = dual.problem.only(reduced <= threshold)
-        gap = GAP_SHARE * self.options.gap * abs(self.bound)
-        answer = solve_core(core, self.clock, self.options, gap=gap)
+        _, answer = solve_near(self.dual, self.value, self.options, self.clock)
         if self.bound < answer.bound < math.inf:
             self.bound = min(answer.bound, self.value)
             self._note()
@@ -307,14 +306,18 @@ def _undominated(configs: Configurations, rows: Ints) -> Ints:
 
 def pooled_choice(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Ints | None:
     """Return the configurations of least cost by total capacities alone; None if no choice is found."""
-    configs = formulation.configurations
-    problem = MultipleChoice.of(configs, configs.cost)
-    prices = best_prices(problem, clock, PRICE_TOLERANCE).prices
-    chosen = round_prices(problem, prices, clock)
+    dual = dual_of(formulation.configurations, clock)
+    chosen = round_prices(dual.problem, dual.prices, clock)
     if chosen is None:
         return None
-    reduced, bound = problem.reduced_costs(prices), knapsack_bound(problem, prices)
-    threshold = (problem.value(chosen) - bound) * (1 + MARGIN) + MARGIN * abs(bound)
-    core = problem.only(reduced <= threshold)
-    answer = solve_core(core, clock, options, gap=GAP_SHARE * options.gap * abs(bound))
+    core, answer = solve_near(dual, dual.problem.value(chosen), options, clock)
     return chosen if answer.chosen is None else core.configuration[answer.chosen]
+
+
+def solve_near(
+    dual: JointDual, value: float, options: SolveOptions, clock: Clock
+) -> tuple[MultipleChoice, CoreAnswer]:
+    """Solve the core problem of all configurations that can be in a choice below a value; return both."""
+    reduced, size = dual.problem.reduced_costs(dual.prices), abs(dual.bound)
+    core = dual.problem.only(reduced <= (value - dual.bound) * (1 + MARGIN) + MARGIN * size)
+    return core, solve_core(core, clock, options, gap=GAP_SHARE * options.gap * size)

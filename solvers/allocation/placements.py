@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations, formula_step_s
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.placed_configurations import current_pieces, placed_configurations
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.allocation.splits import STAYS, saved_step_s
+from ...formulations.allocation.splits import STAYS, sending_workers
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import TABLE
@@ -95,8 +95,13 @@ class Placements:
         ps, workers, split = (c[rows].astype(np.int64) for c in (configs.ps, configs.workers, configs.split))
         measured = table.model[index] == TABLE
         formula = ~measured & placed & (split != STAYS)
-        per_task = saved_step_s(table, index, ps, workers, workers - 1, self.formulation.share)
-        slope = np.where(formula, table.weight[owner] * table.remaining_steps[owner] * per_task, 0.0)
+        p, w, share = np.maximum(ps, 1), np.maximum(workers, 1), self.formulation.share
+        # A step is linear in the remote tasks.
+        steps = [
+            formula_step_s(table, index, p, w, sending_workers(w, remote, share)) for remote in (w, w - 1)
+        ]
+        per_task = table.weight[owner] * table.remaining_steps[owner] * (steps[0] - steps[1])
+        slope = np.where(formula, per_task, 0.0)
         low = configs.cost[rows]
         base = low - slope * np.where(formula, split, 0)
         demand = np.stack([table.ps_demand[index], table.worker_demand[index]], axis=1)
