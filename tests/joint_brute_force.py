@@ -89,6 +89,8 @@ def free_amounts(instance: AllocationInstance) -> dict[str, dict[str, float]]:
 
 def spread(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
     """Yield every number of tasks on each server."""
+    if not servers:
+        return
     for cuts in itertools.combinations(range(tasks + servers - 1), servers - 1):
         ends = (-1, *cuts, tasks + servers - 1)
         yield tuple(high - low - 1 for low, high in itertools.pairwise(ends))
@@ -157,7 +159,9 @@ def best_options(instance: AllocationInstance) -> list[Option] | None:
         for option in each[len(chosen)]:
             after = {key: amount - option.usage.get(key, 0.0) for key, amount in left.items()}
             paid = usd + option.usd
-            if min(after.values()) >= -TOLERANCE and (budget is None or paid <= budget + TOLERANCE):
+            if min(after.values(), default=0.0) >= -TOLERANCE and (
+                budget is None or paid <= budget + TOLERANCE
+            ):
                 search([*chosen, option], after, paid)
 
     if all(each):

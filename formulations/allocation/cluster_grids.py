@@ -4,11 +4,13 @@ A grid makes a capacity or budget parametric (`formulations/common/frontier.py`)
 cluster, or for an hourly cost, and a plan of a step keeps the limits of every higher one: F(x) ⊆ F(y) for
 x ≤ y, also with the tolerance of limits, because a larger limit has a larger tolerance.
 
-The two grids of clusters: the instance's cluster scaled, or free amounts of the resources with a price.
+The grids of clusters: the instance's cluster or servers scaled, or free amounts of resources with a price.
 `fixed`, `ScaledCluster`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not an
 integer, the cluster of scale s has ⌊s·N_r⌋·C_r/N_r of resource r. A step is a scale at which a resource with
 a price gains a unit, so each costs more than the one before; resources without a price scale along. All
 scales are fractions, so no rounding makes a cluster larger or smaller than it is.
+`fixed`, `ScaledServers`: of N_c servers with equal free amounts, the cluster of scale s has the first
+⌊s·N_c⌋; above 1 there are more of them. A job that runs on a server that is gone has to restart.
 
 `any`, `FreeCluster`: any amounts of the resources with a price, those without as in the instance. A step is a
 multiple of g, the greatest common divisor of what single tasks cost per hour, so that every plan costs a
@@ -20,7 +22,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -31,9 +35,10 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
+from ...instances.common.servers import AnyServer
 from ..common.objective import agree, loosened, within
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
-from .configurations import BUDGET, Configurations, build_configurations, resource_limits
+from .configurations import Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
 
@@ -55,10 +60,16 @@ class ClusterGrid(ABC):
         USD per hour of one unit of each resource.
     most_usd
         Maximum cost of a step, in USD per hour; None for no maximum.
+
+    Attributes
+    ----------
+    error_per_gap
+        Ratio of the requested error to the gap of a single cluster, unless a gap is requested.
     """
 
     mix: Mix
     first = ZERO
+    error_per_gap = 100
 
     def __init__(
         self, instance: AllocationInstance, prices: Mapping[str, float], most_usd: float | None
@@ -69,7 +80,7 @@ class ClusterGrid(ABC):
             "objective": "total_completion_time",
             "prices_usd_per_hour": self.prices,
             "budget_usd_per_hour": None,
-            "jobs": instance.table(),
+            "jobs": instance.table() if instance.servers is None else instance.jobs,
         }
         self.instance = instance.model_copy(update=changes)
         self.table: JobTable = self.instance.table()
@@ -103,14 +114,10 @@ class ClusterGrid(ABC):
         """Return the hourly cost of the cluster of a step of the grid, in USD per hour."""
 
     @abstractmethod
-    def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return the lowest step whose cluster admits a plan found at `step`, and the plan's cluster.
-
-        Parameters
-        ----------
-        used
-            Use of each resource by the plan.
-        """
+    def place(
+        self, step: Fraction, formulation: AllocationFormulation, plan: Sequence[JobAllocation]
+    ) -> tuple[Fraction, dict[str, float]]:
+        """Return the lowest step whose cluster admits a feasible plan of `step`, and the plan's cluster."""
 
     @abstractmethod
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
@@ -192,14 +199,6 @@ class ClusterGrid(ABC):
         """Return the capacity of each resource without a price, by name."""
         return {name: c for name, c in self.instance.resources.items() if name not in self.prices}
 
-    def used(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation]) -> dict[str, float]:
-        """Return the total demand of a feasible plan for each resource, by name."""
-        configs = formulation.configurations
-        taken = configs.demand[formulation.indices_of(plan)].sum(axis=0)
-        return {
-            name: use for name, use in zip(configs.resources, taken.tolist(), strict=True) if name != BUDGET
-        }
-
 
 SCALING_PARTS = 10_000
 """Number of parts in which a non-integer capacity is scaled."""
@@ -231,6 +230,14 @@ def largest_job_demand(table: JobTable) -> dict[str, float]:
     return dict(zip(table.resources, most.tolist(), strict=True))
 
 
+@dataclass(frozen=True)
+class ScaledPart:
+    """A part of a cluster that is scaled in whole units: how many there are now, and what one of them has."""
+
+    count: int
+    unit: Mapping[str, Fraction]
+
+
 class ScaledCluster(ClusterGrid):
     """Grid of the mix `fixed`: the instance's cluster scaled; a step is the scale factor."""
 
@@ -240,20 +247,23 @@ class ScaledCluster(ClusterGrid):
         self, instance: AllocationInstance, prices: Mapping[str, float], most_usd: float | None
     ) -> None:
         super().__init__(instance, prices, most_usd)
-        self._counts = {
-            name: int(amount) if float(amount).is_integer() else SCALING_PARTS
-            for name, amount in instance.resources.items()
-        }
-        self._unit = {
-            name: Fraction(amount) / self._counts[name] if amount else ZERO
-            for name, amount in instance.resources.items()
-        }
-        self._rising = [self._counts[name] for name in self.prices if self._counts[name]]
+        self._parts = [part for part in self._all_parts() if part.count and any(part.unit.values())]
+        self._rising = [
+            part.count for part in self._parts if any(part.unit.get(name) for name in self.prices)
+        ]
         if not self._rising:
             raise OptionError(
                 f"the cluster has none of the resources with a price ({', '.join(self.prices)}), so scaling "
                 "it costs nothing; try --mix any, or price another resource"
             )
+
+    def _all_parts(self) -> list[ScaledPart]:
+        """Return the parts of the instance's cluster: each resource."""
+        resources = self.instance.resources
+        counts = {
+            name: int(amount) if amount.is_integer() else SCALING_PARTS for name, amount in resources.items()
+        }
+        return [ScaledPart(n, {name: Fraction(resources[name]) / max(n, 1)}) for name, n in counts.items()]
 
     def next(self, step: Fraction) -> Fraction:
         """Return the scale factor of the next larger cluster."""
@@ -265,10 +275,11 @@ class ScaledCluster(ClusterGrid):
 
     def capacities(self, step: Fraction) -> dict[str, float]:
         """Return the capacity of each resource in the cluster of a scale factor."""
-        return {
-            name: float(math.floor(step * n) * self._unit[name]) if n else 0.0
-            for name, n in self._counts.items()
-        }
+        amounts = dict.fromkeys(self.instance.resources, ZERO)
+        for part in self._parts:
+            units = math.floor(step * part.count)
+            amounts |= {name: amounts[name] + units * amount for name, amount in part.unit.items()}
+        return {name: float(amount) for name, amount in amounts.items()}
 
     def cluster(self, step: Fraction) -> AllocationInstance:
         """Return the instance with the capacities of a scale factor."""
@@ -278,38 +289,45 @@ class ScaledCluster(ClusterGrid):
         """Return the hourly cost of the cluster of a scale factor, used or not, in USD per hour."""
         return self.cost_of(self.capacities(step))
 
+    def _last_that(self, holds: Callable[[Fraction], bool]) -> Fraction:
+        """Return the largest scale factor, or 0, up to which a condition holds that fails from some on."""
+        high = self.next(ZERO)
+        while holds(high):
+            high = self.next(2 * high)
+        return self.highest(holds, ZERO, high)
+
     def lowest_with(self, need: Floats) -> Fraction | None:
         """Return the scale factor of the smallest cluster with these amounts; None if none has them.
 
         `need` has the order of the resources of the instance.
         """
-        least = ZERO
-        for (name, n), amount in zip(self._counts.items(), need.tolist(), strict=True):
-            if not n and not within(amount, 0.0):
-                return None
-            if n:
-                units = math.ceil(Fraction(amount) / self._unit[name])
-                units -= bool(units) and within(amount, float((units - 1) * self._unit[name]))
-                least = max(least, Fraction(units, n))
-        below = self.at_most(least)
-        return below if below == least else self.next(below)
+        needed = dict(zip(self.wide.resources, need.tolist(), strict=True))
+        scaled = {name for part in self._parts for name, amount in part.unit.items() if amount}
+        if not all(name in scaled or within(amount, 0.0) for name, amount in needed.items()):
+            return None
 
-    def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
+        def lacks(step: Fraction) -> bool:
+            there = self.capacities(step)
+            return not all(within(amount, there[name]) for name, amount in needed.items())
+
+        return self.next(self._last_that(lacks)) if lacks(ZERO) else ZERO
+
+    def place(
+        self, step: Fraction, formulation: AllocationFormulation, plan: Sequence[JobAllocation]
+    ) -> tuple[Fraction, dict[str, float]]:
         """Return the step, and its cluster, unchanged: a cluster costs the same whether used or not."""
-        del used
+        del formulation, plan
         return step, self.capacities(step)
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
         """Return the scale factor of a cluster; None if it is no scaled cluster of the instance."""
-        scales = [
-            Fraction(round(Fraction(capacities.get(name, 0.0)) / self._unit[name]), n)
-            for name, n in self._counts.items()
-            if n and name in self.prices
-        ]
-        step = max(scales)
+        if not math.isfinite(rate) or any(capacities.get(name) is None for name in self.prices):
+            return None
+        cost = self.cost_of(capacities)
+        step = self._last_that(lambda step: self.rate(step) <= cost)
         own = self.capacities(step)
         right = own.keys() == capacities.keys() and all(agree(own[name], capacities[name]) for name in own)
-        return step if right and step >= 0 and agree(rate, self.rate(step)) else None
+        return step if right and agree(rate, self.rate(step)) else None
 
     @property
     def widest_cluster(self) -> AllocationInstance:
@@ -323,11 +341,7 @@ class ScaledCluster(ClusterGrid):
     @cached_property
     def _dearest(self) -> Fraction:
         """The scale factor of the largest cluster that costs at most `most_usd` per hour."""
-        assert self.most_usd is not None
-        high = self.next(ZERO)
-        while within(self.rate(high), self.most_usd):
-            high = self.next(2 * high)
-        return self.highest(lambda step: within(self.rate(step), self.most_usd or 0.0), ZERO, high)
+        return self._last_that(lambda step: within(self.rate(step), self.most_usd or 0.0))
 
     @cached_property
     def last(self) -> Fraction:
@@ -344,9 +358,76 @@ class ScaledCluster(ClusterGrid):
         return top if self.most_usd is None else min(top, self._dearest)
 
     def _clusters_text(self) -> str:
-        parts = [name for name, n in self._counts.items() if n != self.instance.resources[name]]
+        resources = self.instance.resources
+        parts = [name for name, amount in resources.items() if not amount.is_integer()]
         text = "every cluster is the instance's, scaled, in steps of one unit of a resource with a price"
         return text + (f"; {', '.join(parts)} in parts of 1/{SCALING_PARTS:,}" if parts else "")
+
+
+MOST_SCALE = 2
+"""Servers are scaled up to this by default: no sum of amounts shows when all jobs run fastest on servers."""
+
+
+class ScaledServers(ScaledCluster):
+    """Grid of the mix `fixed` for servers: so many of each shape; a step is the scale factor."""
+
+    error_per_gap = 4  # placements are searched: the last parts of a gap take most of the time
+
+    def __init__(
+        self, instance: AllocationInstance, prices: Mapping[str, float], most_usd: float | None
+    ) -> None:
+        self._shapes: dict[tuple[tuple[str, float], ...], list[str]] = defaultdict(list)
+        for name, server in instance.expanded_servers.items():
+            self._shapes[tuple(sorted(server.available.items()))].append(name)
+        super().__init__(instance, prices, most_usd)
+        if most_usd is None:
+            self.most_usd = MOST_SCALE * self.rate(Fraction(1))
+
+    def _all_parts(self) -> list[ScaledPart]:
+        """Return the parts of the instance's cluster: the servers of each shape."""
+        return [
+            ScaledPart(len(names), {name: Fraction(amount) for name, amount in shape})
+            for shape, names in self._shapes.items()
+        ]
+
+    def cluster(self, step: Fraction) -> AllocationInstance:
+        """Return the instance with the servers of a scale factor; jobs on others do not run now."""
+        servers: dict[str, AnyServer] = {}
+        for names in self._shapes.values():
+            row, count = self.instance.expanded_servers[names[0]], math.floor(step * len(names))
+            more = [f"{names[-1]}+{k}" for k in range(1, count - len(names) + 1)]
+            for name in (*names[:count], *more):
+                servers[name] = row.model_copy(update={"name": name, "count": None})
+        jobs = self.instance.jobs
+        if self.instance.has_placements:
+            jobs = tuple(
+                job
+                if job.current is None or servers.keys() >= (job.current.placement or {}).keys()
+                else job.model_copy(update={"current": None})
+                for job in jobs
+            )
+        changes = {"servers": tuple(servers.values()), "jobs": jobs, "resources": self.capacities(step)}
+        return self.instance.model_copy(update=changes)
+
+    @cached_property
+    def wide(self) -> Configurations:
+        """The table of the configurations that fit in the largest cluster."""
+        return self.formulation(self._dearest).configurations
+
+    def formulation(self, step: Fraction) -> AllocationFormulation:
+        """Return the formulation of the cluster of a step: times depend on which servers there are."""
+        return AllocationFormulation(self.cluster(step))
+
+    @cached_property
+    def last(self) -> Fraction:
+        """The scale factor of the largest cluster within `most_usd`."""
+        return self._dearest
+
+    def _clusters_text(self) -> str:
+        return (
+            "every cluster has the same share of the servers of each shape, in steps of a server; jobs on "
+            "servers left out restart"
+        )
 
 
 class FreeCluster(ClusterGrid):
@@ -435,8 +516,13 @@ class FreeCluster(ClusterGrid):
         step = self.at_most(Fraction(cost))
         return step if cost <= (float(step) + loosened(float(step))) / 2 else self.next(step)
 
-    def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
+    def place(
+        self, step: Fraction, formulation: AllocationFormulation, plan: Sequence[JobAllocation]
+    ) -> tuple[Fraction, dict[str, float]]:
         """Return the hourly cost of a plan, as a step, and the cluster with the priced resources it uses."""
+        configs = formulation.configurations
+        taken = configs.demand[formulation.indices_of(plan)].sum(axis=0)
+        used = dict(zip(configs.resources, taken.tolist(), strict=True))
         capacities = self.instance.resources | {name: used[name] for name in self.prices}
         return min(step, self._step_for_cost(self.cost_of(capacities))), capacities
 
@@ -472,15 +558,15 @@ def cluster_grid_of(
     Raises
     ------
     OptionError
-        If the instance has servers, or no resource in which the clusters differ has a price.
+        If no resource in which the clusters differ has a price, or amounts are free that are on servers.
     """
-    if instance.servers is not None:
+    if mix == "any" and instance.servers is not None:
         raise OptionError(
-            f"{instance.name}: the clusters of a frontier are amounts of resources, and the instance has "
-            "servers; give resources in their place, or compare numbers of servers: "
-            "what-if INSTANCE servers=NAME:4 servers=NAME:8"
+            f"{instance.name}: --mix any takes free amounts of resources, and the instance has servers; "
+            "take --mix fixed, which scales the number of servers of each shape"
         )
-    return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)
+    grids = {"any": FreeCluster, "fixed": ScaledCluster if instance.servers is None else ScaledServers}
+    return grids[mix](instance, prices, most_usd)
 
 
 def certified_total(formulation: AllocationFormulation, certificate: object) -> float:

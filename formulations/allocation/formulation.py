@@ -96,6 +96,8 @@ def _placement_text(servers: Servers, derivation: PlacedDerivation, j: int, v: i
         deadline = f"its deadline of {table.deadline_s[j]:g} s is earlier"
         return f"takes at least {time_s.min():g} s on these servers; {deadline}"
     per_worker = table.worker_demand[v]
+    if not servers.names:
+        return None
     needs = [("a worker needs", per_worker), ("a parameter server needs", table.ps_demand[v])]
     row, text = int(table.first_row[v]), None
     if table.model[v] == TABLE and table.row_servers is not None and (k := int(table.row_servers[row])):

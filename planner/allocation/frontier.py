@@ -97,7 +97,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield from wrong
             if wrong:
                 return
-            used = grid.place(step, grid.used(formulation, record.plan))[1]
+            used = grid.place(step, formulation, record.plan)[1]
             for name, amount in used.items():
                 if not agree(amount, record.capacities.get(name, -1.0)):
                     yield f"{place}.capacities.{name} is {record.capacities.get(name)}; it must be {amount}"

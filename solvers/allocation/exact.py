@@ -40,7 +40,7 @@ from ..backends.highs import maximize_cutting_planes
 from ..common.base import BruteForce, Clock, Enumeration, Outcome, Solver, refuse_many
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain, improve, round_prices
-from .joint import JointSearch
+from .joint import ROUNDS_PER_JOB, JointSearch
 from .lagrangian import MultipleChoice, best_prices, makespan_bound
 from .total_time import IncumbentSearch, TotalTimeSearch, solve_core, threshold
 
@@ -286,13 +286,16 @@ class AllocationExact(Solver[AllocationFormulation]):
     cores
         Without cores it is `lagrangian`: the Lagrangian bound, and a plan that is rounded from the dual
         prices, repaired and improved, without any integer program.
+    rounds
+        Of the search for placements on servers, for each job.
     """
 
     kinds = ("allocation",)
     features = frozenset({"warm_start"})
 
-    def __init__(self, cores: bool = True) -> None:
+    def __init__(self, cores: bool = True, rounds: int = ROUNDS_PER_JOB) -> None:
         self.cores = self.proves = cores
+        self.rounds = rounds
         self.name = "exact" if cores else "lagrangian"
         self.what = (
             "prices, fixing and a small core on HiGHS; proves up to a million jobs, with a certificate"
@@ -304,7 +307,7 @@ class AllocationExact(Solver[AllocationFormulation]):
         """Return the best plan found, a lower bound on its objective, dual prices and a certificate."""
         build_s = clock.elapsed_s
         if formulation.servers is not None:
-            return JointSearch(formulation, options, clock, self.cores).run()
+            return JointSearch(formulation, options, clock, self.cores, self.rounds).run()
         search = MakespanSearch if formulation.is_makespan else TotalTimeSearch
         outcome = search(formulation, options, clock, self.cores).run()
         outcome.build_s = build_s

@@ -31,8 +31,8 @@ from ..common.result import AnyFrontier, Limit, Result, SolveOptions
 from ..frontier import FrontierSearch
 from .exact import AllocationExact, diagnose
 
-ERROR_PER_GAP = 100
-"""Ratio of the requested error to the gap of a single cluster, unless a gap is requested."""
+ROUNDS = 400
+"""Rounds of the search for placements on the servers of a single cluster, for each job."""
 LEAST_GAP = 1e-9
 """No cluster is solved to a smaller gap."""
 AIMED_SHARE = 0.97
@@ -225,7 +225,7 @@ class ClusterSearch(FrontierSearch):
         if grid.mix == "fixed" and grid.last >= 1:
             self._record(Fraction(1), formulation, result)
         elif grid.mix == "any":
-            step, capacities = grid.place(grid.last, grid.used(formulation, plan))
+            step, capacities = grid.place(grid.last, formulation, plan)
             if not grid.formulation(step).violations(plan):
                 self._update_incumbent(step, capacities, result.objective, plan)
 
@@ -266,13 +266,13 @@ class ClusterSearch(FrontierSearch):
         left, gap = self.clock.remaining_s, self.options.gap
         limit = None if left is None else max(left / parts, 1e-3)
         if "gap" not in self.options.model_fields_set:
-            gap = max(self.error / ERROR_PER_GAP, LEAST_GAP)
+            gap = max(self.error / self.grid.error_per_gap, LEAST_GAP)
         options = self.options.model_copy(update={"gap": gap, "time_limit_s": limit})
         clock = Clock(limit)
         if formulation.elementary_infeasibility() is not None:
             outcome = Outcome(infeasible=True)
         else:
-            outcome = AllocationExact().solve(formulation, options, clock)
+            outcome = AllocationExact(rounds=ROUNDS).solve(formulation, options, clock)
         return conclude(formulation, "exact", options, outcome, clock.elapsed_s)
 
     def _record(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
@@ -286,7 +286,7 @@ class ClusterSearch(FrontierSearch):
         if result.plan is None or result.objective is None:
             return
         plan = self._with_shared_entries(result)
-        place, capacities = self.grid.place(step, self.grid.used(formulation, plan))
+        place, capacities = self.grid.place(step, formulation, plan)
         if place != step:
             cheaper = self.grid.formulation(place)
             if cheaper.violations(plan):
@@ -451,7 +451,7 @@ def find_frontier(
     for name, price in given.items():
         if not 0 <= price <= LARGEST:
             raise OptionError(f"the price of {name} is {price:g}; it must be at least 0 and at most 1e15")
-    if instance.servers is None and not any(priced.values()):
+    if not any(priced.values()):
         raise OptionError(
             f"{instance.name}: no resource has a price, so clusters do not differ in cost; give "
             "prices_usd_per_hour in the instance, or prices here, on the command line --price NAME=USD "

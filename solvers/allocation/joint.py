@@ -1,10 +1,11 @@
 """Configurations and servers of jobs together: dual prices, prices of pieces, and a search for placements.
 
 The bound is that of the relaxation by total capacities: the best dual prices λ, and a core problem at the end
-where it can close the gap. Where servers are small and equal, pieces that pack badly are priced as well. The
-prices ρ are multiples of dual feasible functions u (Fekete & Schepers, *New classes of fast lower bounds for
-bin packing problems*, Mathematical Programming 91, 2001): any pieces that fit on a server of C units have
-Σ u(a) ≤ 1. Each function gives one more capacity of the knapsack, and the best multiple is found with λ.
+where it can close the gap. Where servers are small, pieces that pack badly are priced as well. On equal
+servers the prices ρ are multiples of dual feasible functions u (Fekete & Schepers, *New classes of fast lower
+bounds for bin packing problems*, Mathematical Programming 91, 2001): any pieces that fit on a server of C
+units have Σ u(a) ≤ 1. On servers of several sizes, pieces are priced that fit on the larger ones only. Each
+function gives one more capacity of the knapsack, and the best multiple is found with λ.
 
 The plan is found by ruin and recreate among the configurations of least reduced cost.
 """
@@ -47,13 +48,11 @@ JOBS_AT_ONCE = 100
 ROUNDS_AT_ONCE = 200
 """Rounds between two looks at the clock."""
 ROUNDS_PER_JOB = 2_000
-"""Rounds of the whole search for each job."""
+"""Rounds of a whole search for each job, if the gap is not closed before."""
 HOT = 0.05
 """First temperature, as a share of the mean cost of a job."""
 COOLING = 4
 """Power with which the temperature falls."""
-SHORT = 50
-"""A short search makes one round in so many."""
 LOST = 10.0
 """A job that is absent costs so many times its dearest candidate."""
 MARGIN = 1e-9
@@ -62,9 +61,19 @@ GAP_SHARE = 0.5
 """Share of the requested gap to which a core is solved."""
 
 
-def dual_feasible_functions(units: int) -> Iterator[Floats]:
-    """Yield functions u of 1 to `units` units with Σ u(a) ≤ 1 for any pieces that fit together."""
+def piece_functions(sizes: Ints) -> Iterator[Floats]:
+    """Yield functions u of 1, 2, … units whose multiples are tried as prices of pieces.
+
+    Parameters
+    ----------
+    sizes
+        Distinct units of servers, rising. Of one size Σ u(a) ≤ 1 for any pieces that fit together.
+    """
+    units = int(sizes[-1])
     size = np.arange(1, units + 1)
+    yield from (np.where(size > smaller, 1.0, 0.0) for smaller in sizes[:-1])
+    if len(sizes) > 1:
+        return
     for least in range(2, units // 2 + 1):  # small pieces cost nothing, those that leave no room for one all
         yield np.where(size > units - least, 1.0, np.where(size < least, 0.0, size / units))
     for k in range(1, units):
@@ -98,16 +107,12 @@ def joint_dual(formulation: AllocationFormulation, pooled: JointDual, clock: Clo
     best, servers = pooled, formulation.servers
     assert servers is not None
     for r, name in enumerate(servers.resources):
-        units = np.floor(servers.shapes[:, r] * (1 + 1e-9)).astype(int)
-        if not 2 <= units.max() <= MAX_UNITS or units.min() < units.max():
+        sizes = np.unique(np.floor(servers.shapes[:, r] * (1 + 1e-9)).astype(int))
+        if not 2 <= sizes.max(initial=0) <= MAX_UNITS:
             continue
-        tried: set[bytes] = set()
-        for function in dual_feasible_functions(int(units.max())):
+        for function in np.unique([*piece_functions(sizes)], axis=0):
             if clock.expired:
                 return best
-            if function.tobytes() in tried:
-                continue
-            tried.add(function.tobytes())
             pieces = {name: function.tolist()}
             configs = placed_configurations(formulation.instance, formulation.table, servers, pieces)
             if not configs.counts.all():  # the pieces of some job cost more than all servers can earn
@@ -131,9 +136,10 @@ class JointSearch:
 
     Parameters
     ----------
-    thorough
-        Whether placements are searched to the end and the bound is raised by a core; without, the search
-        makes a few rounds, and the bound is that of the dual prices.
+    cores
+        Whether the bound is raised by a core problem; without, it is that of the dual prices.
+    rounds
+        Of ruin and recreate, for each job.
 
     Attributes
     ----------
@@ -144,9 +150,15 @@ class JointSearch:
     """
 
     def __init__(
-        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, thorough: bool = True
+        self,
+        formulation: AllocationFormulation,
+        options: SolveOptions,
+        clock: Clock,
+        cores: bool = True,
+        rounds: int = ROUNDS_PER_JOB,
     ) -> None:
-        self.formulation, self.options, self.clock, self.thorough = formulation, options, clock, thorough
+        self.formulation, self.options, self.clock = formulation, options, clock
+        self.cores, self.rounds = cores, rounds
         self.limit: Limit = "none"
         self.trace: list[tuple[float, float | None, float | None]] = []
         self.plan: tuple[JobAllocation, ...] | None = None
@@ -163,7 +175,7 @@ class JointSearch:
         if self.bound > self.dual.problem.largest_value * (1 + PRICE_TOLERANCE):
             return Outcome(infeasible=True, certificate=self._certificate(None), trace=self.trace)
         self._search()
-        if self.thorough and not self._proven and self.limit == "none":
+        if self.cores and not self._proven and self.limit == "none":
             self._close()
         return self._outcome()
 
@@ -217,7 +229,7 @@ class JointSearch:
         cost = np.where(np.isfinite(cost), cost, penalty)
         best, costs = state.copy(), (cost, cost.copy())
         seed = np.array([12_345 if self.options.seed is None else self.options.seed + 1], np.int64)
-        rounds = ROUNDS_PER_JOB * jobs // (1 if self.thorough else SHORT)
+        rounds = self.rounds * jobs
         hot = HOT * float(cost.mean())
         self._record(placements, best, costs[1], rows)
         for made in range(0, rounds, ROUNDS_AT_ONCE):

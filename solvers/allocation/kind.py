@@ -11,7 +11,7 @@ from .pool_then_pack import OnPools, PoolThenPack
 ALLOCATION = SolverKind(
     exact=AllocationExact(),
     solvers=(
-        AllocationExact(cores=False),
+        AllocationExact(cores=False, rounds=40),
         *map(
             OnPools,
             (

@@ -98,7 +98,8 @@ class PlacedDerivation(ConfigurationDerivation):
         shapes: Counter[tuple[float, ...]] = Counter()
         for server in instance.servers or ():
             shapes[self._amounts(server.available)] += server.count or 1
-        self._free, self._counts = all_loosened(np.array(list(shapes))), np.array(list(shapes.values()))
+        free = np.array(list(shapes), dtype=float).reshape(len(shapes), len(table.resources))
+        self._free, self._counts = all_loosened(free), np.array(list(shapes.values()), dtype=np.int64)
         if prices is not None:
             # No plan needs the tolerance that this capacity has: it covers the rounding of all prices.
             self.resources = (*self.resources, PIECES)

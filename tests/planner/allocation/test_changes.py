@@ -94,7 +94,7 @@ def test_a_plan_changes_configurations_and_servers() -> None:
     assert [change.name for change in changes(INSTANCE, plan, moved).changes] == ["a", "c"]
 
 
-def test_a_frontier_of_servers_is_refused() -> None:
-    """With the two ways to go on."""
-    with pytest.raises(OptionError, match="give resources in their place, or compare numbers of servers"):
-        clusterplan.pareto(INSTANCE)
+def test_servers_are_no_free_amounts() -> None:
+    """A frontier of the mix `any` is refused, with the one that there is."""
+    with pytest.raises(OptionError, match=r"take --mix fixed, which scales the number of servers"):
+        clusterplan.pareto(INSTANCE, mix="any", prices={"gpu": 1.0})

@@ -16,7 +16,7 @@ from clusterplan.formulations.allocation.warm_start import adapted_plan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.solvers.allocation.joint import dual_feasible_functions, dual_of, joint_dual
+from clusterplan.solvers.allocation.joint import dual_of, joint_dual, piece_functions
 from clusterplan.solvers.allocation.placement_search import ABSENT
 from clusterplan.solvers.allocation.placements import MAX_PIECES, Placements
 from clusterplan.solvers.allocation.pool_then_pack import OnPools
@@ -45,7 +45,7 @@ def test_no_pieces_that_fit_are_worth_more_than_a_server(units: int) -> None:
         for sizes in itertools.combinations_with_replacement(range(1, units + 1), count)
         if sum(sizes) <= units
     ]
-    for function in dual_feasible_functions(units):
+    for function in piece_functions(np.array([units])):
         assert max(sum(function[size - 1] for size in sizes) for sizes in pieces) <= 1 + 1e-12
 
 
@@ -65,6 +65,18 @@ def test_what_does_not_fit_in_pieces_is_proven_infeasible() -> None:
     """Three workers of 3 GPUs take 9 of 10 GPUs, but a server of 5 holds one of them."""
     built = clusterplan.Allocation("tight").add_server("s", {"gpu": 5}, count=2)
     for j in range(3):
+        built.add_job(f"job-{j}", {1: 1.0}, 100.0, per_worker={"gpu": 3})
+    instance = built.build()
+    result = clusterplan.solve(instance)
+    assert (result.status, clusterplan.verify(instance, result).ok) == ("infeasible", True)
+
+
+def test_pieces_that_fit_on_few_servers_are_proven_infeasible() -> None:
+    """Two workers of 3 GPUs want the only server that has so many, and six others have 2 each."""
+    built = (
+        clusterplan.Allocation("mixed").add_server("large", {"gpu": 4}).add_server("s", {"gpu": 2}, count=6)
+    )
+    for j in range(2):
         built.add_job(f"job-{j}", {1: 1.0}, 100.0, per_worker={"gpu": 3})
     instance = built.build()
     result = clusterplan.solve(instance)
