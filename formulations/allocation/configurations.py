@@ -122,7 +122,7 @@ class Configurations(RowsByJob):
             start = self.start[first : last + 1] - self.start[first]
             yield first, self.only(own, start=start, weight=self.weight[first:last])
 
-    def only(self, keep: slice | Flags, **changes: Any) -> Configurations:
+    def only(self, keep: slice | Flags | Ints, **changes: Any) -> Configurations:
         """Return the table of the selected configurations; `changes` must include the new `start`."""
         names = ["variant", "ps", "workers", "time_s", "demand"]
         names += ["split"] if self.split is not None else []

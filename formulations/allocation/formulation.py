@@ -59,9 +59,9 @@ from .configurations import (
     resource_limits,
     task_demands,
 )
-from .placed_configurations import network_share, placed_configurations
+from .placed_configurations import placed_configurations
 from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
-from .splits import PiecePrices, Servers
+from .splits import STAYS, PiecePrices, Servers
 from .warm_start import adapted_plan
 
 MAX_PAIRS = 1_000_000
@@ -187,11 +187,6 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """The servers on which tasks are placed; None if the resources are one pool."""
         return None if self.instance.servers is None else Servers(self.instance, self.table.resources)
 
-    @cached_property
-    def share(self) -> float:
-        """σ, by which placement saves time; 0 without servers."""
-        return 0.0 if self.instance.servers is None else network_share(self.instance)
-
     @property
     def menu(self) -> Configurations:
         """Alias of `configurations`, the table of configurations, for solvers of other packages."""
@@ -228,29 +223,32 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def indices_of(self, plan: Sequence[JobAllocation]) -> Ints:
         """Return the index of each job's configuration in a feasible plan, in the order of the jobs."""
-        configs, entries = self.configurations, self._entries(plan)
+        configs, entries, owner = self.configurations, self._entries(plan), self.configurations.owner
         order = np.argsort(entries.job)
-        variant, ps, workers = (c[order] for c in (entries.variant, entries.ps, entries.workers))
+        columns = (entries.variant, entries.ps, entries.workers, entries.stays, entries.servers)
+        variant, ps, workers, stays, servers = (c[order] for c in columns)
         index = np.where(variant < 0, UNPLACED, variant - self.table.first_variant[:-1])
-        owner = configs.owner
-        same = (
-            (configs.variant == index[owner])
-            & (configs.ps == ps[owner])
-            & (configs.workers == workers[owner])
-        )
-        return np.flatnonzero(same)
+        same = configs.variant == index[owner]
+        same &= (configs.ps == ps[owner]) & (configs.workers == workers[owner])
+        if configs.split is not None:
+            counted = (self.table.model[variant] == TABLE)[owner] & (configs.split > 0)
+            same &= (configs.split == STAYS) == stays[owner]
+            same &= ~counted | (configs.split == servers[owner])
+        found = np.flatnonzero(same)
+        first: Ints = found[np.unique(owner[found], return_index=True)[1]]
+        return first
 
     def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
-        return read_entries(self.table, self._index, plan, self.instance)
+        return read_entries(self.table, self._index, plan, self.servers)
 
     def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
         """Return all constraint violations of the plan."""
-        return plan_violations(self.instance, self.table, self._entries(plan), plan)
+        return plan_violations(self.instance, self.table, self._entries(plan), plan, self.servers)
 
     def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
         """Return the weighted sum of completion times, or the makespan, in seconds."""
         entries = self._entries(plan)
-        times = completion_times_s(self.table, entries, self.share)
+        times = completion_times_s(self.table, entries, self.servers)
         if self.is_makespan:
             return (float(times.max()),)
         return (math.fsum(self.table.weight[entries.job] * times),)
@@ -261,12 +259,12 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def adapted(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...] | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
-        return adapted_plan(plan, self.table, self.configurations, self.servers)
+        return adapted_plan(plan, self.table, self._index, self.configurations, self.servers)
 
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""
         if any(entry.completion_s is None for entry in plan):
-            times = completion_times_s(self.table, self._entries(plan), self.share).tolist()
+            times = completion_times_s(self.table, self._entries(plan), self.servers).tolist()
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
         return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 

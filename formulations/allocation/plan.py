@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.allocation.instance import AllocationInstance
@@ -25,8 +24,7 @@ from .configurations import (
     resource_limits,
     task_demands,
 )
-from .placed_configurations import current_pieces, network_share
-from .splits import remote_tasks, sending_workers
+from .splits import Servers, remote_tasks, sending_workers
 
 STATED_TOLERANCE = 1e-9
 """Relative tolerance of the completion time that an entry states."""
@@ -61,11 +59,6 @@ class JobAllocation(Model):
             data.pop("placement", None)
         return data
 
-    @property
-    def pieces(self) -> list[tuple[int, int]]:
-        """Parameter servers and workers on each server."""
-        return [(tasks.ps, tasks.workers) for tasks in (self.placement or {}).values()]
-
 
 @dataclass(frozen=True)
 class Entries:
@@ -77,9 +70,11 @@ class Entries:
         Shape (entries,); `variant` is an index of the job table's variants, -1 for a job that is not placed.
     stated_s
         Shape (entries,): the completion time that the entry states, NaN if none.
-    remote, servers, moved
-        Shape (entries,): T and the number of servers of its placement, and whether that is another than now;
-        w, 0 and false where the instance has no servers.
+    remote, stays
+        Shape (entries,): T of its placement, and whether that is the one of now; w and false where the
+        instance has no servers.
+    pieces
+        Shape (pieces, 4): entry, server (−1: unknown), parameter servers and workers.
     faults
         Violations of the entries that are left out.
     """
@@ -90,16 +85,21 @@ class Entries:
     workers: Ints
     stated_s: Floats
     remote: Ints
-    servers: Ints
-    moved: Flags
+    stays: Flags
+    pieces: Ints
     faults: tuple[Violation, ...]
+
+    @property
+    def servers(self) -> Ints:
+        """Number of servers of each entry's placement, shape (entries,)."""
+        return np.bincount(self.pieces[:, 0], minlength=len(self.job))
 
 
 def read_entries(
     table: JobTable,
     index: Mapping[str, int],
     plan: Sequence[JobAllocation],
-    instance: AllocationInstance | None = None,
+    servers: Servers | None = None,
 ) -> Entries:
     """Convert a plan to arrays of jobs, variants and task counts, with the faults of invalid entries.
 
@@ -107,10 +107,11 @@ def read_entries(
     ----------
     index
         Index of each job by name.
-    instance
+    servers
         Where the placements matter.
     """
-    rows, stated, faults = [], [], []
+    rows: list[tuple[int, ...]] = []
+    stated, faults, placed = [], [], [np.zeros((0, 4), np.int64)]
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
     for entry in plan:
         j = index.get(entry.job)
@@ -129,58 +130,56 @@ def read_entries(
                 continue
         elif entry.variant is not None or entry.ps or entry.workers:
             faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
-        spread: tuple[int, int, bool] = (entry.workers, 0, False)
-        if instance is not None and instance.servers is not None:
-            spread = _spread(instance, j, entry)
-        rows.append((j, variant, entry.ps, entry.workers, *spread))
+        remote, stays = entry.workers, False
+        if servers is not None:
+            pieces = servers.pieces(entry.placement)
+            for name in entry.placement or {}:
+                if name not in servers.index:
+                    where = f"job {entry.job!r} is on {name!r}, which is not in the instance"
+                    faults.append(Violation("server", where))
+            remote, stays = remote_tasks(*pieces.T[1:]), servers.stays(j, pieces)
+            placed.append(np.insert(pieces, 0, len(rows), axis=1))
+        rows.append((j, variant, entry.ps, entry.workers, remote, stays))
         stated.append(np.nan if entry.completion_s is None else entry.completion_s)
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    *columns, moved = np.array(rows, dtype=np.int64).reshape(len(rows), 7).T
-    job, variants, ps, workers, remote, servers = columns
-    spreads = (remote, servers, moved.astype(bool))
+    job, variants, ps, workers, remotes, stay = np.array(rows, dtype=np.int64).reshape(len(rows), 6).T
+    spreads = remotes, stay.astype(bool), np.concatenate(placed)
     return Entries(job, variants, ps, workers, np.array(stated), *spreads, tuple(faults))
 
 
-def _spread(instance: AllocationInstance, job: int, entry: JobAllocation) -> tuple[int, int, bool]:
-    """Return T and the number of servers of an entry's placement, and whether that is another than now."""
-    now = current_pieces(instance, job)
-    pieces = dict(zip(entry.placement or {}, entry.pieces, strict=True))
-    return remote_tasks(entry.pieces, entry.ps, entry.workers), len(pieces), now is not None and now != pieces
-
-
-def completion_times_s(table: JobTable, entries: Entries, share: float = 0.0) -> Floats:
-    """Return the completion time [s] of each entry of a plan; NaN for an unmeasured configuration.
-
-    Parameters
-    ----------
-    share
-        σ, in an instance with servers.
-    """
+def completion_times_s(table: JobTable, entries: Entries, servers: Servers | None) -> Floats:
+    """Return the completion time [s] of each entry of a plan; NaN for an unmeasured configuration."""
     time = table.unplaced_s[entries.job]
     placed = np.flatnonzero(entries.variant >= 0)
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
     # An entry outside its range is a violation; it must not divide by zero on the way to being found.
-    remote, servers = entries.remote[placed], entries.servers[placed]
-    sending = sending_workers(np.maximum(workers, 1), remote, share)
+    sending: Floats = np.maximum(workers, 1).astype(float)
+    moved = np.zeros(len(placed), dtype=bool)
+    if servers is not None:
+        sending = sending_workers(workers, entries.remote[placed], servers.share)
+        moved = np.isin(entries.job[placed], list(servers.current)) & ~entries.stays[placed]
     step = formula_step_s(table, variant, np.maximum(ps, 1), np.maximum(workers, 1), sending)
     measured = np.flatnonzero(table.model[variant] == TABLE)
     if len(measured):
-        columns = (c[measured] for c in (variant, ps, workers, servers))
+        columns = (c[measured] for c in (variant, ps, workers, entries.servers[placed]))
         step[measured] = measured_step_s(table, *columns)
-    time[placed] = completion_time_s(table, variant, ps, workers, step, entries.moved[placed])
+    time[placed] = completion_time_s(table, variant, ps, workers, step, moved)
     return time
 
 
 def plan_violations(
-    instance: AllocationInstance, table: JobTable, entries: Entries, plan: Sequence[JobAllocation]
+    instance: AllocationInstance,
+    table: JobTable,
+    entries: Entries,
+    plan: Sequence[JobAllocation],
+    servers: Servers | None,
 ) -> list[Violation]:
     """Return all constraint violations of a plan."""
-    share = network_share(instance) if instance.servers is not None else 0.0
-    violations = [*entries.faults, *_job_violations(table, entries, share)]
-    if instance.servers is not None:
-        violations += _server_violations(instance, table, plan)
+    violations = [*entries.faults, *_job_violations(table, entries, servers)]
+    if servers is not None:
+        violations += _server_violations(table, entries, servers)
     elif any(entry.placement for entry in plan):
         violations.append(Violation("placement", "the plan names servers, but the instance has none"))
     ps_demand, worker_demand = task_demands(instance, table)
@@ -198,52 +197,48 @@ def plan_violations(
     ]
 
 
-def _server_violations(
-    instance: AllocationInstance, table: JobTable, plan: Sequence[JobAllocation]
+def server_use(table: JobTable, entries: Entries, servers: Servers) -> Floats:
+    """Return what the entries take of each server, shape (S, R)."""
+    entry, server, x, y = entries.pieces[entries.pieces[:, 1] >= 0].T
+    variant, used = entries.variant[entry], np.zeros_like(servers.free)
+    # An entry that is not placed and yet has tasks is a violation; it has no demand.
+    demand = x[:, None] * table.ps_demand[variant] + y[:, None] * table.worker_demand[variant]
+    np.add.at(used, server, np.where(variant[:, None] >= 0, demand, 0.0))
+    return used
+
+
+def _server_violations(table: JobTable, entries: Entries, servers: Servers) -> Iterator[Violation]:
+    """Yield violations of the placement: servers without tasks, other numbers of tasks, and full servers."""
+    entry, _, x, y = entries.pieces.T
+    each, entries_of = partial(_each, table, entries), partial(np.bincount, entry, minlength=len(entries.job))
+    idle = entries_of(weights=x + y == 0) > 0
+    yield from each(idle, "placement", lambda _: "names a server on which it has no task")
+    for key, wanted, tasks in (("ps", entries.ps, x), ("workers", entries.workers, y)):
+        there = entries_of(weights=tasks)
+        yield from each(there != wanted, "placement", partial(_count_text, key, wanted, there))
+    used = server_use(table, entries, servers)
+    for s, r in np.argwhere(used > servers.free).tolist():
+        amount, limit = used[s, r].item(), servers.free[s, r].item()
+        if not within(amount, limit):
+            over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
+            yield Violation(f"{servers.resources[r]} of server {servers.names[s]}", over)
+
+
+def _each(
+    table: JobTable, entries: Entries, where: Flags, constraint: str, what: Callable[[int], str]
 ) -> Iterator[Violation]:
-    """Yield violations of the placement: unknown servers, other numbers of tasks, and full servers."""
-    known = instance.expanded_servers
-    index = {name: j for j, name in enumerate(table.names)}
-    used: dict[str, Floats] = {}
-    for entry in plan:
-        j = index.get(entry.job)
-        if j is None:
-            continue
-        unknown = [name for name in entry.placement or {} if name not in known]
-        if unknown:
-            yield Violation("server", f"job {entry.job!r} is on {unknown[0]!r}, which is not in the instance")
-        if any(not x + y for x, y in entry.pieces):
-            yield Violation("placement", f"job {entry.job!r} names a server on which it has no task")
-        for key, listed in (("ps", 0), ("workers", 1)):
-            there, wanted = sum(piece[listed] for piece in entry.pieces), getattr(entry, key)
-            if there != wanted:
-                yield Violation("placement", f"job {entry.job!r} has {wanted} {key}, but {there} on servers")
-        variants = range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
-        v = next((v for v in variants if table.variant_names[v] == entry.variant), None)
-        for name, (x, y) in zip(entry.placement or {}, entry.pieces, strict=True):
-            if name in known and v is not None:
-                piece = x * table.ps_demand[v] + y * table.worker_demand[v]
-                used[name] = used.get(name, 0.0) + piece
-    for name, amounts in used.items():
-        for resource, amount in zip(table.resources, amounts.tolist(), strict=True):
-            limit = known[name].available.get(resource, 0.0)
-            if not within(amount, limit):
-                over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
-                yield Violation(f"{resource} of server {name}", over)
+    """Yield a violation for each entry that is flagged, up to a number of them."""
+    rows = np.flatnonzero(where).tolist()
+    for row in rows[:MAX_SHOWN]:
+        yield Violation(constraint, f"job {table.names[entries.job[row]]!r} {what(row)}")
+    if len(rows) > MAX_SHOWN:
+        yield Violation(constraint, f"{len(rows) - MAX_SHOWN} more jobs break it")
 
 
-def _job_violations(table: JobTable, entries: Entries, share: float) -> Iterator[Violation]:
+def _job_violations(table: JobTable, entries: Entries, servers: Servers | None) -> Iterator[Violation]:
     """Yield violations of the constraints on single jobs: placement, ranges, measured rows and deadlines."""
     job, variant = entries.job, entries.variant
-    placed = variant >= 0
-
-    def each(where: NDArray[np.bool_], constraint: str, what: Callable[[int], str]) -> Iterator[Violation]:
-        rows = np.flatnonzero(where).tolist()
-        for row in rows[:MAX_SHOWN]:
-            yield Violation(constraint, f"job {table.names[job[row]]!r} {what(row)}")
-        if len(rows) > MAX_SHOWN:
-            yield Violation(constraint, f"{len(rows) - MAX_SHOWN} more jobs break it")
-
+    placed, each = variant >= 0, partial(_each, table, entries)
     yield from each(~placed & ~table.optional[job], "placement", lambda _: "is not optional")
     formula = placed & (table.model[variant] != TABLE)
     wrong = np.zeros(len(job), dtype=bool)
@@ -252,7 +247,7 @@ def _job_violations(table: JobTable, entries: Entries, share: float) -> Iterator
         outside = formula & ((count < low) | (count > high))
         wrong |= outside
         yield from each(outside, f"range of {key}", partial(_range_text, key, count, low, high))
-    time = completion_times_s(table, entries, share)
+    time = completion_times_s(table, entries, servers)
     unlisted = np.isnan(time) & placed
     yield from each(
         unlisted,
@@ -274,6 +269,10 @@ def _job_violations(table: JobTable, entries: Entries, share: float) -> Iterator
     yield from each(
         late, "deadline", lambda row: f"takes {time[row]:g} s; its deadline is {deadline[row]:g} s"
     )
+
+
+def _count_text(key: str, wanted: Ints, there: Any, row: int) -> str:
+    return f"has {wanted[row]} {key}, but {there[row]:.0f} on servers"
 
 
 def _range_text(key: str, count: Ints, low: Ints, high: Ints, row: int) -> str:

@@ -22,7 +22,7 @@ configuration's pieces depends on its T: each T that makes them cheaper gives a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
@@ -49,14 +50,15 @@ MAX_STEPS = 10**10
 MAX_UNITS = 10_000
 """Units of a resource on a server up to which the largest total price of pieces is found exactly."""
 
-Tasks = tuple[int, int]
-"""Parameter servers and workers on one server."""
+SIGMA = 1.0
+"""Share of the time per worker and parameter server that is spent on the network, if none is given."""
+
 PiecePrices = Mapping[str, Sequence[float]]
 """Resource → price of a piece with 1, 2, … units of it; a larger piece has the last price."""
 
 
 class Servers:
-    """Free amounts of every server, and the shapes of servers with their numbers.
+    """Free amounts of every server, the shapes of servers with their numbers, and what runs on them.
 
     Attributes
     ----------
@@ -64,6 +66,10 @@ class Servers:
         Of S servers; shape (S, R), in the order of the resources of the job table.
     shapes, counts
         Distinct rows of `free`, shape (C, R), and how many servers have each.
+    current
+        Job → the pieces with which it runs now, where that is known.
+    share
+        σ, the share of the time per worker and parameter server that is spent on the network.
     """
 
     def __init__(self, instance: AllocationInstance, resources: Sequence[str]) -> None:
@@ -76,6 +82,21 @@ class Servers:
         self.free = np.array([amounts[id(row)] for row in rows.values()]).reshape(len(rows), len(resources))
         self.shapes, self.counts = np.unique(self.free, axis=0, return_counts=True)
         self.resources = tuple(resources)
+        self.share = SIGMA if instance.network_share is None else instance.network_share
+        self.current: dict[int, Ints] = {}
+        for j, job in enumerate(instance.jobs if instance.has_placements else ()):
+            if job.current is not None and job.current.placement is not None:
+                pieces = self.pieces(job.current.placement)
+                self.current[j] = pieces[pieces[:, 1:].any(axis=1)]
+
+    def pieces(self, placement: Mapping[str, Tasks] | None) -> Ints:
+        """Return server (−1: unknown), parameter servers and workers of each piece, shape (n, 3)."""
+        listed = [(self.index.get(name, -1), at.ps, at.workers) for name, at in (placement or {}).items()]
+        return np.array(listed, np.int64).reshape(-1, 3)
+
+    def stays(self, job: int, pieces: Ints) -> bool:
+        """Return whether a job runs with these pieces now."""
+        return job in self.current and sorted(self.current[job].tolist()) == sorted(pieces.tolist())
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -120,15 +141,16 @@ def piece_price(prices: PiecePrices, resources: Sequence[str], demand: Floats) -
     return total
 
 
-def remote_tasks(pieces: Iterable[Tasks], ps: int, workers: int) -> int:
-    """Return T, the largest number of tasks with which a task of any piece talks over the network."""
-    remote = 0
-    for x, y in pieces:
-        if x:
-            remote = max(remote, workers - y)
-        if y:
-            remote = max(remote, ps - x)
-    return remote
+def remote_tasks(ps: Ints, workers: Ints) -> int:
+    """Return T, the largest number of tasks with which a task of any piece talks over the network.
+
+    Parameters
+    ----------
+    ps, workers
+        Of each piece.
+    """
+    remote = [workers.sum() - workers[ps > 0], ps.sum() - ps[workers > 0]]
+    return int(np.concatenate(remote).max(initial=0))
 
 
 def sending_workers(workers: Ints, remote: Ints, share: float) -> Floats:
@@ -224,7 +246,7 @@ class Splits:
 class SplitTable:
     """Derives the splits of variants; variants with equal demands and ranges share the derivation."""
 
-    def __init__(self, table: JobTable, servers: Servers, prices: PiecePrices | None) -> None:
+    def __init__(self, table: JobTable, servers: Servers, prices: PiecePrices) -> None:
         self.table, self.servers, self.prices = table, servers, prices
         self._total = all_loosened(servers.counts @ servers.shapes)
         # No more than what all servers hold together, however wide a range is.
@@ -256,8 +278,6 @@ class SplitTable:
         most_workers = int(self.servers.fits(y[:, None] * per_worker).sum())
         demand = x[:most_ps, None, None] * per_ps + y[None, :most_workers, None] * per_worker
         fits = self.servers.fits(demand)
-        if self.prices is None:
-            return fits, np.zeros(fits.shape)
         return fits, piece_price(self.prices, self.table.resources, demand)
 
     def _by_formula(self, key: tuple[int, ...], per_ps: Floats, per_worker: Floats) -> Splits:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...formulations.allocation.placed_configurations import network_share
 from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.splits import SIGMA
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Tasks, Variant
 from ..changes import leading_resource
@@ -64,7 +64,7 @@ def remarks(instance: AllocationInstance, plan: Sequence[JobAllocation] = ()) ->
     speeds = {variant.speed.model for variant in variants_of(instance).values()} if instance.servers else ()
     if "ps_sync" in speeds or "ps_async" in speeds:
         given = f"network_share is {'not given' if instance.network_share is None else 'given'}"
-        share = network_share(instance)
+        share = SIGMA if instance.network_share is None else instance.network_share
         part = "all" if share == 1 else f"{100 * share:.4g} %"
         yield (
             f"assumed: tasks on one server save {part} of the time per worker and parameter server ({given})"

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.configurations import Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.placed_configurations import placed_configurations
@@ -27,13 +26,12 @@ from ...formulations.allocation.plan import JobAllocation
 from ...formulations.allocation.splits import STAYS, PiecePrices
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock, Outcome
-from ..common.result import Limit, SolveOptions
-from ..common.search_control import report_progress, set_checkpoint
+from ..common.result import SolveOptions
 from .heuristics import round_prices
 from .lagrangian import MultipleChoice, best_prices, knapsack_bound
-from .placement_search import ABSENT, PlacementState, insert_all, ruin_and_recreate
+from .placement_search import ABSENT, WAYS, PlacementState, insert_all, ruin_and_recreate
 from .placements import Placements
-from .total_time import CoreAnswer, solve_core
+from .total_time import CoreAnswer, IncumbentSearch, solve_core
 
 MAX_UNITS = 16
 """Most units of a resource on a server for which its pieces are priced."""
@@ -131,8 +129,8 @@ def dual_of(configs: Configurations, clock: Clock) -> JointDual:
     return JointDual(configs, problem, prices, knapsack_bound(problem, prices))
 
 
-class JointSearch:
-    """Search for the least total completion time of jobs on servers.
+class JointSearch(IncumbentSearch):
+    """Search for the least total completion time of jobs on servers; the incumbent is a plan.
 
     Parameters
     ----------
@@ -145,8 +143,6 @@ class JointSearch:
     ----------
     pooled, dual
         Dual prices without and with prices of pieces.
-    bound, plan, value
-        No plan is below the bound; the best plan, and its total completion time.
     """
 
     def __init__(
@@ -157,83 +153,68 @@ class JointSearch:
         cores: bool = True,
         rounds: int = ROUNDS_PER_JOB,
     ) -> None:
-        self.formulation, self.options, self.clock = formulation, options, clock
+        super().__init__(formulation, options, clock, formulation.configurations.cost)
         self.cores, self.rounds = cores, rounds
-        self.limit: Limit = "none"
-        self.trace: list[tuple[float, float | None, float | None]] = []
-        self.plan: tuple[JobAllocation, ...] | None = None
-        self.value = math.inf
-        self.message: str | None = None
-        self.pooled = dual_of(formulation.configurations, clock)
+        self.pooled = dual_of(self.configs, clock)
         self.dual = joint_dual(formulation, self.pooled, clock)
         self.bound = self.dual.bound
-        self._note()
+        self.note()
+
+    def is_feasible(self, chosen: Any) -> bool:
+        """Return whether a plan keeps all constraints: sums of many rounds may be off by their rounding."""
+        return not self.formulation.violations(chosen)
+
+    def value_of(self, chosen: Any) -> float:
+        """Return the total completion time of a plan."""
+        return self.formulation.evaluate(chosen)[0]
+
+    def plan(self) -> tuple[JobAllocation, ...] | None:
+        """Return the incumbent, which is a plan; None without one."""
+        plan: tuple[JobAllocation, ...] | None = self.incumbent
+        return plan
 
     def run(self) -> Outcome:
         """Search for a plan, then for a better bound; return the outcome."""
         # A bound above what any configurations cost leaves none that fit.
-        if self.bound > self.dual.problem.largest_value * (1 + PRICE_TOLERANCE):
-            return Outcome(infeasible=True, certificate=self._certificate(None), trace=self.trace)
-        self._search()
-        if self.cores and not self._proven and self.limit == "none":
-            self._close()
-        return self._outcome()
-
-    @property
-    def _proven(self) -> bool:
-        return self.plan is not None and self.value - self.bound <= self.options.gap * abs(self.value)
-
-    def _note(self) -> None:
-        value = self.value if self.plan is not None else None
-        bound = self.bound if math.isfinite(self.bound) else None
-        self.trace.append((self.clock.elapsed_s, value, bound))
-        report_progress(self.formulation.objectives[0], value, bound)
-
-    def _certificate(self, bound: float | None) -> dict[str, Any]:
-        """Return the certificate of the dual prices; those of pieces are in seconds, at a price of 1."""
-        names = self.formulation.configurations.resources
-        return certificate_of(names, self.dual.prices[: len(names)], bound, self.dual.pieces)
-
-    def _outcome(self) -> Outcome:
-        certificate = self._certificate(self.bound)
-        found: dict[str, Any] = {"certificate": certificate, "trace": self.trace, "message": self.message}
-        return Outcome(self.plan, (self.bound,), limit=self.limit, **found)
+        impossible = self.bound > self.dual.problem.largest_value * (1 + PRICE_TOLERANCE)
+        if not impossible:
+            self._search()
+            if self.cores and not self.proven and self.limit == "none":
+                self._close()
+        prices = self.dual.prices[: len(self.configs.resources)]
+        return self.final_outcome(prices, impossible, self.dual.pieces)
 
     def _search(self) -> None:
         """Run ruin and recreate until the gap is closed, the rounds are made or the time is up."""
-        start_plan, prices = None, self.pooled.prices
+        start_plan, prices, known = None, self.pooled.prices, np.zeros(0, np.int64)
         if self.options.warm_start is not None:
-            start_plan = self.formulation.parse_plan(self.options.warm_start)
-            self._improve(self.formulation.finish(start_plan))
-        placements = Placements(self.formulation, max((len(e.pieces) for e in start_plan or ()), default=0))
-        known = np.zeros(0, np.int64) if start_plan is None else placements.rows_of(start_plan)
-        rows, start = self._candidate_rows(placements.configs, known)
+            start_plan = self.formulation.finish(self.formulation.parse_plan(self.options.warm_start))
+            self.update_incumbent(start_plan)
+            known = self.formulation.indices_of(start_plan)
+        placements = Placements(self.formulation, start_plan or ())
+        rows, start = self._candidate_rows(known)
         candidates = placements.candidates(rows, start, prices)
         jobs, value = len(start) - 1, placements.value(prices)
         penalty = LOST * np.maximum.reduceat(candidates.low, start[:-1]) + candidates.low.max()
         given = candidates.arrays(), placements.current, value
         if start_plan is None:
-            state = placements.empty()
+            state, cost = placements.empty(), np.full(jobs, np.inf)
             order = np.argsort(-np.minimum.reduceat(candidates.price, start[:-1]), kind="stable")
-            cost = np.full(jobs, np.inf)
             # In parts, so that the clock is read between them; jobs that are left count as absent.
             for part in np.array_split(order, 1 + jobs // JOBS_AT_ONCE):
                 if not self.clock.expired:
-                    cost[part] = insert_all(part, 1.0, *given, state.arrays())[part]
+                    cost[part] = insert_all(part, 1.0, *given, state.arrays(), WAYS)[part]
         else:
             chosen = np.array([np.flatnonzero(rows == row)[0] for row in known.tolist()])
             state = placements.state_of(start_plan, candidates, chosen)
-            by_job = {entry.job: entry.completion_s or 0.0 for entry in self.plan or ()}
-            table = self.formulation.table
-            cost = table.weight * np.array([by_job[name] for name in table.names])
+            cost = self.configs.weight * np.array([entry.completion_s or 0.0 for entry in start_plan])
         cost = np.where(np.isfinite(cost), cost, penalty)
         best, costs = state.copy(), (cost, cost.copy())
         seed = np.array([12_345 if self.options.seed is None else self.options.seed + 1], np.int64)
-        rounds = self.rounds * jobs
-        hot = HOT * float(cost.mean())
+        rounds, hot = self.rounds * jobs, HOT * float(cost.mean())
         self._record(placements, best, costs[1], rows)
         for made in range(0, rounds, ROUNDS_AT_ONCE):
-            if self._proven:
+            if self.proven:
                 break
             if self.clock.expired:
                 self.limit = "time"
@@ -244,23 +225,23 @@ class JointSearch:
             ruin_and_recreate(*given, penalty, *states, costs, seed, ROUNDS_AT_ONCE, temperature)
             if costs[1].sum() < before:
                 self._record(placements, best, costs[1], rows)
-        self._note()
+        self.note()
 
     def _time_share(self) -> float:
         """Return how much of the time limit is over."""
         left_s, elapsed_s = self.clock.remaining_s, self.clock.elapsed_s
         return 0.0 if left_s is None else elapsed_s / max(elapsed_s + left_s, 1e-9)
 
-    def _candidate_rows(self, configs: Configurations, known: Ints) -> tuple[Ints, Ints]:
+    def _candidate_rows(self, known: Ints) -> tuple[Ints, Ints]:
         """Return the rows of the search, and where those of each job start.
 
         They are the configurations of least reduced cost, the one that takes least, and those of the plan to
         start from.
         """
+        configs = self.configs
         assert configs.split is not None
-        prices = np.append(self.pooled.prices, 0.0)
-        reduced = MultipleChoice.of(configs, configs.cost).reduced_costs(prices)
-        taken = configs.demand @ (prices + 1e-9)
+        reduced = self.problem.reduced_costs(self.pooled.prices)
+        taken = configs.demand @ (self.pooled.prices + 1e-9)
         kept = []
         for j in range(configs.jobs):
             own = np.arange(configs.start[j], configs.start[j + 1])
@@ -277,28 +258,18 @@ class JointSearch:
     def _record(self, placements: Placements, best: PlacementState, cost: Floats, rows: Ints) -> None:
         """Keep the plan of a state if all jobs are in it and it is better."""
         absent = int((best.chosen == ABSENT).sum())
-        if absent and self.plan is None:
+        if absent and self.incumbent is None:
             self.message = f"{absent:,} of {len(cost):,} jobs found no room on the servers"
         elif not absent and math.fsum(cost) < self.value:
             self.message = None
-            self._improve(placements.plan_of(best, rows))
-
-    def _improve(self, plan: tuple[JobAllocation, ...]) -> None:
-        """Keep a plan if it is feasible and better: sums of many rounds may be off by their rounding."""
-        if self.formulation.violations(plan):
-            return
-        value = self.formulation.evaluate(plan)[0]
-        if value < self.value:
-            self.plan, self.value = plan, value
-            self._note()
-            set_checkpoint(self.formulation, self._outcome)
+            self.update_incumbent(placements.plan_of(best, rows))
 
     def _close(self) -> None:
         """Raise the bound by the core problem of the relaxation: all that can be in a better plan."""
         _, answer = solve_near(self.dual, self.value, self.options, self.clock)
         if self.bound < answer.bound < math.inf:
             self.bound = min(answer.bound, self.value)
-            self._note()
+            self.note()
         if answer.limit != "none":
             self.limit = answer.limit
 

@@ -28,6 +28,8 @@ from ...instances.common.arrays import Floats, Ints
 
 EQUAL, FILLED, TOGETHER, BESIDE = 0, 1, 2, 3
 """Ways to cut a job into pieces."""
+WAYS = 4
+"""Number of ways that are tried; with 1 only equal pieces."""
 ABSENT = -1
 """In place of a candidate: the job is not inserted."""
 MAX_REMOVED = 12
@@ -115,12 +117,12 @@ def _take(free: Floats, demand: Floats, pieces: Ints, count: int, sign: float) -
 
 @compiled
 def _leftover(free: Floats, demand: Floats, value: Floats, s: int, x: int, y: int) -> float:
-    """Return the value of what a server has left beside a piece; negative where the piece does not fit."""
+    """Return the value of what a server has left beside a piece; infinite where the piece does not fit."""
     left = 0.0
     for r in range(free.shape[1]):
         rest = free[s, r] - (x * demand[0, r] + y * demand[1, r])
         if rest < 0.0:
-            return -1.0
+            return np.inf
         left += value[r] * rest
     return left
 
@@ -144,7 +146,7 @@ def _equal_pieces(free: Floats, demand: Floats, value: Floats, p: int, w: int, k
         best, least = -1, np.inf
         for s in range(free.shape[0]):
             left = _leftover(free, demand, value, s, x, y)
-            if 0.0 <= left < least and not _is_among(pieces[:, 0], i, s):
+            if left < least and not _is_among(pieces[:, 0], i, s):
                 best, least = s, left
         if best < 0 or x + y == 0:
             return 0
@@ -172,7 +174,7 @@ def _filled_pieces(
                     y = min(y, int(free[s, r] / demand[1, r]))
             x = rest_p if way != FILLED or y == rest_w else min(rest_p, (p * y + w - 1) // w)
             left = _leftover(free, demand, value, s, x, y)
-            while left < 0.0 and x + y > 0:
+            while left == np.inf and x + y > 0:
                 if way == BESIDE or y == 0:
                     x, y = (x - 1, y) if x > 0 else (x, y - 1)
                 else:
@@ -181,7 +183,7 @@ def _filled_pieces(
                     x = min(rest_p, 1) if y == 0 else x
                 left = _leftover(free, demand, value, s, x, y)
             larger = y > best_y or (y == best_y and (x > best_x or (x == best_x and left < least)))
-            if left >= 0.0 and x + y > 0 and larger and not _is_among(pieces[:, 0], count, s):
+            if left < np.inf and x + y > 0 and larger and not _is_among(pieces[:, 0], count, s):
                 best, best_x, best_y, least = s, x, y, left
         if best < 0:
             return 0
@@ -192,7 +194,15 @@ def _filled_pieces(
 
 @compiled
 def _place(
-    free: Floats, demand: Floats, value: Floats, p: int, w: int, servers: int, least: int, scratch: Ints
+    free: Floats,
+    demand: Floats,
+    value: Floats,
+    p: int,
+    w: int,
+    servers: int,
+    least: int,
+    ways: int,
+    scratch: Ints,
 ) -> tuple[int, int]:
     """Find pieces for p parameter servers and w workers with few remote tasks, in `scratch[0]`.
 
@@ -211,7 +221,7 @@ def _place(
     best, best_remote = 0, p + w + 1
     found, trial = scratch[0], scratch[1]
     most = min(len(found), p + w, free.shape[0])
-    for way in range(4):
+    for way in range(ways):
         if best > 0 and best_remote <= least:
             break
         count = 0
@@ -238,7 +248,14 @@ def _place(
 
 @compiled
 def _insert(
-    j: int, factor: float, candidates: Arrays, current: Arrays, value: Floats, state: Arrays, scratch: Ints
+    j: int,
+    factor: float,
+    candidates: Arrays,
+    current: Arrays,
+    value: Floats,
+    state: Arrays,
+    ways: int,
+    scratch: Ints,
 ) -> float:
     """Insert a job with the candidate and pieces of least cost plus `factor` times its dual price.
 
@@ -256,11 +273,11 @@ def _insert(
             scratch[0, :number] = current[1][j, :number]
             for i in range(number):
                 now = scratch[0, i]
-                if _leftover(free, demand[c], value, now[0], now[1], now[2]) < 0.0:
+                if _leftover(free, demand[c], value, now[0], now[1], now[2]) == np.inf:
                     number = 0
         elif p + w > 0:
             exact, least = (split[c], 0) if measured[c] else (0, split[c])
-            number, remote = _place(free, demand[c], value, p, w, exact, least, scratch)
+            number, remote = _place(free, demand[c], value, p, w, exact, least, ways, scratch)
         if number == 0 and p + w > 0:
             continue
         cost = base[c] + slope[c] * remote
@@ -285,7 +302,7 @@ def _remove(j: int, candidates: Arrays, state: Arrays) -> None:
 
 @compiled
 def insert_all(
-    order: Ints, factor: float, candidates: Arrays, current: Arrays, value: Floats, state: Arrays
+    order: Ints, factor: float, candidates: Arrays, current: Arrays, value: Floats, state: Arrays, ways: int
 ) -> Floats:
     """Insert absent jobs in this order; return the cost of each, infinite for those that stay absent.
 
@@ -297,11 +314,13 @@ def insert_all(
         Number of the pieces with which each job runs now, and the pieces.
     value
         Value of what a server has left over, by resource.
+    ways
+        Number of ways in which pieces are cut: `WAYS`, or 1 for equal pieces only.
     """
     scratch = np.zeros((2, *state[2].shape[1:]), np.int64)
     cost = np.full(len(state[0]), np.inf)
     for j in order:
-        cost[j] = _insert(j, factor, candidates, current, value, state, scratch)
+        cost[j] = _insert(j, factor, candidates, current, value, state, ways, scratch)
     return cost
 
 
@@ -381,7 +400,7 @@ def ruin_and_recreate(
         shift = int(number * _random(seed))
         for i in range(number):
             j = removed[(i + shift) % number]
-            new = _insert(j, factor, candidates, current, value, state, scratch)
+            new = _insert(j, factor, candidates, current, value, state, WAYS, scratch)
             cost[j] = new if new < np.inf else penalty[j]
             worse += cost[j]
         if worse <= 0.0 or worse < -temperature * np.log(max(_random(seed), 1e-12)):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations, formula_step_s
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, formula_step_s
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.placed_configurations import current_pieces, placed_configurations
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.allocation.splits import STAYS, sending_workers
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import TABLE
 from ...instances.common.arrays import Floats, Ints
-from .placement_search import ABSENT, Candidates, PlacementState, insert_all
+from .placement_search import ABSENT, WAYS, Candidates, PlacementState, insert_all
 
 MAX_PIECES = 64
 """Most servers of one job that the search tries."""
@@ -31,51 +30,18 @@ class Placements:
 
     Parameters
     ----------
-    widest
-        Largest number of servers of a job in the plan to start from.
-
-    Attributes
-    ----------
-    configs
-        Configurations in which staying and moving with the same tasks are rows of their own.
-    most
-        Largest number of pieces of a job.
+    plan
+        To start from: no job is on more servers than in it, than now, or than the search tries.
     """
 
-    def __init__(self, formulation: AllocationFormulation, widest: int = 0) -> None:
+    def __init__(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation] = ()) -> None:
         assert formulation.servers is not None
         self.formulation, self.servers = formulation, formulation.servers
-        self.configs: Configurations = placed_configurations(
-            formulation.instance, formulation.table, self.servers, {}
-        )
-
-        running = (current_pieces(formulation.instance, j) for j in range(self.configs.jobs))
+        self.configs = formulation.configurations
         tasks = int((self.configs.ps + self.configs.workers).max(initial=1))
-        fewest = max(widest, *(len(pieces or ()) for pieces in running))
-        self.most = max(fewest, min(len(self.servers.names), MAX_PIECES, tasks))
-
-    def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
-        """Return the row of each job's configuration in a feasible plan."""
-        configs, table = self.configs, self.formulation.table
-        entries = {entry.job: entry for entry in plan}
-        rows = []
-        for j, name in enumerate(table.names):
-            entry, own = entries[name], np.arange(configs.start[j], configs.start[j + 1])
-            first = int(table.first_variant[j])
-            names = [*table.variant_names[first : int(table.first_variant[j + 1])], None]
-            variant = names.index(entry.variant) if entry.placed else UNPLACED
-            same = (configs.variant[own] == variant) & (configs.ps[own] == entry.ps)
-            same &= configs.workers[own] == entry.workers
-            now = current_pieces(self.formulation.instance, j)
-            stays = now is not None and dict(zip(entry.placement or {}, entry.pieces, strict=True)) == now
-            assert configs.split is not None
-            if entry.placed:
-                is_table = table.model[first + variant] == TABLE
-                counted = is_table & (configs.split[own] > 0) & (configs.split[own] != len(entry.pieces))
-                same &= (configs.split[own] == STAYS) == stays
-                same &= ~counted
-            rows.append(int(own[np.flatnonzero(same)[0]]))
-        return np.array(rows)
+        widths = [min(len(self.servers.names), MAX_PIECES, tasks)]
+        widths += [len(pieces) for pieces in self.servers.current.values()]
+        self._most = max(widths + [len(entry.placement or ()) for entry in plan])
 
     def candidates(self, rows: Ints, start: Ints, prices: Floats) -> Candidates:
         """Return configurations as candidates of the search.
@@ -95,7 +61,7 @@ class Placements:
         ps, workers, split = (c[rows].astype(np.int64) for c in (configs.ps, configs.workers, configs.split))
         measured = table.model[index] == TABLE
         formula = ~measured & placed & (split != STAYS)
-        p, w, share = np.maximum(ps, 1), np.maximum(workers, 1), self.formulation.share
+        p, w, share = np.maximum(ps, 1), np.maximum(workers, 1), self.servers.share
         # A step is linear in the remote tasks.
         steps = [
             formula_step_s(table, index, p, w, sending_workers(w, remote, share)) for remote in (w, w - 1)
@@ -120,20 +86,14 @@ class Placements:
     def current(self) -> tuple[Ints, Ints]:
         """Number of the pieces with which jobs run now, and the pieces."""
         empty = self.empty()
-        for j in range(len(empty.count)):
-            self._put(empty, j, current_pieces(self.formulation.instance, j) or {})
+        for j, pieces in self.servers.current.items():
+            empty.count[j], empty.pieces[j, : len(pieces)] = len(pieces), pieces
         return empty.count, empty.pieces
-
-    def _put(self, state: PlacementState, j: int, placement: Mapping[str, tuple[int, int]]) -> None:
-        """Write the pieces of a job into a state."""
-        listed = [(self.servers.index[name], *tasks) for name, tasks in placement.items()]
-        state.count[j] = len(listed)
-        state.pieces[j, : len(listed)] = np.array(listed, np.int64).reshape(-1, 3)
 
     def empty(self) -> PlacementState:
         """Return the state in which no job is placed."""
         jobs = len(self.formulation.table)
-        pieces = np.zeros((jobs, self.most, 3), np.int64)
+        pieces = np.zeros((jobs, self._most, 3), np.int64)
         free, budget = all_loosened(self.servers.free), self.formulation.instance.budget_usd_per_hour
         usd = np.array([math.inf if budget is None else loosened(budget)])
         return PlacementState(np.full(jobs, ABSENT), np.zeros(jobs, np.int64), pieces, free, usd)
@@ -146,15 +106,14 @@ class Placements:
         return values
 
     def state_of(self, plan: Sequence[JobAllocation], candidates: Candidates, chosen: Ints) -> PlacementState:
-        """Return the state of a feasible plan, whose jobs have these candidates."""
-        state, entries = self.empty(), {entry.job: entry for entry in plan}
+        """Return the state of a feasible plan in the order of the jobs, which have these candidates."""
+        state = self.empty()
         state.chosen[:] = chosen
         state.usd -= candidates.usd[chosen].sum()
-        for j, name in enumerate(self.formulation.table.names):
-            entry = entries[name]
-            self._put(state, j, dict(zip(entry.placement or {}, entry.pieces, strict=True)))
-            for s, *tasks in state.pieces[j, : state.count[j]].tolist():
-                state.free[s] -= np.array(tasks) @ candidates.demand[chosen[j]]
+        for j, entry in enumerate(plan):
+            pieces = self.servers.pieces(entry.placement)
+            state.count[j], state.pieces[j, : len(pieces)] = len(pieces), pieces
+            state.free[pieces[:, 0]] -= pieces[:, 1:] @ candidates.demand[chosen[j]]
         return state
 
     def plan_of(self, state: PlacementState, rows: Ints) -> tuple[JobAllocation, ...]:
@@ -179,14 +138,21 @@ class Placements:
             plan.append(JobAllocation(job=name, variant=variant, placement=placement, **tasks))
         return self.formulation.finish(tuple(plan))
 
-    def packed(self, rows: Ints) -> PlacementState:
-        """Return the state with one given configuration of each job: best fit, the largest job first.
+    def packed(self, rows: Ints, optimus: bool) -> PlacementState:
+        """Return the state with one given configuration of each job, placed one after the other.
 
         Jobs that stay come before all.
+
+        Parameters
+        ----------
+        optimus
+            The smallest job first, in equal pieces on the fewest servers, those with the most left; else the
+            largest job first, where it leaves least.
         """
         candidates = self.candidates(rows, np.arange(len(rows) + 1), np.zeros(0))
-        state, value = self.empty(), self.value(np.zeros(self.servers.free.shape[1]))
-        demand = self.configs.demand[rows][:, : len(value)] @ value
-        order = np.lexsort((-demand, candidates.split != STAYS))
-        insert_all(order, 1.0, candidates.arrays(), self.current, value, state.arrays())
+        state, whole = self.empty(), np.maximum(self.servers.free.max(axis=0, initial=0.0), 1e-300)
+        size = (self.configs.demand[rows][:, : len(whole)] / whole).max(axis=1)
+        value, ways, size = (-1 / whole, 1, size) if optimus else (self.value(0 * whole), WAYS, -size)
+        order = np.lexsort((size, candidates.split != STAYS))
+        insert_all(order, 1.0, candidates.arrays(), self.current, value, state.arrays(), ways)
         return state

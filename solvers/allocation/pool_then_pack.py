@@ -11,20 +11,18 @@ until all jobs fit on servers.
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
-from ...formulations.allocation.configurations import UNPLACED, Configurations
+from ...formulations.allocation.configurations import UNPLACED
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.splits import STAYS
-from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, Outcome, PresolvingSolver, Solver
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain
 from .joint import pooled_choice
-from .placement_search import ABSENT, PlacementState
+from .placement_search import ABSENT
 from .placements import Placements
 
 SHARES = tuple(np.linspace(1, 0.4, 31).tolist())
@@ -82,12 +80,12 @@ class PoolThenPack(Solver[AllocationFormulation]):
         build_s = clock.elapsed_s
         placements, left_over = Placements(formulation), 0
         for share in SHARES:
-            pool = formulation if share == 1 else _SmallerPool(formulation, share)
+            pool = _Pool(formulation, share)
             chosen = choose_by_gain(pool, clock) if self.optimus else pooled_choice(pool, options, clock)
             if chosen is None or clock.expired:
                 break
-            rows = _rows_of_moves(pool.configurations, placements.configs, chosen)
-            state = _fewest_and_equal(placements, rows) if self.optimus else placements.packed(rows)
+            rows = pool.rows[chosen]
+            state = placements.packed(rows, self.optimus)
             absent = int((state.chosen == ABSENT).sum())
             left_over = left_over or absent
             if not absent:
@@ -99,57 +97,23 @@ class PoolThenPack(Solver[AllocationFormulation]):
         return Outcome(message=what, build_s=build_s, limit="time" if clock.expired else "none")
 
 
-class _SmallerPool(AllocationFormulation):
-    """An allocation of which a share of the capacities is allocated."""
+class _Pool(AllocationFormulation):
+    """An allocation by total capacities, of which a share is allocated.
+
+    Attributes
+    ----------
+    rows
+        Of the configurations on servers: the fastest with each number of tasks.
+    """
 
     def __init__(self, whole: AllocationFormulation, share: float) -> None:
         super().__init__(whole.instance)
-        self._whole, self._share = whole, share
-
-    @cached_property
-    def configurations(self) -> Configurations:
-        """The configurations that fit in the share."""
-        configs = self._whole.configurations
-        return configs.within(configs.capacity * self._share)
-
-
-def _rows_of_moves(pooled: Configurations, configs: Configurations, chosen: Ints) -> Ints:
-    """Return the fastest rows of `configs` with the tasks of chosen rows of the pool."""
-    rows = []
-    for j, k in enumerate(chosen.tolist()):
-        own = slice(int(configs.start[j]), int(configs.start[j + 1]))
-        same = np.ones(own.stop - own.start, dtype=bool)
-        for column in ("variant", "ps", "workers"):
-            same &= getattr(configs, column)[own] == getattr(pooled, column)[k]
-        places = own.start + np.flatnonzero(same)
-        rows.append(int(places[np.argmin(configs.time_s[places])]))
-    return np.array(rows)
-
-
-def _fewest_and_equal(placements: Placements, rows: Ints) -> PlacementState:
-    """Return the state in which each job is on the fewest of the emptiest servers, in equal pieces."""
-    candidates = placements.candidates(rows, np.arange(len(rows) + 1), np.zeros(0))
-    state, whole = placements.empty(), np.maximum(placements.servers.free.max(axis=0), 1e-300)
-    demand = (placements.configs.demand[rows][:, : len(whole)] / whole).max(axis=1)
-    count, current = placements.current
-    for j in np.lexsort((demand, candidates.split != STAYS)).tolist():
-        p, w = int(candidates.ps[j]), int(candidates.workers[j])
-        order = np.argsort(-(state.free / whole).sum(axis=1), kind="stable")
-        if placements.configs.variant[rows[j]] == UNPLACED:
-            state.chosen[j] = j
-            continue
-        needed = max(0, int(candidates.split[j])) if candidates.measured[j] else 0
-        for k in [needed] if needed else range(1, min(p + w, placements.most) + 1):
-            piece = np.arange(min(k, len(order)))
-            x, y = p // k + (piece < p % k), w // k + (piece < w % k)
-            pieces = np.stack([order[: len(piece)], x, y], axis=1)
-            if candidates.split[j] == STAYS:
-                pieces = current[j, : count[j]]
-            taken: Floats = pieces[:, 1:] @ candidates.demand[j]
-            whole_job = pieces[:, 1:].sum() == p + w and pieces[:, 1:].any(axis=1).all()
-            if whole_job and (taken <= state.free[pieces[:, 0]]).all():
-                state.chosen[j], state.count[j] = j, len(pieces)
-                state.pieces[j, : len(pieces)] = pieces
-                state.free[pieces[:, 0]] -= taken
-                break
-    return state
+        configs = whole.configurations
+        last = np.where(configs.variant == UNPLACED, np.iinfo(np.int32).max, configs.variant)
+        keys = np.stack([configs.ps, configs.workers, last, configs.owner])
+        order = np.lexsort((configs.time_s, *keys))
+        rows = order[np.any(np.diff(keys[:, order], axis=1, prepend=-1) != 0, axis=0)]
+        smaller = replace(configs, capacity=share * configs.capacity, split=None)
+        self.rows = rows[np.all(configs.demand[rows] <= smaller.limit, axis=1)]
+        start = np.searchsorted(configs.owner[self.rows], np.arange(configs.jobs + 1))
+        self.configurations = smaller.only(self.rows, start=start)

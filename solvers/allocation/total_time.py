@@ -28,6 +28,8 @@ import numpy as np
 
 from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.splits import PiecePrices
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
@@ -196,10 +198,12 @@ class IncumbentSearch(ABC):
     Attributes
     ----------
     incumbent, value
-        Configuration of each job in the best plan, None without one; and the plan's value.
+        The best plan, as the configuration of each job, None without one; and the plan's value.
     bound
         No plan has a lower value.
     """
+
+    incumbent: Any = None
 
     def __init__(
         self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cost: Floats
@@ -207,7 +211,6 @@ class IncumbentSearch(ABC):
         self.formulation, self.options, self.clock = formulation, options, clock
         self.configs = formulation.configurations
         self.problem = MultipleChoice.of(self.configs, cost)
-        self.incumbent: Ints | None = None
         self.value, self.bound = math.inf, 0.0
         self.limit: Limit = "none"
         self.message: str | None = None
@@ -229,19 +232,26 @@ class IncumbentSearch(ABC):
         self.trace.append((self.clock.elapsed_s, value, bound))
         report_progress(self.formulation.objectives[0], value, bound)
 
-    def update_incumbent(self, chosen: Ints | None) -> None:
+    def is_feasible(self, chosen: Ints) -> bool:
+        """Return whether a choice of one configuration per job is a plan."""
+        return len(chosen) == self.problem.jobs and self.problem.fits(chosen)
+
+    def update_incumbent(self, chosen: Any) -> None:
         """Replace the incumbent by a choice of one configuration per job if that is feasible and better."""
-        if chosen is not None and len(chosen) == self.problem.jobs and self.problem.fits(chosen):
+        if chosen is not None and self.is_feasible(chosen):
             value = self.value_of(chosen)
             if value < self.value:
                 self.incumbent, self.value = chosen, value
                 self.note()
                 set_checkpoint(self.formulation, self.so_far)
 
+    def plan(self) -> tuple[JobAllocation, ...] | None:
+        """Return the plan of the incumbent; None without one."""
+        return None if self.incumbent is None else self.formulation.plan_of(self.incumbent)
+
     def so_far(self) -> Outcome:
         """Return the outcome with the incumbent's plan and the bound so far."""
-        assert self.incumbent is not None
-        return Outcome(self.formulation.plan_of(self.incumbent), (self.bound,), trace=self.trace)
+        return Outcome(self.plan(), (self.bound,), trace=self.trace)
 
     def take_warm_start(self) -> None:
         """Make the plan of the warm start the incumbent, if one was given."""
@@ -249,14 +259,15 @@ class IncumbentSearch(ABC):
             plan = self.formulation.parse_plan(self.options.warm_start)
             self.update_incumbent(self.formulation.indices_of(plan))
 
-    def final_outcome(self, prices: Floats, impossible: bool) -> Outcome:
+    def final_outcome(self, prices: Floats, impossible: bool, pieces: PiecePrices | None = None) -> Outcome:
         """Return the outcome with incumbent, bound, and the certificate from these dual prices."""
+        claim = None if impossible else self.bound
         return Outcome(
-            None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
+            self.plan(),
             () if impossible else (self.bound,),
             limit="none" if impossible else self.limit,
             infeasible=impossible,
-            certificate=certificate_of(self.configs.resources, prices, None if impossible else self.bound),
+            certificate=certificate_of(self.configs.resources, prices, claim, pieces),
             trace=self.trace,
             message=None if impossible else self.message,  # which is about plan and bound
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -77,14 +78,14 @@ class PlacedDerivation(ConfigurationDerivation):
     Parameters
     ----------
     prices
-        Of pieces, by resource; None: each (p, w) has one configuration, of the least time.
+        Of pieces, by resource; without them each (p, w) has the least time of any split.
     """
 
     def __init__(
         self,
         instance: AllocationInstance,
         table: JobTable,
-        prices: Mapping[str, Sequence[float]] | None = None,
+        prices: Mapping[str, Sequence[float]] = MappingProxyType({}),
     ) -> None:
         super().__init__(instance, table)
         self._instance, self._prices_of_pieces = instance, prices
@@ -100,7 +101,7 @@ class PlacedDerivation(ConfigurationDerivation):
             shapes[self._amounts(server.available)] += server.count or 1
         free = np.array(list(shapes), dtype=float).reshape(len(shapes), len(table.resources))
         self._free, self._counts = all_loosened(free), np.array(list(shapes.values()), dtype=np.int64)
-        if prices is not None:
+        if prices:
             # No plan needs the tolerance that this capacity has: it covers the rounding of all prices.
             self.resources = (*self.resources, PIECES)
             self.capacity = np.append(self.capacity, self._earnings(prices))
@@ -141,11 +142,7 @@ class PlacedDerivation(ConfigurationDerivation):
             sending = (1 - self._share) * workers + self._share * remote
             step_s = self._step_time_s(variant, ps, workers, sending)
         time_s = table.remaining_steps[job] * step_s + np.where(stays, 0.0, table.restart_s[job])
-        if self._prices_of_pieces is not None:
-            return time_s, np.column_stack([demand, price])
-        order = np.lexsort((time_s, ps, workers))
-        fastest = order[np.unique(np.stack([workers, ps])[:, order], axis=1, return_index=True)[1]]
-        return time_s[fastest], demand[fastest]
+        return time_s, np.column_stack([demand, price]) if self._prices_of_pieces else demand
 
     def _splits(self, variant: int, tasks: Ints) -> Floats:
         """Return the splits of these tasks: their row, T (0 if measured) and price of the pieces, (n, 3)."""
@@ -172,7 +169,7 @@ class PlacedDerivation(ConfigurationDerivation):
     def _price(self, demand: Floats) -> Floats:
         """Return the price of pieces with these demands, shape (n, R)."""
         total = np.zeros(len(demand))
-        for name, listed in (self._prices_of_pieces or {}).items():
+        for name, listed in self._prices_of_pieces.items():
             units = np.minimum(demand[:, self.table.resources.index(name)], len(listed)).astype(np.int64)
             total += np.array([0.0, *listed])[units]
         return total

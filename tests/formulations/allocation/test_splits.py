@@ -154,7 +154,7 @@ def same_tables(configs: Configurations, derived: CheckedConfigurations) -> None
 
 
 def tables(
-    formulation: AllocationFormulation, pieces: Pieces | None
+    formulation: AllocationFormulation, pieces: Pieces
 ) -> tuple[Configurations, CheckedConfigurations]:
     """Return the tables of the methods and of the check."""
     assert formulation.servers is not None
@@ -171,7 +171,7 @@ def test_the_check_derives_the_table_of_the_methods(seeds: range) -> None:
         pieces = random_pieces(random.Random(seed), formulation)
         exact = read_pieces(certificate_of((), np.zeros(0), None, pieces))
         assert exact is not None
-        same_tables(*tables(formulation, None))
+        same_tables(*tables(formulation, {}))
         same_tables(*tables(formulation, {name: list(listed) for name, listed in exact.items()}))
 
 
@@ -214,8 +214,8 @@ def entry(job: str = "j0", **tasks: tuple[int, int]) -> JobAllocation:
 
 def test_fewest_servers_and_equal_pieces_are_no_bound() -> None:
     """Of 2 parameter servers and 6 workers, (2, 4) and (0, 2) have T = 2, equal pieces T = 3."""
-    assert remote_tasks([(2, 4), (0, 2)], 2, 6) == 2
-    assert remote_tasks([(1, 3), (1, 3)], 2, 6) == 3
+    assert remote_tasks(np.array([2, 0]), np.array([4, 2])) == 2
+    assert remote_tasks(np.array([1, 1]), np.array([3, 3])) == 3
     formulation = joint(gpus(4, 4), sync([0, 0, 2, 0, 0], (2, 2), (6, 6)))
     assert formulation.configurations.time_s.tolist() == [2.0]
     assert formulation.checked.time_s.tolist() == [2.0]
@@ -310,9 +310,9 @@ def test_loops_of_the_check_find_the_same_compiled(monkeypatch: pytest.MonkeyPat
     variant = sync([1, 1, 1, 0.1, 0.1], (1, 5), (1, 9), ps_demand={"gpu": 0.5})
     formulation, pieces = joint(gpus(4, 4, 3), variant), {"gpu": [1.0, 1.5, 3.0]}
     with compiled.interpreted():
-        expected = [tables(formulation, prices)[1] for prices in (None, pieces)]
+        expected = [tables(formulation, prices)[1] for prices in ({}, pieces)]
     monkeypatch.setattr(compiled, "MAX_INTERPRETED_S", 0)
-    found = [tables(formulation, prices) for prices in (None, pieces)]
+    found = [tables(formulation, prices) for prices in ({}, pieces)]
     assert compiled.is_compiled(cheapest_pieces)
     assert compiled.is_compiled(splits_of)
     for (configs, derived), interpreted in zip(found, expected, strict=True):
@@ -326,7 +326,7 @@ def test_times_are_sums_without_cancellation() -> None:
     formulation = joint(gpus(4), sync([1e-9, 0, 1e6, 0, 0], (3, 3), (3, 3)))
     plan = [entry(a=(3, 3))]
     assert formulation.evaluate(plan)[0] == pytest.approx(1e-9 / 3, rel=1e-12)
-    same_tables(*tables(formulation, None))
+    same_tables(*tables(formulation, {}))
     assert formulation.checked.time_s.tolist() == pytest.approx([1e-9 / 3], rel=1e-12)
 
 
@@ -440,7 +440,7 @@ def test_what_fits_on_no_server_is_said(
 def test_wide_ranges_end_where_the_cluster_does() -> None:
     """Up to 100,000 tasks are allowed, of which three fit."""
     variant = sync([1, 1, 1, 0, 0], (1, 100_000), (1, 100_000), ps_demand={"gpu": 1})
-    configs, derived = tables(joint(gpus(2, 1), variant), None)
+    configs, derived = tables(joint(gpus(2, 1), variant), {})
     same_tables(configs, derived)
     assert list(zip(configs.ps.tolist(), configs.workers.tolist(), strict=True)) == [(1, 1), (2, 1), (1, 2)]
 
@@ -507,7 +507,7 @@ def test_a_servers_class_names_each_server() -> None:
     [
         ([(1, 3, 1)], []),
         ([(1, 2, 1), (1, 3, 2), (0, 3, 4)], [(1, 2), (1, 3)]),
-        ([(0, 3, 1), (0, 3, 2), (0, 3, None)], [(0, 3)]),
+        ([(0, 3, 1), (0, 3, 2), (0, 3, None)], [(0, 3), (0, 3)]),
         ([(2, 1, 4), (2, 1, 3)], [(2, 1)]),
     ],
 )
@@ -515,7 +515,7 @@ def test_a_measurement_needs_exactly_its_number_of_servers(
     rows: list[tuple[int, int, int | None]], kept: list[tuple[int, int]]
 ) -> None:
     """On three servers of two GPUs each; three pieces without a parameter server are no piece with one."""
-    configs, derived = tables(joint(gpus(2, 2, 2), measured(*rows)), None)
+    configs, derived = tables(joint(gpus(2, 2, 2), measured(*rows)), {})
     same_tables(configs, derived)
     assert list(zip(configs.ps.tolist(), configs.workers.tolist(), strict=True)) == kept
 

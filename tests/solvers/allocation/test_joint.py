@@ -12,7 +12,6 @@ from joint_brute_force import optimum, random_joint
 import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.allocation.splits import remote_tasks
-from clusterplan.formulations.allocation.warm_start import adapted_plan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
@@ -189,8 +188,9 @@ def test_optimus_takes_the_fewest_servers_and_equal_pieces() -> None:
     built.add_job("a", speed, 10.0, **tasks)
     instance = built.build()
     (equal,), (best,) = (clusterplan.solve(instance, solver).plan for solver in ("optimus", "exact"))
-    assert sorted(equal.pieces) == [(1, 3), (1, 3)]
-    assert remote_tasks(best.pieces, 2, 6) == 2
+    assert [(at.ps, at.workers) for at in equal.placement.values()] == [(1, 3), (1, 3)]
+    _, *pieces = AllocationFormulation(instance).servers.pieces(best.placement).T
+    assert remote_tasks(*pieces) == 2
     assert (equal.completion_s, best.completion_s) == pytest.approx((15.0, 10.0))
 
 
@@ -221,8 +221,8 @@ def test_states_and_plans_are_the_same() -> None:
     instance = generate_allocation(8, servers=6, shapes=3, seed=1, running_share=0.4)
     formulation = AllocationFormulation(instance)
     plan = clusterplan.solve(instance, "lagrangian").plan
-    placements = Placements(formulation)
-    rows = placements.rows_of(plan)
+    placements = Placements(formulation, plan)
+    rows = formulation.indices_of(plan)
     candidates = placements.candidates(rows, np.arange(len(rows) + 1), np.zeros(0))
     state = placements.state_of(plan, candidates, np.arange(len(rows)))
     assert placements.plan_of(state, rows) == plan
@@ -250,9 +250,10 @@ def test_jobs_that_ended_are_dropped_and_new_ones_are_placed(earlier: tuple[Allo
     instance, plan = earlier
     formulation = AllocationFormulation(instance)
     adapted = formulation.adapted([*plan[2:], plan[0].model_copy(update={"job": "ended"})])
-    assert [entry.job for entry in adapted] == [job.name for job in instance.jobs]
-    smallest = adapted[0]
-    assert (smallest.ps, smallest.workers, sum(map(sum, smallest.pieces))) == (1, 1, 2)
+    assert [entry.job for entry in adapted] == [job.name for job in (*instance.jobs[2:], *instance.jobs[:2])]
+    smallest = adapted[-1]
+    assert (smallest.ps, smallest.workers) == (1, 1)
+    assert sum(at.ps + at.workers for at in smallest.placement.values()) == 2
 
 
 def test_a_warm_start_without_room_for_a_new_job_is_left_out() -> None:
@@ -270,8 +271,6 @@ def test_a_job_on_a_server_that_is_gone_is_placed_anew(earlier: tuple[Allocation
     formulation = AllocationFormulation(instance)
     first = next(iter(plan[0].placement))
     moved = plan[0].model_copy(update={"placement": {"gone": plan[0].placement[first], **plan[0].placement}})
-    adapted = adapted_plan(
-        [moved, *plan[1:]], formulation.table, formulation.configurations, formulation.servers
-    )
-    assert "gone" not in adapted[0].placement
-    assert tuple(adapted[1:]) == plan[1:]
+    adapted = formulation.adapted([moved, *plan[1:]])
+    assert "gone" not in adapted[-1].placement
+    assert tuple(adapted[:-1]) == plan[1:]
