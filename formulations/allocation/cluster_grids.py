@@ -20,6 +20,7 @@ g is a multiple of the divisor that is so coarse.
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -38,7 +39,7 @@ from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeErro
 from ...instances.common.servers import AnyServer
 from ..common.objective import agree, loosened, within
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
-from .configurations import Configurations, build_configurations, resource_limits
+from .configurations import Configurations, resource_limits
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
 
@@ -132,7 +133,7 @@ class ClusterGrid(ABC):
     def wide(self) -> Configurations:
         """The table of the configurations that fit in the cluster of some step of the grid."""
         try:
-            return build_configurations(self.widest_cluster, self.table)
+            return AllocationFormulation(self.widest_cluster).configurations
         except OutOfTimeError:
             raise
         except TooLargeError as error:
@@ -380,8 +381,7 @@ class ScaledServers(ScaledCluster):
         for name, server in instance.expanded_servers.items():
             self._shapes[tuple(sorted(server.available.items()))].append(name)
         super().__init__(instance, prices, most_usd)
-        if most_usd is None:
-            self.most_usd = MOST_SCALE * self.rate(Fraction(1))
+        self.most_usd = most_usd or MOST_SCALE * self.rate(Fraction(1))
 
     def _all_parts(self) -> list[ScaledPart]:
         """Return the parts of the instance's cluster: the servers of each shape."""
@@ -394,9 +394,10 @@ class ScaledServers(ScaledCluster):
         """Return the instance with the servers of a scale factor; jobs on others do not run now."""
         servers: dict[str, AnyServer] = {}
         for names in self._shapes.values():
-            row, count = self.instance.expanded_servers[names[0]], math.floor(step * len(names))
+            count = math.floor(step * len(names))
             more = [f"{names[-1]}+{k}" for k in range(1, count - len(names) + 1)]
-            for name in (*names[:count], *more):
+            for name, like in zip((*names, *more)[:count], itertools.cycle(names), strict=False):
+                row = self.instance.expanded_servers[like]
                 servers[name] = row.model_copy(update={"name": name, "count": None})
         jobs = self.instance.jobs
         if self.instance.has_placements:
@@ -408,11 +409,6 @@ class ScaledServers(ScaledCluster):
             )
         changes = {"servers": tuple(servers.values()), "jobs": jobs, "resources": self.capacities(step)}
         return self.instance.model_copy(update=changes)
-
-    @cached_property
-    def wide(self) -> Configurations:
-        """The table of the configurations that fit in the largest cluster."""
-        return self.formulation(self._dearest).configurations
 
     def formulation(self, step: Fraction) -> AllocationFormulation:
         """Return the formulation of the cluster of a step: times depend on which servers there are."""
