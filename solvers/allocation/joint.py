@@ -45,7 +45,7 @@ JOBS_AT_ONCE = 100
 """Jobs that are inserted between two looks at the clock."""
 ROUNDS_AT_ONCE = 200
 """Rounds between two looks at the clock."""
-ROUNDS_PER_JOB = 2_000
+ROUNDS_PER_JOB = 10_000
 """Rounds of a whole search for each job, if the gap is not closed before."""
 HOT = 0.05
 """First temperature, as a share of the mean cost of a job."""
