@@ -29,7 +29,15 @@ from ..common.base import Clock, Outcome
 from ..common.result import SolveOptions
 from .heuristics import round_prices
 from .lagrangian import MultipleChoice, best_prices, knapsack_bound
-from .placement_search import ABSENT, WAYS, PlacementState, insert_all, ruin_and_recreate
+from .placement_search import (
+    ABSENT,
+    WAYS,
+    Arrays,
+    Candidates,
+    PlacementState,
+    insert_all,
+    ruin_and_recreate,
+)
 from .placements import Placements
 from .total_time import CoreAnswer, IncumbentSearch, solve_core
 
@@ -186,32 +194,26 @@ class JointSearch(IncumbentSearch):
 
     def _search(self) -> None:
         """Run ruin and recreate until the gap is closed, the rounds are made or the time is up."""
-        start_plan, prices, known = None, self.pooled.prices, np.zeros(0, np.int64)
+        plan, prices, known = None, self.pooled.prices, np.zeros(0, np.int64)
         if self.options.warm_start is not None:
-            start_plan = self.formulation.finish(self.formulation.parse_plan(self.options.warm_start))
-            self.update_incumbent(start_plan)
-            known = self.formulation.indices_of(start_plan)
-        placements = Placements(self.formulation, start_plan or ())
+            plan = self.formulation.finish(self.formulation.parse_plan(self.options.warm_start))
+            self.update_incumbent(plan)
+            known = self.formulation.indices_of(plan)
+        placements = Placements(self.formulation, plan or ())
         rows, start = self._candidate_rows(known)
         candidates = placements.candidates(rows, start, prices)
-        jobs, value = len(start) - 1, placements.value(prices)
         penalty = LOST * np.maximum.reduceat(candidates.low, start[:-1]) + candidates.low.max()
-        given = candidates.arrays(), placements.current, value
-        if start_plan is None:
-            state, cost = placements.empty(), np.full(jobs, np.inf)
-            order = np.argsort(-np.minimum.reduceat(candidates.price, start[:-1]), kind="stable")
-            # In parts, so that the clock is read between them; jobs that are left count as absent.
-            for part in np.array_split(order, 1 + jobs // JOBS_AT_ONCE):
-                if not self.clock.expired:
-                    cost[part] = insert_all(part, 1.0, *given, state.arrays(), WAYS)[part]
+        given = candidates.arrays(), placements.current, placements.value(prices)
+        if plan is None:
+            state, cost = self._greedy(placements, candidates, given)
         else:
             chosen = np.array([np.flatnonzero(rows == row)[0] for row in known.tolist()])
-            state = placements.state_of(start_plan, candidates, chosen)
-            cost = self.configs.weight * np.array([entry.completion_s or 0.0 for entry in start_plan])
+            state = placements.state_of(plan, candidates, chosen)
+            cost = self.configs.weight * np.array([entry.completion_s or 0.0 for entry in plan])
         cost = np.where(np.isfinite(cost), cost, penalty)
         best, costs = state.copy(), (cost, cost.copy())
         seed = np.array([12_345 if self.options.seed is None else self.options.seed + 1], np.int64)
-        rounds, hot = self.rounds * jobs, HOT * float(cost.mean())
+        rounds, hot = self.rounds * len(cost), HOT * float(cost.mean())
         self._record(placements, best, costs[1], rows)
         for made in range(0, rounds, ROUNDS_AT_ONCE):
             if self.proven:
@@ -226,6 +228,21 @@ class JointSearch(IncumbentSearch):
             if costs[1].sum() < before:
                 self._record(placements, best, costs[1], rows)
         self.note()
+
+    def _greedy(
+        self, placements: Placements, candidates: Candidates, given: tuple[Arrays, Arrays, Floats]
+    ) -> tuple[PlacementState, Floats]:
+        """Insert the jobs, those of the dearest demand first; return the state and each job's cost.
+
+        The cost is infinite where a job is absent: it has no room, or the time is up.
+        """
+        state, jobs = placements.empty(), self.configs.jobs
+        cost = np.full(jobs, np.inf)
+        order = np.argsort(-np.minimum.reduceat(candidates.price, candidates.start[:-1]), kind="stable")
+        for part in np.array_split(order, 1 + jobs // JOBS_AT_ONCE):  # the clock is read between parts
+            if not self.clock.expired:
+                cost[part] = insert_all(part, 1.0, *given, state.arrays(), WAYS)[part]
+        return state, cost
 
     def _time_share(self) -> float:
         """Return how much of the time limit is over."""
