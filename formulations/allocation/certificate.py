@@ -32,7 +32,7 @@ MAX_PRICE = 1e100
 MAX_PRICES = 1001
 """Maximum number of dual prices: one for each possible resource, and one for the budget."""
 MAX_PIECE_PRICES = 10_000
-"""Maximum number of prices of pieces of one resource."""
+"""Maximum number of prices of pieces of one resource, and of its units on a server with such pieces."""
 PRICE_BITS = 40
 """Bits of prices of pieces, so that sums of some thousands are exact, in whatever order they are added."""
 
@@ -90,25 +90,31 @@ def certificate_of(
     return PriceCertificate.model_validate(data).model_dump(mode="json", include=set(data))
 
 
-def certificate_fault(resources: Sequence[str], data: Any, on_servers: Sequence[str] = ()) -> str | None:
+def certificate_fault(
+    resources: Sequence[str], data: Any, on_servers: Mapping[str, float] | None = None
+) -> str | None:
     """Return the first format error of a certificate of dual prices; None if it can be read.
 
     Parameters
     ----------
     on_servers
-        Resources of servers, of which pieces may have prices; none where the instance has no servers.
+        Resources of which pieces may have prices, and the most that a server has; None without servers.
     """
     try:
         given = PriceCertificate.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
-    if given.pieces is not None and not on_servers:
+    if given.pieces is not None and on_servers is None:
         return "pieces: the instance has no servers, so that there are no pieces; leave it out"
-    for key, names, known in (("prices", given.prices, resources), ("pieces", given.pieces, on_servers)):
-        unknown = sorted(set(names or ()) - set(known))
+    most = on_servers or {}
+    for key, names, known in (("prices", given.prices, resources), ("pieces", given.pieces or (), most)):
+        unknown = sorted(set(names) - set(known))
         if unknown:
             return f"{key}.{unknown[0]}: there is no such resource"
+    many = [name for name in given.pieces or () if most[name] > MAX_PIECE_PRICES]
+    if many:
+        return f"pieces.{many[0]}: a server has more than {MAX_PIECE_PRICES:,} units of it; leave it out"
     return None
 
 

@@ -277,9 +277,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     _priced: tuple[PiecePrices | None, CheckedConfigurations | None] = None, None
     """The last prices of pieces, and the configurations with them."""
 
-    def _checked_with(self, pieces: PiecePrices | None) -> CheckedConfigurations:
-        """Return the configurations of the check, with prices of pieces if there are any."""
-        if self.servers is None or not pieces or not pieces.keys() <= set(self.servers.resources):
+    def _checked_with(self, certificate: Any) -> CheckedConfigurations:
+        """Return the configurations of the check, with the prices of pieces of a certificate."""
+        pieces = None if self.certificate_fault(certificate) else read_pieces(certificate)
+        if self.servers is None or not pieces:
             return self.checked
         last, configs = self._priced
         if configs is None or last != pieces:
@@ -307,7 +308,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         elementary = self.elementary_bounds()[0]
         if certificate is None or elementary is None:
             return (elementary,)
-        configs = self._checked_with(read_pieces(certificate))
+        configs = self._checked_with(certificate)
         if configs.some_job_has_none and not configs.refuted:
             return (math.inf,)  # its pieces cost more than all servers can earn
         proven = None if configs.refuted else certified_bound(configs, self.is_makespan, certificate)
@@ -315,7 +316,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the first format error of a certificate of dual prices; None if it can be read."""
-        on_servers = () if self.servers is None else self.servers.resources
+        servers, on_servers = self.servers, None
+        if servers is not None:
+            most = servers.shapes.max(axis=0, initial=0.0).tolist()
+            on_servers = dict(zip(servers.resources, most, strict=True))
         return certificate_fault(self.checked.resources, certificate, on_servers)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:

@@ -47,9 +47,6 @@ MAX_SPLITS = 1_000_000
 """Largest number of triples (p, w, T) of one variant."""
 MAX_STEPS = 10**10
 """Largest number of steps for the splits of one variant, some seconds."""
-MAX_UNITS = 10_000
-"""Units of a resource on a server up to which the largest total price of pieces is found exactly."""
-
 SIGMA = 1.0
 """Share of the time per worker and parameter server that is spent on the network, if none is given."""
 
@@ -115,10 +112,7 @@ class Servers:
         for name, listed in prices.items():
             price = np.array(listed, dtype=float)
             units = all_loosened(self.shapes[:, self.resources.index(name)]).astype(np.int64)
-            most = _most_earned(price, int(units[units <= MAX_UNITS].max(initial=0)))
-            dearest = float((price / np.arange(1, len(price) + 1)).max())  # of one unit
-            earned = np.where(units <= MAX_UNITS, most[np.minimum(units, len(most) - 1)], units * dearest)
-            total += float(self.counts @ earned)
+            total += float(self.counts @ _most_earned(price, int(units.max(initial=0)))[units])
         return total
 
 

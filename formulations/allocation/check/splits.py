@@ -28,9 +28,6 @@ from ...common.objective import all_loosened, loosened
 from ..splits import PIECES
 from .configurations import ConfigurationDerivation
 
-MAX_UNITS = 10_000
-"""Units of a resource on a server up to which the pieces of the highest total price are found exactly."""
-
 Pieces = tuple[Ints, Ints, Floats]
 """Parameter servers, workers and price of each piece that fits on some server."""
 
@@ -117,11 +114,8 @@ class PlacedDerivation(ConfigurationDerivation):
             check_time()
             price, size = np.array(listed), np.arange(1, len(listed) + 1)
             units = self._free[:, self.table.resources.index(name)].astype(np.int64)
-            exact = np.minimum(units, MAX_UNITS)
-            most = -cheapest_pieces(size, np.zeros_like(size), -price, int(exact.max()), 0)[exact, 0]
-            # Beyond, each unit at the highest price that it has in any piece.
-            most = np.where(units > MAX_UNITS, units * (price / size).max(), most)
-            total += float(self._counts @ most)
+            most = -cheapest_pieces(size, np.zeros_like(size), -price, int(units.max(initial=0)), 0)
+            total += float(self._counts @ most[units, 0])
         return total
 
     def of_variant(self, job: int, variant: int) -> tuple[Floats, Floats]:

@@ -85,25 +85,25 @@ def test_prices_of_pieces_are_written_only_where_there_are_any() -> None:
     assert pieces["gpu"] == pytest.approx(listed, abs=1e-12)
     a, b, c, d = pieces["gpu"]
     assert ((a + b) + c) + d == a + (b + (c + d))
-    assert certificate_fault(("gpu",), written, ("gpu",)) is None
+    assert certificate_fault(("gpu",), written, {"gpu": 8.0}) is None
     assert read_pieces({"prices": {}, "pieces": {"gpu": [-1.0]}}) is None
 
 
 @pytest.mark.parametrize(
     ("pieces", "on_servers", "fault"),
     [
-        ({"gpu": [1.0]}, ("gpu",), None),
-        ({"gpu": [1.0]}, (), "pieces: the instance has no servers"),
-        ({"cpu": [1.0]}, ("gpu",), "pieces.cpu: there is no such resource"),
-        ({"gpu": []}, ("gpu",), "pieces.gpu: "),
-        ({"gpu": [1.0] * 10_001}, ("gpu",), "pieces.gpu: "),
-        ({"gpu": [0.0, math.inf]}, ("gpu",), "pieces.gpu.1: "),
-        ({"gpu": [2e100]}, ("gpu",), "pieces.gpu.0: "),
-        ([1.0], ("gpu",), "pieces: "),
+        ({"gpu": [1.0]}, {"gpu": 8.0}, None),
+        ({"gpu": [1.0]}, None, "pieces: the instance has no servers"),
+        ({"cpu": [1.0]}, {"gpu": 8.0}, "pieces.cpu: there is no such resource"),
+        ({"gpu": []}, {"gpu": 8.0}, "pieces.gpu: "),
+        ({"gpu": [1.0] * 10_001}, {"gpu": 8.0}, "pieces.gpu: "),
+        ({"gpu": [0.0, math.inf]}, {"gpu": 8.0}, "pieces.gpu.1: "),
+        ({"gpu": [2e100]}, {"gpu": 8.0}, "pieces.gpu.0: "),
+        ([1.0], {"gpu": 8.0}, "pieces: "),
     ],
 )
 def test_a_fault_of_prices_of_pieces_names_its_place(
-    pieces: Any, on_servers: tuple[str, ...], fault: str | None
+    pieces: Any, on_servers: dict[str, float] | None, fault: str | None
 ) -> None:
     """Each resource has at least one price and at most 10,000, none of them negative or infinite."""
     found = certificate_fault(("gpu",), {"prices": {}, "pieces": pieces}, on_servers)

@@ -139,7 +139,7 @@ def test_a_certificate_that_was_tampered_with_proves_nothing_false(block: int) -
             assert bound <= best * WITHIN
             certificate = (
                 changed
-                if certificate_fault([*certificate["prices"]], changed, ["gpu", "cpu"]) is None
+                if certificate_fault([*certificate["prices"]], changed, {"gpu": 9.0, "cpu": 9.0}) is None
                 else certificate
             )
 
@@ -290,7 +290,7 @@ def most_by_brute_force(prices: list[float], units: int) -> float:
 
 
 def test_what_servers_can_earn() -> None:
-    """Every packing of small servers; of very large ones an upper limit, without a table of their units."""
+    """Every packing of small servers; of very large ones pieces have no prices, as a table of units has."""
     rng = random.Random(3)
     for _ in range(40):
         prices = [rng.random() for _ in range(rng.randint(1, 4))]
@@ -300,9 +300,10 @@ def test_what_servers_can_earn() -> None:
         expected = sum(most_by_brute_force(prices, int(amount)) for amount in amounts)
         assert configs.capacity[-1] == pytest.approx(expected, rel=1e-12)
         assert derived.capacity[-1] == pytest.approx(expected, rel=1e-8)
-    configs, derived = tables(joint(gpus(1e12), measured((0, 1, None))), {"gpu": [1.0, 3.0]})
-    assert configs.capacity[-1] == pytest.approx(1.5e12)
-    assert derived.capacity[-1] == pytest.approx(1.5e12)
+    large = joint(gpus(1e12), measured((0, 1, None)))
+    certificate = certificate_of(("gpu",), np.array([0.0]), None, {"gpu": [1.0, 3.0]})
+    assert "more than 10,000 units" in str(large.certificate_fault(certificate))
+    assert large.certified_bounds(certificate) == large.elementary_bounds()
 
 
 def test_loops_of_the_check_find_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
