@@ -1,9 +1,6 @@
-"""The core problem of one interval of the stage time: a flow model, and bounds from exact unit counts.
+"""The core problem of one interval of the stage time, and bounds on it from exact unit counts.
 
-The core (Balas & Zemel 1980) holds the segments whose reduced cost stays below the cutoff. One unit flows
-from the first layer to the last; where neighbours have to differ in type, those of a type that end before a
-layer and those that begin at it are together no more than all that end there, which says the same for integer
-flows.
+The core (Balas & Zemel 1980) holds the segments whose reduced cost stays below the cutoff.
 
 Bounds on the paths of a core count the units of the scarcest types exactly and price the others. The state
 of a path is how many units it uses of a few types (state-space augmentation: Boland, Dethridge and
@@ -19,19 +16,15 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
-from ..backends.highs import branch_and_bound, linear_program
 from ..common.base import Clock
-from ..common.result import Limit, SolveOptions
 from .intervals import Interval, Segments
 from .kernels import least_by_state, through_states
 
-BOUND_ERROR = 1e-6
-"""How far the bound of HiGHS may be off, where a plan costs some thousands."""
 MOST_COLUMNS = 20_000
 """Larger cores are not tried."""
 
@@ -55,23 +48,6 @@ class Core:
         return len(self.segment)
 
 
-@dataclass(frozen=True)
-class CoreAnswer:
-    """The cheapest feasible path of stages in a core problem, and a lower bound on all its paths.
-
-    Attributes
-    ----------
-    path
-        Segments of the cheapest path within the limits, None if none was found.
-    bound
-        No path of the core costs less; infinite if none keeps the limits.
-    """
-
-    path: Ints | None
-    bound: float
-    limit: Limit = "none"
-
-
 def core_of(
     segments: Segments, interval: Interval, prices: Floats, cutoff: float, most: int | None = None
 ) -> Core:
@@ -93,81 +69,6 @@ def core_of(
     if most is not None and len(near) > most:
         return Core(near[np.argpartition(value[near], most)[:most]], complete=False)
     return Core(near)
-
-
-def solve_core(
-    segments: Segments,
-    interval: Interval,
-    core: Core,
-    cutoff: float,
-    options: SolveOptions,
-    clock: Clock,
-    gap: float = 0.0,
-) -> CoreAnswer:
-    """Solve a core by HiGHS: return its cheapest path of stages within the limits, and its lower bound.
-
-    Parameters
-    ----------
-    cutoff
-        Dearer paths are of no interest.
-    gap
-        Relative distance between path and bound that is good enough.
-    """
-    if not len(core):
-        return CoreAnswer(None, math.inf)
-    cost, units = interval.cost[core.segment], interval.units[core.segment]
-    # HiGHS works with absolute tolerances: costs are scaled to some thousands, by a power of two.
-    reference = cutoff if math.isfinite(cutoff) else float(cost.sum())
-    unit = 2.0 ** math.ceil(math.log2(reference / 4096)) if reference > 0 else 1.0
-    model = _model(segments, core, cost / unit, units)
-    settings = {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}
-    if math.isfinite(cutoff):
-        # HiGHS stops when its bound passes the cutoff, beyond its own error.
-        settings["objective_bound"] = cutoff / unit + 2 * BOUND_ERROR
-    values, bound, limit = branch_and_bound(model, settings, clock, options)
-    if bound == math.inf:
-        return CoreAnswer(None, cutoff, limit)
-    lowest = unit * (bound - BOUND_ERROR)
-    if values is None:
-        return CoreAnswer(None, lowest, limit)
-    chosen = core.segment[values > 0.5]
-    return CoreAnswer(chosen[np.argsort(segments.first[chosen])], lowest, limit)
-
-
-def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
-    """Return the integer flow model of a core: a path of stages over all layers, within unit limits."""
-    from scipy import sparse
-
-    limits = segments.limits
-    first, after = segments.first[core.segment], segments.last[core.segment] + 1
-    unit_type = segments.unit_type[core.segment]
-    columns = np.arange(len(core))
-    ones = np.ones(len(core))
-    shape = segments.layers + 1, len(core)
-    ends = sparse.csr_matrix((ones, (after, columns)), shape)
-    begins = sparse.csr_matrix((ones, (first, columns)), shape)
-    inner = slice(1, segments.layers)
-    blocks = [begins[:1], (ends - begins)[inner]]
-    low, high = [np.ones(1), np.zeros(segments.layers - 1)], [np.ones(1), np.zeros(segments.layers - 1)]
-    if segments.alternating:
-        state = (segments.layers + 1) * segments.types, len(core)
-        own = sparse.csr_matrix((ones, (after * segments.types + unit_type, columns)), state)
-        own = own + sparse.csr_matrix((ones, (first * segments.types + unit_type, columns)), state)
-        places = np.arange(segments.types, segments.layers * segments.types)
-        together = own[places] - ends[np.repeat(np.arange(1, segments.layers), segments.types)]
-        # With one column or none the constraint is implied by the flow.
-        useful = np.asarray((own[places] != 0).sum(axis=1)).ravel() > 1
-        blocks.append(together[useful])
-        low.append(np.full(int(useful.sum()), -np.inf))
-        high.append(np.zeros(int(useful.sum())))
-    # Rows are divided by their capacity: HiGHS has absolute tolerances for them too.
-    scale = np.where(limits.capacity > 0, limits.capacity, 1.0)
-    blocks.append(sparse.csr_matrix(segments.consumptions(core.segment, units) / scale[:, None]))
-    low.append(np.full(len(limits), -np.inf))
-    high.append(limits.capacity / scale)
-    matrix = sparse.vstack(blocks, format="csc")
-    rows, arrays = (np.concatenate(low), np.concatenate(high)), (matrix.indptr, matrix.indices, matrix.data)
-    return linear_program(cost, (np.zeros(len(core)), ones), rows, arrays, [True] * len(core))
 
 
 MOST_STEPS = 10_000_000

@@ -147,7 +147,7 @@ class StagingExact(Solver[StagingFormulation]):
     def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the outcome of the search over paths of stages in the table, or the warm start if better."""
         incumbent = incumbent_of(formulation, options)
-        search = Search(formulation, incumbent, options, clock)
+        search = Search(formulation, incumbent, clock)
         if options.warm_start is not None:
             candidate = candidate_of(formulation, formulation.parse_plan(options.warm_start))
             if candidate is not None:
@@ -283,7 +283,7 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
             incumbent.update(known)
     # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
     patience = clock.at_most(CERTIFICATE_LIMIT_S)
-    search = Search(formulation, incumbent, options, patience)
+    search = Search(formulation, incumbent, patience)
     with patience.enforced():
         intervals = search.run()
     if incumbent.best is not None and _refutes(formulation, plan_of(formulation, incumbent.best), bound):

@@ -124,10 +124,10 @@ def _found(
     # Without any bound on units the frontier has no end: it stops at a multiple of the least cost.
     if most is None and known is None and _unbounded(instance):
         cheapest = Cheapest(math.inf, options.gap)
-        Search(formulation, cheapest, options, clock).run()
+        Search(formulation, cheapest, clock).run()
         most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
     incumbent = NonDominated(math.inf if most is None else most, error)
-    search = Search(formulation, incumbent, options, clock)
+    search = Search(formulation, incumbent, clock)
     limit, certificate = "none", list[dict[str, Any]]()
     if known is None:
         certificate = intervals_of(formulation, search.run(), search.slowest_s)

@@ -18,12 +18,12 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
-from .core import Core, CoreAnswer, CoreColumns, StateTable, state_tables
+from .core import Core, CoreColumns, StateTable, state_tables
 from .intervals import Interval, Segments
 from .kernels import extend
 
-CUTOFF_STEPS = (0.25, 0.5, 1.0)
-"""Cutoffs that are tried in turn, as parts of the way from the bound to the cutoff."""
+CUTOFF_STEPS = (0.25, 0.5)
+"""Lower cutoffs that are tried first, as parts of the way from the bound to the cutoff."""
 PAIRS_AT_ONCE = 200_000
 """Labels times columns that are worked on together."""
 MOST_WORK = 40_000_000
@@ -35,6 +35,24 @@ ROUNDING_MARGIN = 1e-12
 PRICE_FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
 SINGLE_FACTORS = (0.0, 0.5, 2.0)
 """What all prices together, and single ones, are multiplied by."""
+
+
+class CoreAnswer(NamedTuple):
+    """The cheapest path of stages that was found in a core, and a lower bound on all its paths.
+
+    Attributes
+    ----------
+    path
+        Segments of a path within the limits, None if none was found.
+    bound
+        No path of the core costs less; infinite if none is below the cutoff, -inf if unknown.
+    """
+
+    path: Ints | None
+    bound: float
+
+
+UNDECIDED = CoreAnswer(None, -math.inf)
 
 
 class _Labels(NamedTuple):
@@ -66,9 +84,8 @@ def search_labels(
     cutoff: float,
     clock: Clock,
     beams: Sequence[int] = (),
-    exact: bool = True,
-) -> CoreAnswer | None:
-    """Return the cheapest path of a core below the cutoff, or proof that none exists; None if undecided.
+) -> CoreAnswer:
+    """Return the cheapest path of a core below the cutoff, or proof that none exists, or `UNDECIDED`.
 
     Parameters
     ----------
@@ -79,29 +96,21 @@ def search_labels(
     beams
         Beam widths, labels of each layer, that are tried in turn before all labels are; a path that is found
         then need not be the cheapest.
-    exact
-        Whether all labels are searched in the end.
     """
     if not len(core):
-        return CoreAnswer(None, cutoff)
+        return CoreAnswer(None, math.inf)
     search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
     # No path costs so much.
     most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
-    steps = CUTOFF_STEPS if math.isfinite(interval.bound) and math.isfinite(cutoff) else (1.0,)
     tries: list[tuple[float, int | None]] = [(most, beam) for beam in beams]
-    if exact:
-        low = interval.bound if len(steps) > 1 else 0.0
-        tries += [*((low + step * (most - low), None) for step in steps[:-1]), (most, None)]
-    answer: CoreAnswer | None = None
-    for highest, beam in tries:
+    if math.isfinite(interval.bound) and math.isfinite(cutoff):
+        tries += [(interval.bound + step * (most - interval.bound), None) for step in CUTOFF_STEPS]
+    answer = UNDECIDED
+    for highest, beam in [*tries, (most, None)]:
         answer = search.below(highest, beam)
-        # A beam that was never too narrow is a proof, too.
-        if answer is not None and (answer.path is not None or highest == most):
+        # Too narrow a beam is followed by a wider one; a cutoff that no path is below, by a higher one.
+        if answer.path is not None or (answer is UNDECIDED) == (beam is None):
             break
-        if answer is None and beam is None:
-            break
-    if answer is not None and answer.path is None:
-        return CoreAnswer(None, cutoff)
     return answer
 
 
@@ -126,8 +135,8 @@ class _Search:
         self.capacity = columns.capacity * (1 + ROUNDING_MARGIN)
         self.bounds = _bounds(columns, segments, prices, weight)
 
-    def below(self, cutoff: float, beam: int | None = None) -> CoreAnswer | None:
-        """Return the cheapest path below a cutoff in USD, or proof that none exists; None if undecided."""
+    def below(self, cutoff: float, beam: int | None = None) -> CoreAnswer:
+        """Return the cheapest path below a cutoff in USD, or proof that none exists, or `UNDECIDED`."""
         weights, prices = self.bounds[:2]
         spare = prices @ self.columns.capacity
         # Never 0, even where all that is added up is 0.
@@ -155,15 +164,15 @@ class _Search:
             size = max(1, PAIRS_AT_ONCE // len(labels.cost))
             for start in range(0, len(columns), size):
                 if (beam is None and self.work > MOST_WORK) or self.clock.expired:
-                    return None
+                    return UNDECIDED
                 self._extend_labels(labels, columns[start : start + size], queued)
         best = _concatenated(queued[layers])
         if best is None:
-            return CoreAnswer(None, cutoff) if complete else None
+            return CoreAnswer(None, math.inf) if complete else UNDECIDED
         winner = int(best.cost.argmin())
         # A label may pass by its margin alone; then no path is below the cutoff.
         if best.cost[winner] >= cutoff:
-            return CoreAnswer(None, cutoff)
+            return CoreAnswer(None, math.inf)
         records, at, path = np.concatenate(self.records), int(best.last[winner]), list[int]()
         while at > 0:
             before, column = records[at].tolist()

@@ -2,8 +2,8 @@
 
 Within an interval the least cost of a segment bounds its true cost (`intervals.py`), so a shortest path
 bounds every plan. Limits enter by a Lagrangian dual (Handler & Zang 1980), and what that leaves open of an
-interval is settled on a core of few segments, by labels or by a flow model. Segments that reduced costs
-exclude are dropped from a group of intervals for good (reduced-cost fixing).
+interval is settled on a core of few segments, by labels. Segments that reduced costs exclude are dropped from
+a group of intervals for good (reduced-cost fixing).
 
 The Lagrangian dual over paths prices the scarce units within one interval of the stage time:
 
@@ -15,7 +15,6 @@ some dozens of paths. With costs left out, any y with D(y) > 0 proves that the u
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +24,11 @@ import numpy as np
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
-from ..backends.base import BackendError
 from ..backends.highs import CuttingPlaneModel
 from ..common.base import Clock
-from ..common.result import Limit, SolveOptions
+from ..common.result import Limit
 from ..common.search_control import report_progress
-from .core import MOST_COLUMNS, Core, core_of, narrow_core, solve_core
+from .core import MOST_COLUMNS, Core, core_of, narrow_core
 from .intervals import Candidate, Incumbent, Interval, Limits, Segments
 from .labelling import search_labels
 
@@ -56,8 +54,6 @@ FIRST_COLUMNS = (1000, 4000, 16_000, None)
 FIRST_CORE_S = 10.0
 """Columns of the cores in which a first plan is searched, the last with all; seconds for each but the
 last."""
-ROUGH_GAP = 0.02
-"""Relative gap at which a plan is good enough where any plan is of interest."""
 BEAMS = (200, 2000)
 """Beam widths of the labelling, labels of a layer, that are tried in turn before all labels are."""
 CORE_S = 6.0
@@ -155,9 +151,6 @@ class _Oracle:
         return prices, float(shortest[0]) - spare - ROUNDING_MARGIN * (abs(float(shortest[0])) + spare)
 
 
-log = logging.getLogger("clusterplan")
-
-
 @dataclass(eq=False)
 class Group:
     """Neighbouring open intervals of stage times, and the candidate stages of better plans in them."""
@@ -185,10 +178,8 @@ class Search:
         What stopped the search; `none` if every interval is closed.
     """
 
-    def __init__(
-        self, formulation: StagingFormulation, incumbent: Incumbent, options: SolveOptions, clock: Clock
-    ) -> None:
-        self.formulation, self.incumbent, self.options, self.clock = formulation, incumbent, options, clock
+    def __init__(self, formulation: StagingFormulation, incumbent: Incumbent, clock: Clock) -> None:
+        self.formulation, self.incumbent, self.clock = formulation, incumbent, clock
         self.slowest_s = _slowest_stage_time(formulation)
         self.fastest_s = formulation.fastest_s
         self.groups: list[Group] = []
@@ -404,18 +395,8 @@ class Search:
             interval.bound = max(interval.bound, min(bound, cutoff))
         if not len(core):
             return False
-        try:
-            # A path that a beam finds shows that the interval cannot be closed.
-            answer = search_labels(segments, interval, core, prices, cutoff, clock, BEAMS, exact=not any_plan)
-            if answer is None:
-                # Where any plan is of interest, a rough one will do.
-                gap = ROUGH_GAP if any_plan else 0.0
-                answer = solve_core(segments, interval, core, cutoff, self.options, clock, gap)
-        except BackendError as error:
-            log.warning("a core could not be solved, which costs time but no plan: %s", error)
-            return False
-        if answer.limit == "interrupt":
-            self.limit = "interrupt"
+        # A path that a beam finds shows that the interval cannot be closed.
+        answer = search_labels(segments, interval, core, prices, cutoff, clock, BEAMS)
         if core.complete:
             # What the core leaves out reaches the cutoff.
             interval.bound = max(interval.bound, min(answer.bound, cutoff))

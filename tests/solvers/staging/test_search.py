@@ -19,9 +19,8 @@ from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import kernels, search
-from clusterplan.solvers.staging.core import Core, CoreColumns, core_of, narrow_core, solve_core, state_tables
+from clusterplan.solvers.staging.core import Core, CoreColumns, core_of, narrow_core, state_tables
 from clusterplan.solvers.staging.intervals import (
     Candidate,
     Cheapest,
@@ -148,32 +147,6 @@ def test_shortest_paths_are_those_of_enumeration(
             assert float(weight[row, path].sum()) == pytest.approx(min(values))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_labels_and_cores_agree(seed: int) -> None:
-    """The cheapest chain within the limits is the same by labels and by HiGHS, at any prices."""
-    instance = generate_staging(8, 3, "tight", seed=seed)
-    formulation = StagingFormulation(instance)
-    slowest = formulation.latest_s
-    segments = Segments.of(formulation, slowest)
-    interval = segments.interval(slowest * 0.8, slowest, np.zeros(len(segments.limits)))
-    dual = solve_dual(segments, interval, math.inf, Clock())
-    interval.bound = dual.bound
-    for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
-        cutoff = 1.2 * abs(dual.bound)
-        core = core_of(segments, interval, prices, cutoff)
-        labels = search_labels(segments, interval, core, prices, cutoff, Clock())
-        milp = solve_core(segments, interval, core, cutoff, SolveOptions(), Clock())
-        assert (labels.path is None) == (milp.path is None)
-        assert labels.bound == pytest.approx(milp.bound, rel=1e-6)
-        if labels.path is not None:
-            assert segments.fits(labels.path, interval.units[labels.path])
-            assert float(interval.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
-        narrow = search_labels(segments, interval, core, prices, cutoff, Clock(), (1,), exact=False)
-        if narrow is not None and narrow.path is not None:
-            assert segments.fits(narrow.path, interval.units[narrow.path])
-            assert narrow.bound == -math.inf or narrow.bound == pytest.approx(labels.bound)
-
-
 def case(seed: int) -> tuple[Segments, Interval, np.ndarray]:
     """Return an interval of an instance with three types and tight limits, and good prices."""
     formulation = StagingFormulation(generate_staging(5, 3, "tight", seed=seed))
@@ -191,6 +164,37 @@ def paths(columns: CoreColumns, layer: int = 0, before: int = -1) -> list[list[i
     return [
         [i, *rest] for i in own for rest in paths(columns, int(columns.after[i]), int(columns.unit_type[i]))
     ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_labels_find_the_cheapest_of_all_paths(seed: int) -> None:
+    """Within the limits and below the cutoff, at any prices."""
+    formulation = StagingFormulation(generate_staging(8, 3, "tight", seed=seed))
+    slowest = formulation.latest_s
+    segments = Segments.of(formulation, slowest)
+    interval = segments.interval(slowest * 0.8, slowest, np.zeros(len(segments.limits)))
+    dual = solve_dual(segments, interval, math.inf, Clock())
+    interval.bound = dual.bound
+    for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
+        cutoff = 1.2 * abs(dual.bound)
+        core = core_of(segments, interval, prices, cutoff)
+        columns = CoreColumns(segments, interval, core)
+        costs = [
+            float(columns.cost[way].sum())
+            for way in paths(columns)
+            if (columns.use[way].sum(axis=0) <= columns.capacity).all()
+        ]
+        least = min((cost for cost in costs if cost < cutoff), default=math.inf)
+        labels = search_labels(segments, interval, core, prices, cutoff, Clock())
+        assert labels.bound == pytest.approx(least)
+        assert (labels.path is None) == math.isinf(least)
+        if labels.path is not None:
+            assert segments.fits(labels.path, interval.units[labels.path])
+            assert float(interval.cost[labels.path].sum()) == pytest.approx(least)
+        narrow = search_labels(segments, interval, core, prices, cutoff, Clock(), (1,))
+        if narrow.path is not None:
+            assert segments.fits(narrow.path, interval.units[narrow.path])
+        assert narrow.bound == -math.inf or narrow.bound == pytest.approx(least)
 
 
 @pytest.mark.parametrize("seed", [2, 4, 5, 8, 10, 12])
