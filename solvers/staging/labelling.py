@@ -3,9 +3,8 @@
 A resource-constrained shortest path (Irnich & Desaulniers 2005). A label is a partial path from the first
 layer: what it consumes, what it costs, and the type it ends with. It is pruned where dual prices, or bounds
 that count some units exactly, prove that no completion stays below the cutoff within the limits; of labels
-with equal consumption only the cheapest stays. The cutoff is raised in steps: the cheapest path below a low
-cutoff is found before the labels that a higher one would let through are made. Where there are too many
-labels, a beam of the most promising ones still finds good paths, but proves nothing.
+with equal consumption only the cheapest stays. Where there are too many labels, a beam of the most promising
+ones still finds good paths, but proves nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from .core import Core, CoreColumns, StateTable, state_tables
 from .intervals import Interval, Segments
 from .kernels import extend
 
-CUTOFF_STEPS = (0.25, 0.5)
-"""Lower cutoffs that are tried first, as parts of the way from the bound to the cutoff."""
 PAIRS_AT_ONCE = 200_000
 """Labels times columns that are worked on together."""
 MOST_WORK = 40_000_000
@@ -32,9 +29,6 @@ MOST_GROUPS = 4
 """Groups of limits whose units are counted."""
 ROUNDING_MARGIN = 1e-12
 """Relative slack for rounding, on the side that keeps labels."""
-PRICE_FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
-SINGLE_FACTORS = (0.0, 0.5, 2.0)
-"""What all prices together, and single ones, are multiplied by."""
 
 
 class CoreAnswer(NamedTuple):
@@ -102,20 +96,15 @@ def search_labels(
     search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
     # No path costs so much.
     most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
-    tries: list[tuple[float, int | None]] = [(most, beam) for beam in beams]
-    if math.isfinite(interval.bound) and math.isfinite(cutoff):
-        tries += [(interval.bound + step * (most - interval.bound), None) for step in CUTOFF_STEPS]
     answer = UNDECIDED
-    for highest, beam in [*tries, (most, None)]:
-        answer = search.below(highest, beam)
-        # Too narrow a beam is followed by a wider one; a cutoff that no path is below, by a higher one.
-        if answer.path is not None or (answer is UNDECIDED) == (beam is None):
-            break
+    for beam in (*beams, None):
+        if answer is UNDECIDED:
+            answer = search.below(most, beam)
     return answer
 
 
 class _Search:
-    """The labelling algorithm on one core; `below` may be called several times, with rising cutoffs."""
+    """The labelling algorithm on one core; `below` may be called several times, with wider beams."""
 
     def __init__(
         self,
@@ -220,11 +209,9 @@ def _bounds(
     Bounds by prices alone are those with one state. The given prices come first, which prune most, then
     those that count units.
     """
-    weights, vectors = _multipliers(prices)
-    if not weight:
-        # Where costs do not matter, bounds that count them prune nothing; the first one ranks labels.
-        useful = np.flatnonzero((weights == 0) | (np.arange(len(weights)) == 0))
-        weights, vectors = weights[useful], vectors[useful]
+    # With and without the cost, and each limit by itself.
+    vectors = np.vstack([prices, prices, np.eye(len(prices))])
+    weights = np.append(1.0, np.zeros(len(vectors) - 1))
     values = weights[:, None] * columns.cost + vectors @ columns.use.T
     remaining = segments.only(columns.segment).backward(values)
     remaining = remaining[:, columns.layer][:, :, columns.hardware]
@@ -260,17 +247,3 @@ def _cheapest_labels(labels: _Labels) -> _Labels:
     new[1:] = (labels.consumption[1:] != labels.consumption[:-1]).any(axis=1)
     new[1:] |= labels.unit_type[1:] != labels.unit_type[:-1]
     return labels.only(np.flatnonzero(new))
-
-
-def _multipliers(prices: Floats) -> tuple[Floats, Floats]:
-    """Return weights of the cost, (M,), and dual prices of the limits, (M, R), around the given prices."""
-    pairs = [(1.0, prices)]
-    for factor in PRICE_FACTORS:
-        pairs.append((1.0, prices * factor))
-    for row in np.flatnonzero(prices > 0).tolist():
-        for factor in SINGLE_FACTORS:
-            changed = prices.copy()
-            changed[row] *= factor
-            pairs.append((1.0, changed))
-    pairs += [(0.0, prices), *((0.0, unit) for unit in np.eye(len(prices)))]
-    return np.array([weight for weight, _ in pairs]), np.array([vector for _, vector in pairs])
