@@ -165,7 +165,7 @@ def gpu_assumptions(cluster: Cluster) -> Iterator[str]:
 
 def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the Kubernetes features that the plan ignores, with the affected jobs."""
-    gates = {_text(gate.get("name")) for pod in cluster.gated for gate in pod.spec.schedulingGates or ()}
+    gates = {_text(gate.get("name")) for pod in cluster.gated for gate in pod.spec.schedulingGates}
     rest = f"not planned, for scheduling gates are closed ({some(sorted(gates), NAMED)})"
     yield from note(_pods(cluster.gated), "pod is", "pods are", rest)
     yield from note(
@@ -200,7 +200,7 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         stops = f"which does not keep a script from stopping {some(names, NAMED)}"
         yield f"The PodDisruptionBudget {name} allows no eviction, {stops}."
     yield from _priority_notes(cluster)
-    soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
+    soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints)
     if soft:
         are = counted(soft, "taint is only a preference", "taints are only preferences")
         yield f"{are}, which the plan does not look at."
@@ -257,7 +257,7 @@ IGNORED: dict[str, Callable[[Pod], bool]] = {
     "preferred node affinity": is_preferred,
     "preferred affinity to other pods": is_near_by_preference,
     "topology spread constraints that are only preferred": lambda pod: (
-        len(pod.spec.topologySpreadConstraints or ()) > len(pod.spread)
+        len(pod.spec.topologySpreadConstraints) > len(pod.spread)
     ),
     "quotas of Kueue": lambda pod: is_queued([pod]),
 }

@@ -18,6 +18,8 @@ from .kubernetes_jobs import PodGroup, PodJob
 from .kubernetes_objects import (
     MACHINE,
     MODEL_LABELS,
+    Given,
+    Listed,
     Node,
     NodeSelector,
     NodeSelectorTerm,
@@ -46,35 +48,33 @@ def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -
 
 def names_label(pod: Pod, label: str) -> bool:
     """Return whether a pod restricts a node label in its selector or required affinity."""
-    conditions = (c for term in _terms(pod) or () for c in term.matchExpressions or ())
-    return label in (pod.spec.nodeSelector or {}) or any(c.key == label for c in conditions)
+    conditions = (c for term in _terms(pod) or () for c in term.matchExpressions)
+    return label in pod.spec.nodeSelector or any(c.key == label for c in conditions)
 
 
 def constraint_of(pod: Pod) -> str:
     """Return a key such that pods with equal keys may use the same nodes."""
-    selector = sorted((pod.spec.nodeSelector or {}).items())
+    selector = sorted(pod.spec.nodeSelector.items())
     return repr((selector, _terms(pod), pod.spec.tolerations))
 
 
 def is_preferred(pod: Pod) -> bool:
     """Return whether a pod has preferred node affinity."""
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
-    return bool(affinity and affinity.preferredDuringSchedulingIgnoredDuringExecution)
+    return bool(pod.spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution)
 
 
 def is_near_by_preference(pod: Pod) -> bool:
     """Return whether a pod prefers to be near other pods, or apart from them."""
     affinity = pod.spec.affinity
-    sides = (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ()
-    return any(side and side.preferredDuringSchedulingIgnoredDuringExecution for side in sides)
+    sides = affinity.podAffinity, affinity.podAntiAffinity
+    return any(side.preferredDuringSchedulingIgnoredDuringExecution for side in sides)
 
 
 def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:
     """Return a few words on the nodes that a pod may use; parameters as in `allowed_nodes`."""
-    selector = pod.spec.nodeSelector or {}
     wanted = [
         f"{key}={value}"
-        for key, value in selector.items()
+        for key, value in pod.spec.nodeSelector.items()
         if key != without and any(node.labels.get(key) != value for node in nodes)
     ]
     terms = _terms(pod)
@@ -90,8 +90,8 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
 
 def _term_text(term: NodeSelectorTerm) -> str:
     conditions = []
-    for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
-        key, values = requirement.key, "|".join(requirement.values or ())
+    for requirement in (*term.matchExpressions, *term.matchFields):
+        key, values = requirement.key, "|".join(requirement.values)
         forms = {
             "In": f"{key}={values}",
             "NotIn": f"{key} not {values}",
@@ -106,17 +106,16 @@ def _term_text(term: NodeSelectorTerm) -> str:
 
 def _terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
     """Return the alternative terms of the required node affinity; None if it has none."""
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
-    return None if required is None else required.nodeSelectorTerms or ()
+    required = pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+    return None if required is None else required.nodeSelectorTerms
 
 
 def _untolerated(pod: Pod, node: Node) -> list[Taint]:
-    tolerations = pod.spec.tolerations or ()
     return [
         taint
-        for taint in node.spec.taints or ()
-        if taint.effect in HARD and not any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in node.spec.taints
+        if taint.effect in HARD
+        and not any(_tolerates(toleration, taint) for toleration in pod.spec.tolerations)
     ]
 
 
@@ -126,8 +125,8 @@ def _allows(pod: Pod, node: Node, without: str | None) -> bool:
 
 def in_affinity(pod: Pod, node: Node, without: str | None = None) -> bool:
     """Return whether a node is one of selector and affinity of a pod; parameters as in `allowed_nodes`."""
-    selector = pod.spec.nodeSelector or {}
-    if any(node.labels.get(key) != value for key, value in selector.items() if key != without):
+    selector = pod.spec.nodeSelector.items()
+    if any(node.labels.get(key) != value for key, value in selector if key != without):
         return False
     terms = _terms(pod)
     return terms is None or any(matches(term, node) for term in terms)
@@ -146,7 +145,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 def matches(term: NodeSelectorTerm, node: Node) -> bool:
     """Return whether a node satisfies a node selector term; a term without conditions matches no node."""
-    labels, fields = term.matchExpressions or (), term.matchFields or ()
+    labels, fields = term.matchExpressions, term.matchFields
     return (
         bool(labels or fields)
         and all(meets(requirement, node.labels.get(requirement.key)) for requirement in labels)
@@ -158,7 +157,7 @@ def matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 def meets(requirement: Requirement, value: str | None) -> bool:
     """Return whether the value of a label, None if there is none, satisfies a condition."""
-    values, operator = requirement.values or (), requirement.operator
+    values, operator = requirement.values, requirement.operator
     if operator in ("In", "NotIn"):
         return (value in values) == (operator == "In")
     if operator in ("Exists", "DoesNotExist"):
@@ -184,7 +183,7 @@ LABELS = {*TOPOLOGY, *TOPOLOGY.values()}
 class _Metadata(Part):
     name: str
     namespace: str = "default"
-    labels: dict[str, str] | None = None
+    labels: Given[dict[str, str]] = {}
 
 
 class _Affinity(Part):
@@ -193,8 +192,8 @@ class _Affinity(Part):
 
 class _Spec(Part):
     volumeName: str | None = None
-    accessModes: Many[str] | None = None
-    nodeAffinity: _Affinity | None = None
+    accessModes: Listed[str] = ()
+    nodeAffinity: Given[_Affinity] = _Affinity()
 
 
 class _Object(Part):
@@ -233,7 +232,7 @@ class Volumes:
     def _exclusive(self) -> frozenset[tuple[str, str]]:
         """Namespace and name of the claims that only one pod at a time may use."""
         alone = "ReadWriteOncePod"
-        return frozenset(name for name, spec in self._claimed.items() if alone in (spec.accessModes or ()))
+        return frozenset(name for name, spec in self._claimed.items() if alone in spec.accessModes)
 
     def exclusive(self, pod: Pod) -> list[tuple[str, str]]:
         """Return those claims of a pod that only one pod at a time may use."""
@@ -263,7 +262,7 @@ class Volumes:
 
 def claims_of(pod: Pod) -> Iterator[str]:
     """Yield the names of the claims that a pod mounts; an ephemeral one is named after pod and volume."""
-    for volume in pod.spec.volumes or ():
+    for volume in pod.spec.volumes:
         claim = volume.get("persistentVolumeClaim")
         if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
             yield claim["claimName"]
@@ -272,11 +271,11 @@ def claims_of(pod: Pod) -> Iterator[str]:
 
 
 def _reaches(volume: _Object, node: Node) -> bool:
-    required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None
-    if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms or ()):
+    required = volume.spec.nodeAffinity.required
+    if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms):
         return False
     places = {TOPOLOGY.get(label, label): value for label, value in node.labels.items() if label in LABELS}
-    labels = (volume.metadata.labels or {}).items()
+    labels = volume.metadata.labels.items()
     wanted = {TOPOLOGY.get(label, label): value for label, value in labels if label in LABELS}
     # A node of no zone and no region is in a cluster that has only one.
     return not places or all(places.get(label) in value.split("__") for label, value in wanted.items())

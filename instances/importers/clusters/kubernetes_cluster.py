@@ -301,7 +301,7 @@ class Cluster:
             gang = gang_of(pod)
             if gang is not None and not pod.is_gated and pod.metadata.deletionTimestamp is None:
                 there[gang].append(pod)
-                size = (pod.metadata.annotations or {}).get(GANG_SIZE, "")
+                size = pod.metadata.annotations.get(GANG_SIZE, "")
                 least[gang] = max(least.get(gang, 0), int(size) if re.fullmatch("[0-9]{1,6}", size) else 0)
         few = {gang: pods for gang, pods in there.items() if len(pods) < least.get(gang, 0)}
         waiting = {id(pod): gang for gang, pods in few.items() for pod in pods if pod.node is None}

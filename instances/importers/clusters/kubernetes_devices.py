@@ -91,7 +91,7 @@ def is_device(resource: str, keep_partitions: bool) -> bool:
 
 def asks_for_part(pod: Pod, keep_partitions: bool) -> bool:
     """Return whether a pod requests a share or a partition of a GPU."""
-    if {FRACTION, FRACTION_MEMORY} & (pod.metadata.annotations or {}).keys():
+    if {FRACTION, FRACTION_MEMORY} & pod.metadata.annotations.keys():
         return True
     return any(
         amount and (name in _PARTS or (not keep_partitions and MIG.fullmatch(name)))
@@ -114,7 +114,7 @@ def gpu_request_of(pod: Pod, keep_partitions: bool) -> GpuRequest | None:
     """
     requests = pod.requests
     wishes = [
-        _of_fraction(pod.metadata.annotations or {}),
+        _of_fraction(pod.metadata.annotations),
         *(_of_virtual(pod, requests, scheme) for scheme in VIRTUAL),
         *(_of_memory(requests, memory) for memory in MEMORY_OF_ONE),
         *([] if keep_partitions else _of_partitions(requests)),
@@ -157,8 +157,8 @@ def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> GpuRequest | 
         return None
     if asked.keys() == {scheme.number}:
         return GpuRequest(scheme.number, DeviceDemand(whole=_whole(asked[scheme.number], "GPUs")))
-    containers = [*pod.spec.containers, *(pod.spec.initContainers or ())]
-    if sum(bool(scheme.asked(container.amounts())) for container in containers) > 1:
+    containers = [*pod.spec.containers, *pod.spec.initContainers]
+    if sum(bool(scheme.asked(container.resources.amounts())) for container in containers) > 1:
         raise UnclearDemandError("asks for parts of GPUs in several containers")
     devices = _whole(asked.get(scheme.number, Fraction(1)), "GPUs")
     memory, percent, cores = (asked.get(name, Fraction()) for name in scheme[1:4])
@@ -244,7 +244,7 @@ def _by_schemes(node: Node, allocatable: Mapping[str, int]) -> tuple[int, dict[s
     """Return number of GPUs, memory of one by unit, and names, as extensions for sharing list them."""
     count, sizes, names = 0, dict[str, int](), list[str]()
     for scheme in VIRTUAL:
-        text = (node.metadata.annotations or {}).get(scheme.register)
+        text = node.metadata.annotations.get(scheme.register)
         if text:
             listed = _registered(text, scheme.register)
             memory = {amount for _, amount in listed}
@@ -296,7 +296,7 @@ def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
 
 def devices_of(pod: Pod, wish: GpuRequest, gpus: Gpus) -> tuple[int, ...]:
     """Return the GPU indices that a pod's annotations name; empty if they name none or unknown ones."""
-    annotations = pod.metadata.annotations or {}
+    annotations = pod.metadata.annotations
     if wish.through in MEMORY_OF_ONE:
         text = annotations.get(MEMORY_OF_ONE[wish.through][1], "")
         indices = [int(text)] if re.fullmatch(r"[0-9]{1,3}", text) and int(text) < gpus.count else []

@@ -141,7 +141,7 @@ def is_unplanned(pod: Pod) -> bool:
     owner = pod.owner
     return (
         (owner is not None and owner.kind in ("DaemonSet", "Node"))
-        or "kubernetes.io/config.mirror" in (pod.metadata.annotations or {})
+        or "kubernetes.io/config.mirror" in pod.metadata.annotations
         or pod.metadata.namespace.startswith("kube-")
         or pod.metadata.deletionTimestamp is not None
     )
@@ -180,7 +180,7 @@ def jobs_of(
     jobs = []
     names = numbered((_shortened(f"{key[0]}/{key[-1]}") for key in members), "{} ({})")
     for name, own in zip(names, members.values(), strict=True):
-        models = {(pod.spec.nodeSelector or {}).get(gpu_label) for pod in own}
+        models = {pod.spec.nodeSelector.get(gpu_label) for pod in own}
         # A pod keeps its node when the node's label changes.
         models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
         model = models.pop() if len(models) == 1 else None
@@ -226,7 +226,7 @@ def key_of(pod: Pod) -> tuple[str, ...]:
 
 def gang_of(pod: Pod) -> tuple[str, str] | None:
     """Return namespace and name of the gang of a pod, None without one."""
-    notes = pod.metadata.annotations or {}
+    notes = pod.metadata.annotations
     named = [*(pod.labels.get(label) for label in GANG_LABELS), *(notes.get(name) for name in GANG_NOTES)]
     return next(((pod.metadata.namespace, name) for name in named if name), None)
 
@@ -347,7 +347,7 @@ def _of_owner(pod: Pod) -> tuple[str, str]:
 
 def why_it_stays(job: PodJob, workload: Workload | None) -> str | None:
     """Return why a running job may not be moved; None if it may."""
-    annotations = [pod.metadata.annotations or {} for pod in job.pods]
+    annotations = [pod.metadata.annotations for pod in job.pods]
     if any(notes.get(name) == value for notes in annotations for name, value in KEPT.items()):
         return "ask by an annotation not to be evicted"
     if is_queued(job.pods):
@@ -364,6 +364,4 @@ def why_it_stays(job: PodJob, workload: Workload | None) -> str | None:
 
 def is_queued(pods: Sequence[Pod]) -> bool:
     """Return whether Kueue decides when these pods run."""
-    return any(
-        name.startswith(KUEUE) for pod in pods for name in (*pod.labels, *(pod.metadata.annotations or {}))
-    )
+    return any(name.startswith(KUEUE) for pod in pods for name in (*pod.labels, *pod.metadata.annotations))

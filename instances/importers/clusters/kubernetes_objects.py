@@ -15,13 +15,13 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ...common.errors import shown
-from ...common.fields import LARGEST, Flag, Many, ManyNamed, Name, Part, refuse
+from ...common.fields import LARGEST, NONE_NAMED, Flag, Many, ManyNamed, Name, Part, refuse
 from ..importer import ImportOptions, Option
 from .device_sharing import Mig
 from .snapshot import Drained, Running, Spread, Value
@@ -77,29 +77,33 @@ def _as_quantity(value: Any) -> Any:
     return number
 
 
+PartT = TypeVar("PartT")
+Listed = Annotated[Many[PartT], BeforeValidator(lambda value: () if value is None else value)]
+"""A list; null stands for an empty one."""
+Given = Annotated[PartT, BeforeValidator(lambda value: {} if value is None else value)]
+"""A mapping; null stands for an empty one."""
 Quantity = Annotated[Decimal, BeforeValidator(_as_quantity)]
-_Labels = ManyNamed[str, str] | None
+_Labels = Given[ManyNamed[str, str]]
 _ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 class _Resources(Part):
-    requests: ManyNamed[Name, Quantity] | None = None
-    limits: ManyNamed[Name, Quantity] | None = None
+    requests: Given[ManyNamed[Name, Quantity]] = NONE_NAMED
+    limits: Given[ManyNamed[Name, Quantity]] = NONE_NAMED
 
     @model_validator(mode="after")
     def _check(self) -> _Resources:
         refuse(
             (f"{field}.{name}", "is too large; at most 1e15 is planned")
             for field, amounts in (("requests", self.requests), ("limits", self.limits))
-            for name, amount in (amounts or {}).items()
+            for name, amount in amounts.items()
             if amount > LARGEST and not is_bytes(name)
         )
         return self
 
     def amounts(self) -> Requests:
         """Return the requested amounts; a resource with only a limit requests that much."""
-        both = {**(self.limits or {}), **(self.requests or {})}
-        return {name: Fraction(amount) for name, amount in both.items()}
+        return {name: Fraction(amount) for name, amount in {**self.limits, **self.requests}.items()}
 
 
 class _Port(Part):
@@ -108,12 +112,9 @@ class _Port(Part):
 
 
 class _Container(Part):
-    resources: _Resources | None = None
+    resources: Given[_Resources] = _Resources()
     restartPolicy: str | None = None
-    ports: Many[_Port] | None = None
-
-    def amounts(self) -> Requests:
-        return self.resources.amounts() if self.resources else {}
+    ports: Listed[_Port] = ()
 
 
 class Taint(Part):
@@ -138,32 +139,32 @@ class Requirement(Part):
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    values: Many[str] | None = None
+    values: Listed[str] = ()
 
 
 class NodeSelectorTerm(Part):
     """Conditions that must all hold."""
 
-    matchExpressions: Many[Requirement] | None = None
-    matchFields: Many[Requirement] | None = None
+    matchExpressions: Listed[Requirement] = ()
+    matchFields: Listed[Requirement] = ()
 
 
 class NodeSelector(Part):
     """Terms of which one must hold."""
 
-    nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
+    nodeSelectorTerms: Listed[NodeSelectorTerm] = ()
 
 
 class _NodeAffinity(Part):
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
-    preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: Listed[dict[str, Any]] = ()
 
 
 class LabelSelector(Part):
     """Conditions on the labels of pods; without any it selects all."""
 
-    matchLabels: _Labels = None
-    matchExpressions: Many[Requirement] | None = None
+    matchLabels: _Labels = NONE_NAMED
+    matchExpressions: Listed[Requirement] = ()
 
 
 class PodAffinityTerm(Part):
@@ -171,21 +172,21 @@ class PodAffinityTerm(Part):
 
     topologyKey: str
     labelSelector: LabelSelector | None = None
-    namespaces: Many[str] | None = None
+    namespaces: Listed[str] = ()
     namespaceSelector: LabelSelector | None = None
-    matchLabelKeys: Many[str] | None = None
-    mismatchLabelKeys: Many[str] | None = None
+    matchLabelKeys: Listed[str] = ()
+    mismatchLabelKeys: Listed[str] = ()
 
 
 class _PodAffinity(Part):
-    requiredDuringSchedulingIgnoredDuringExecution: Many[PodAffinityTerm] | None = None
-    preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
+    requiredDuringSchedulingIgnoredDuringExecution: Listed[PodAffinityTerm] = ()
+    preferredDuringSchedulingIgnoredDuringExecution: Listed[dict[str, Any]] = ()
 
 
 class _Affinity(Part):
-    nodeAffinity: _NodeAffinity | None = None
-    podAffinity: _PodAffinity | None = None
-    podAntiAffinity: _PodAffinity | None = None
+    nodeAffinity: Given[_NodeAffinity] = _NodeAffinity()
+    podAffinity: Given[_PodAffinity] = _PodAffinity()
+    podAntiAffinity: Given[_PodAffinity] = _PodAffinity()
 
 
 class SpreadConstraint(Part):
@@ -197,18 +198,18 @@ class SpreadConstraint(Part):
     labelSelector: LabelSelector | None = None
     minDomains: int | None = None
     nodeAffinityPolicy: str | None = None
-    matchLabelKeys: Many[str] | None = None
+    matchLabelKeys: Listed[str] = ()
 
 
 class _NodeMetadata(Part):
     name: _ObjectName
-    labels: _Labels = None
-    annotations: _Labels = None
+    labels: _Labels = NONE_NAMED
+    annotations: _Labels = NONE_NAMED
 
 
 class _NodeSpec(Part):
     unschedulable: Flag | None = None
-    taints: Many[Taint] | None = None
+    taints: Listed[Taint] = ()
 
 
 class _Condition(Part):
@@ -218,7 +219,7 @@ class _Condition(Part):
 
 class _NodeStatus(Part):
     allocatable: ManyNamed[Name, Quantity]
-    conditions: Many[_Condition] | None = None
+    conditions: Listed[_Condition] = ()
 
 
 class Node(Part):
@@ -237,12 +238,12 @@ class Node(Part):
     @property
     def labels(self) -> dict[str, str]:
         """The node's labels."""
-        return self.metadata.labels or {}
+        return self.metadata.labels
 
     @property
     def ready(self) -> bool:
         """Whether the node reports that it is ready, or has no such condition."""
-        return all(c.status == "True" for c in self.status.conditions or () if c.type == "Ready")
+        return all(c.status == "True" for c in self.status.conditions if c.type == "Ready")
 
 
 class Owner(Part):
@@ -262,25 +263,25 @@ class Owner(Part):
 class _PodMetadata(Part):
     name: _ObjectName
     namespace: _ObjectName = "default"
-    labels: _Labels = None
-    annotations: _Labels = None
-    ownerReferences: Many[Owner] | None = None
+    labels: _Labels = NONE_NAMED
+    annotations: _Labels = NONE_NAMED
+    ownerReferences: Listed[Owner] = ()
     deletionTimestamp: str | None = None
 
 
 class _PodSpec(Part):
     nodeName: str | None = None
     containers: Many[_Container]
-    initContainers: Many[_Container] | None = None
-    overhead: ManyNamed[Name, Quantity] | None = None
-    resources: _Resources | None = None
-    nodeSelector: _Labels = None
-    affinity: _Affinity | None = None
-    tolerations: Many[Toleration] | None = None
-    topologySpreadConstraints: Many[SpreadConstraint] | None = None
-    resourceClaims: Many[dict[str, Any]] | None = None
-    volumes: Many[dict[str, Any]] | None = None
-    schedulingGates: Many[dict[str, Any]] | None = None
+    initContainers: Listed[_Container] = ()
+    overhead: Given[ManyNamed[Name, Quantity]] = NONE_NAMED
+    resources: Given[_Resources] = _Resources()
+    nodeSelector: _Labels = NONE_NAMED
+    affinity: Given[_Affinity] = _Affinity()
+    tolerations: Listed[Toleration] = ()
+    topologySpreadConstraints: Listed[SpreadConstraint] = ()
+    resourceClaims: Listed[dict[str, Any]] = ()
+    volumes: Listed[dict[str, Any]] = ()
+    schedulingGates: Listed[dict[str, Any]] = ()
     priority: int | None = None
     preemptionPolicy: str | None = None
 
@@ -310,12 +311,12 @@ class Pod(Part):
     @property
     def labels(self) -> dict[str, str]:
         """The pod's labels."""
-        return self.metadata.labels or {}
+        return self.metadata.labels
 
     @property
     def owner(self) -> Owner | None:
         """The controller that manages the pod, None without one."""
-        return next((owner for owner in self.metadata.ownerReferences or () if owner.controller), None)
+        return next((owner for owner in self.metadata.ownerReferences if owner.controller), None)
 
     @property
     def node(self) -> str | None:
@@ -330,26 +331,24 @@ class Pod(Part):
     @property
     def near(self) -> Sequence[PodAffinityTerm]:
         """The terms of its required affinity to other pods."""
-        affinity = self.spec.affinity.podAffinity if self.spec.affinity else None
-        return (affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution) or ()
+        return self.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution
 
     @property
     def apart(self) -> Sequence[PodAffinityTerm]:
         """The terms of its required anti-affinity to other pods."""
-        affinity = self.spec.affinity.podAntiAffinity if self.spec.affinity else None
-        return (affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution) or ()
+        return self.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
 
     @property
     def spread(self) -> list[SpreadConstraint]:
         """The topology spread constraints that forbid nodes, which is the default of Kubernetes."""
-        constraints = self.spec.topologySpreadConstraints or ()
+        constraints = self.spec.topologySpreadConstraints
         return [c for c in constraints if c.whenUnsatisfiable in (None, "DoNotSchedule") and c.topologyKey]
 
     @property
     def host_ports(self) -> list[str]:
         """The ports of its node that it takes, with their protocol."""
-        sidecars = (c for c in self.spec.initContainers or () if c.restartPolicy == "Always")
-        ports = (port for container in (*self.spec.containers, *sidecars) for port in container.ports or ())
+        sidecars = (c for c in self.spec.initContainers if c.restartPolicy == "Always")
+        ports = (port for container in (*self.spec.containers, *sidecars) for port in container.ports)
         return sorted({f"{port.hostPort}/{port.protocol or 'TCP'}" for port in ports if port.hostPort})
 
     @property
@@ -366,16 +365,15 @@ class Pod(Part):
         """
         sidecars: Requests = {}
         starting: Requests = {}
-        for container in self.spec.initContainers or ():
+        for container in self.spec.initContainers:
             if container.restartPolicy == "Always":
-                sidecars = total([sidecars, container.amounts()])
+                sidecars = total([sidecars, container.resources.amounts()])
                 starting = _largest(starting, sidecars)
             else:
-                starting = _largest(starting, total([sidecars, container.amounts()]))
-        running = total([sidecars, *(container.amounts() for container in self.spec.containers)])
-        whole = self.spec.resources.amounts() if self.spec.resources else {}
-        overhead = {name: Fraction(amount) for name, amount in (self.spec.overhead or {}).items()}
-        return total([{**_largest(starting, running), **whole}, overhead])
+                starting = _largest(starting, total([sidecars, container.resources.amounts()]))
+        running = total([sidecars, *(container.resources.amounts() for container in self.spec.containers)])
+        overhead = {name: Fraction(amount) for name, amount in self.spec.overhead.items()}
+        return total([_largest(starting, running) | self.spec.resources.amounts(), overhead])
 
 
 class NodeList(Part):

@@ -250,7 +250,7 @@ class PodRules:
         candidates: Sequence[Pod] = self._pods
         for key, operator, values in ((r.key, r.operator, r.values) for r in selection.requirements):
             if operator == "In":
-                of_values = (self._by_label.get((key, value), []) for value in dict.fromkeys(values or ()))
+                of_values = (self._by_label.get((key, value), []) for value in dict.fromkeys(values))
                 candidates = min(candidates, [pod for pods in of_values for pod in pods], key=len)
         spaces = selection.namespaces
         return [
@@ -457,7 +457,7 @@ class PodRules:
         found: dict[tuple[object, ...], tuple[SpreadConstraint, list[Pod]]] = {}
         for pod in self._pods:
             for each in pod.spread:
-                terms = repr((pod.spec.nodeSelector, pod.spec.affinity and pod.spec.affinity.nodeAffinity))
+                terms = repr((pod.spec.nodeSelector, pod.spec.affinity.nodeAffinity))
                 numbers = each.maxSkew, each.minDomains, each.nodeAffinityPolicy
                 key = each.topologyKey, spread_selection(pod, each), numbers, terms
                 found.setdefault(key, (each, []))[1].append(pod)
@@ -524,13 +524,13 @@ def selected_by(pod: Pod, term: PodAffinityTerm, everywhere: bool) -> Selection 
 
 def spread_selection(pod: Pod, rule: SpreadConstraint) -> Selection | None:
     """Return the pods, all of the pod's namespace, that a spread constraint counts; None for none."""
-    conditions = _conditions(pod, rule.labelSelector, rule.matchLabelKeys, None)
+    conditions = _conditions(pod, rule.labelSelector, rule.matchLabelKeys)
     return None if conditions is None else Selection(frozenset([pod.metadata.namespace]), conditions)
 
 
 def is_selected(pod: Pod, selector: LabelSelector | None, namespace: str) -> bool:
     """Return whether a selector of a namespace selects a pod."""
-    conditions = _conditions(pod, selector, None, None)
+    conditions = _conditions(pod, selector)
     return (
         conditions is not None
         and pod.metadata.namespace == namespace
@@ -541,17 +541,17 @@ def is_selected(pod: Pod, selector: LabelSelector | None, namespace: str) -> boo
 def _conditions(
     pod: Pod,
     selector: LabelSelector | None,
-    same: Sequence[str] | None,
-    different: Sequence[str] | None,
+    same: Sequence[str] = (),
+    different: Sequence[str] = (),
 ) -> tuple[Requirement, ...] | None:
     """Return a selector's conditions, with those on labels that shall equal, or differ from, the pod's."""
     if selector is None:
         return None
     labels = pod.labels
-    equal = [*(selector.matchLabels or {}).items(), *((k, labels[k]) for k in same or () if k in labels)]
-    unequal = [(key, labels[key]) for key in different or () if key in labels]
+    equal = [*selector.matchLabels.items(), *((k, labels[k]) for k in same if k in labels)]
+    unequal = [(key, labels[key]) for key in different if key in labels]
     return (
         *(Requirement(key=key, operator="In", values=(value,)) for key, value in equal),
         *(Requirement(key=key, operator="NotIn", values=(value,)) for key, value in unequal),
-        *(selector.matchExpressions or ()),
+        *selector.matchExpressions,
     )
