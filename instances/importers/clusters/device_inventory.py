@@ -310,8 +310,18 @@ class DeviceInventory:
         """The clear requests of all tasks."""
         return (each.request for each in self.tasks.values() if each.request is not None)
 
-    def offering(self, request: GpuRequest, nodes: Iterable[str]) -> frozenset[str]:
-        """Return the names of those nodes whose GPUs may satisfy a request."""
+    def request(self, identity: int) -> GpuRequest | None:
+        """Return what tasks request, by their identity; None if it is nothing, or not clear."""
+        return self.tasks[identity].request if identity in self.tasks else None
+
+    def members(self, objects: Iterable[object]) -> list[TaskSet]:
+        """Return the tasks of objects of the front end."""
+        return [self.tasks[id(each)] for each in objects if id(each) in self.tasks]
+
+    def offering(self, request: GpuRequest | None, nodes: frozenset[str]) -> frozenset[str]:
+        """Return the names of those nodes whose GPUs may satisfy a request; of None all do."""
+        if request is None:
+            return nodes
         return frozenset(name for name in nodes if name in self.gpus and self.gpus[name].may_satisfy(request))
 
     def held(self, tasks: TaskSet, node: str) -> list[tuple[int, ...]]:
@@ -357,7 +367,8 @@ class DeviceInventory:
         """Return the field `devices` of a server; what others hold than planned tasks is in use."""
         own = self._held_on(node, (each for each in self._running[node] if each in planned))
         others = self._held_on(node, (each for each in self._running[node] if each not in planned))
-        devices = self.gpus[node].document([*others, *self._unlisted[node]], own)
+        gpus = self.gpus.get(node, Gpus())
+        devices = gpus.document([*others, *self._unlisted.get(node, [])], own)
         return {} if devices is None else {"devices": devices}
 
     def sentences(self, asks: Collection[DeviceDemand]) -> Iterator[str]:
@@ -368,3 +379,7 @@ class DeviceInventory:
             for part, share in shares.items()
         )
         yield from device_assumptions(self._task, rounded, any(ask.profile for ask in asks))
+
+
+NO_DEVICES = DeviceInventory({}, {}, {}, "", lambda *_: "")
+"""That of a cluster whose GPUs are amounts."""

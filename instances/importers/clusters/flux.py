@@ -37,6 +37,7 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_mapping, read_text
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import NAMED, note, numbered
+from .device_inventory import NO_DEVICES
 from .snapshot import (
     CROWDED,
     MAX_SEPARATED,
@@ -388,7 +389,7 @@ class Cluster:
             for n, name in self.names.items()
             if name in taking
         ]
-        return ClusterSnapshot(nodes, self.planned, None, self.options.value, self.options.spread)
+        return ClusterSnapshot(nodes, self.planned, NO_DEVICES, self.options.value, self.options.spread)
 
 
 def assumptions(cluster: Cluster) -> Iterator[str]:

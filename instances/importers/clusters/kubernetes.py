@@ -144,7 +144,7 @@ def gpu_assumptions(cluster: Cluster) -> Iterator[str]:
     """Yield the assumptions on GPUs that pods share or demand in parts."""
     yield from unknown_geometry_note(cluster.sharing.unknown_partitions)
     devices = cluster.devices
-    if devices is not None:
+    if cluster.sharing.by_device:
         groups = [group for job in cluster.jobs for group in job.groups]
         yield from devices.sentences([group.ask for group in groups if group.ask is not None])
         if any(wish.cores or (wish.ask.share and not wish.memory) for wish in devices.requests):
@@ -469,8 +469,8 @@ def _planned(options: KubernetesOptions) -> tuple[ConsolidationInstance, Cluster
         left_out.append(f"What they hold is not known: their nodes count as cordoned ({names}).")
     rest = "left out with the others of their jobs for what they ask for of GPUs, and stay where they run"
     left_out += note(list_with_reasons(cluster.unclear), "pod is", "pods are", rest)
-    without = {} if cluster.devices is None else cluster.devices.out
-    left_out += note(list_with_reasons(without), "node counts", "nodes count", "as cordoned for the GPUs")
+    without = list_with_reasons(cluster.devices.out)
+    left_out += note(without, "node counts", "nodes count", "as cordoned for the GPUs")
     if not cluster.nodes:
         out = counted(len(cluster.out), "is", "are")
         what = f"has no node that takes pods; {out} cordoned or not ready"

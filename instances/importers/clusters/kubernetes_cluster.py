@@ -14,8 +14,7 @@ from types import MappingProxyType
 from ...common.hardware import GIB
 from ...consolidation.devices import DeviceDemand
 from ..node_restrictions import name_by_models
-from .device_inventory import DeviceInventory, Sharing
-from .device_sharing import GpuRequest
+from .device_inventory import NO_DEVICES, DeviceInventory, Sharing
 from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, claims_of, constraint_of, describe
 from .kubernetes_devices import asks_for_part, device_inventory, is_device, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
@@ -76,14 +75,10 @@ class Cluster:
         return Sharing(self.listed, self.options.mig, self._alive, asks_for_part, unknown_partitions)
 
     @cached_property
-    def devices(self) -> DeviceInventory | None:
-        """The GPUs as single devices, if any pod demands a part of one; else None."""
+    def devices(self) -> DeviceInventory:
+        """The GPUs as single devices, if any pod demands a part of one; else none."""
         keep = self.sharing.keep_partitions
-        return device_inventory(self.listed, self._alive, keep) if self.sharing.by_device else None
-
-    def request_of(self, pod: Pod) -> GpuRequest | None:
-        """Return the request of a pod for single devices; None without one, or if it is unclear."""
-        return None if self.devices is None else self.devices.tasks[id(pod)].request
+        return device_inventory(self.listed, self._alive, keep) if self.sharing.by_device else NO_DEVICES
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -95,7 +90,7 @@ class Cluster:
 
         Nodes that are emptied are not.
         """
-        unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
+        unread = node.name in self.unread or node.name in self.devices.out
         cordoned = bool(node.spec.unschedulable) and node.name not in self.emptied
         return cordoned or unread or node.name in self.short
 
@@ -233,12 +228,13 @@ class Cluster:
     def _found(self) -> list[Pod]:
         """The selected pods that may be planned: not gated, and not reservations of shared devices."""
         candidates = [pod for pod in self._meant if not pod.is_gated]
-        return candidates if self.devices is None else [pod for pod in candidates if not is_reservation(pod)]
+        by_device = self.sharing.by_device
+        return [pod for pod in candidates if not is_reservation(pod)] if by_device else candidates
 
     @cached_property
     def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
         """Two mappings by identity of a candidate pod: its demand for single devices; why that is unclear."""
-        if self.devices is None:
+        if not self.sharing.by_device:
             return {}, {}
         return self.devices.demands(((id(pod), self._allowed(pod, None)) for pod in self._found), self.names)
 
@@ -415,16 +411,14 @@ class Cluster:
 
     def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
         """Return the names of the nodes that a pod may use; parameters as in `allowed_nodes`."""
-        wish = self.request_of(pod)
+        wish = self.devices.request(id(pod))
         bound = () if self.volumes is None else self.volumes.of(pod)
         key = (constraint_of(pod), without, wish, bound)
         if key not in self._choices:
             nodes = allowed_nodes(pod, self.nodes, without)
             if self.volumes is not None and bound:
                 nodes &= self.volumes.reaching(bound, self.nodes)
-            if self.devices is not None and wish is not None:
-                nodes = self.devices.offering(wish, nodes)
-            self._choices[key] = nodes
+            self._choices[key] = self.devices.offering(wish, nodes)
         return self._choices[key]
 
     def _is_chosen(self, pod: Pod) -> bool:
@@ -443,7 +437,7 @@ class Cluster:
             for resource, amount in group.requests.items()
             if self.is_gpu(resource) and not self.is_device(resource)
         )
-        devices = self.devices.worth(group.ask) if self.devices is not None and group.ask is not None else 0
+        devices = 0 if group.ask is None else self.devices.worth(group.ask)
         return sum(amounts, Fraction(devices))
 
     @cached_property
@@ -477,7 +471,7 @@ class Cluster:
 
     def is_device(self, resource: str) -> bool:
         """Return whether a resource stands for GPUs that are planned as single devices."""
-        return self.devices is not None and is_device(resource, self.sharing.keep_partitions)
+        return self.sharing.by_device and is_device(resource, self.sharing.keep_partitions)
 
     def all_run(self, job: PodJob) -> bool:
         """Return whether every pod of a job is on a node that accepts pods."""
@@ -503,7 +497,7 @@ class Cluster:
             names["pods"] = "pods"
         gpus = [name for name in asked if self.is_gpu(name)]
         # Single devices have this name already.
-        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.devices is None else {})
+        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and not self.sharing.by_device else {})
 
     def _amounts(self, requests: Mapping[str, Fraction | Decimal]) -> dict[str, Fraction]:
         """Return amounts by the names of the instance, bytes as GiB."""
@@ -545,7 +539,6 @@ class Cluster:
     def _workload(self, job: PodJob) -> Workload:
         """Return a job of pods; the GPU model that is a field of the job is no restriction, too."""
         without = self.models.label if job.gpu_model else None
-        tasks = {} if self.devices is None else self.devices.tasks
         groups = [
             TaskGroup(
                 name=group.role,
@@ -554,7 +547,7 @@ class Cluster:
                 current=group.current,
                 describe=partial(self._described, group, without),
                 ask=group.ask,
-                members=[tasks[id(pod)] for pod in group.pods] if tasks else [],
+                members=self.devices.members(group.pods),
                 limits=dict(group.rules),
             )
             for group in job.groups
@@ -573,7 +566,7 @@ class Cluster:
     def _described(self, group: PodGroup, without: str | None) -> str:
         """Return a few words on the nodes that pods of equal demand may use."""
         pod = group.pods[0]
-        volumes, devices, names = self.volumes, self.devices, self.names
+        volumes, names = self.volumes, self.names
         text = describe(pod, self.nodes, without)
         bound = () if volumes is None else volumes.of(pod)
         if volumes is not None and volumes.reaching(bound, self.nodes) != names:
@@ -583,7 +576,7 @@ class Cluster:
         rules = self.rules
         if rules is not None and rules.allowed(pod) != names:
             text += " that rules on other pods permit"
-        wish = self.request_of(pod)
-        if devices is not None and wish is not None:
-            text += f" that offers {wish.through}" * (devices.offering(wish, names) != names)
+        wish = self.devices.request(id(pod))
+        if wish is not None and self.devices.offering(wish, names) != names:
+            text += f" that offers {wish.through}"
         return text

@@ -92,7 +92,7 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
     yield from snapshot.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
     yield from gpu_model_note(cluster.by_models)
     yield from unknown_geometry_note(cluster.sharing.unknown_partitions)
-    if cluster.devices is not None:
+    if cluster.sharing.by_device:
         yield from device_notes(cluster.devices, cluster.asks)
 
 
@@ -255,9 +255,8 @@ def _planned(options: SlurmOptions) -> tuple[ConsolidationInstance, ClusterSnaps
     rest = "left out for what they ask for of GPUs, and stay where they run"
     unclear = list_with_reasons(cluster.unclear)
     without += note(unclear, "job is", "jobs are", rest)
-    unclear_nodes = {} if cluster.devices is None else cluster.devices.out
     rest = "left out for the GPUs, and what runs there stays"
-    without += note(list_with_reasons(unclear_nodes), "node is", "nodes are", rest)
+    without += note(list_with_reasons(cluster.devices.out), "node is", "nodes are", rest)
     if not cluster.nodes:
         out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
         what = f"has no node that takes jobs{partitions_phrase(options.partitions)}; {out}"

@@ -15,7 +15,7 @@ from ...common.hostlist import compress_hostlist
 from ...consolidation.devices import DeviceDemand
 from ..importer import ImportOptions, Option
 from ..node_restrictions import name_by_models
-from .device_inventory import DeviceInventory, Sharing
+from .device_inventory import NO_DEVICES, DeviceInventory, Sharing
 from .device_sharing import Mig
 from .slurm_jobs import (
     JobRecord,
@@ -109,11 +109,11 @@ class Cluster:
         return {id(record): jobs_on_devices(record, keep) for record in self._alive}
 
     @cached_property
-    def devices(self) -> DeviceInventory | None:
-        """The GPUs as single devices, if any job demands a part of one; else None."""
+    def devices(self) -> DeviceInventory:
+        """The GPUs as single devices, if any job demands a part of one; else none."""
         jobs = chain.from_iterable(self._jobs_of.values())
         keep = self.sharing.keep_partitions
-        return device_inventory(self.listed, jobs, keep) if self.sharing.by_device else None
+        return device_inventory(self.listed, jobs, keep) if self.sharing.by_device else NO_DEVICES
 
     def in_partition(self, partitions: Iterable[str]) -> bool:
         """Return whether one of these partitions is selected by the options."""
@@ -122,7 +122,7 @@ class Cluster:
     @cached_property
     def nodes(self) -> list[SlurmNode]:
         """The nodes that accept jobs, and those that are emptied."""
-        unclear = self.unknown | (self.devices.out.keys() if self.devices is not None else set())
+        unclear = self.unknown | self.devices.out.keys()
         known = (node for node in self.listed if self._takes_jobs(node) or node.name in self.emptied)
         chosen = (node for node in known if node.name not in unclear)
         return [node for node in chosen if self.in_partition(node.partitions)]
@@ -214,7 +214,7 @@ class Cluster:
     @cached_property
     def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
         """Two mappings by identity of a job: the demand of its tasks for devices; why that is unclear."""
-        if self.devices is None:
+        if not self.sharing.by_device:
             return {}, {}
         return self.devices.demands(((id(job), self._allowed(job)) for job in self._ready), self.names)
 
@@ -228,7 +228,7 @@ class Cluster:
     def _clear(self) -> list[SlurmJob]:
         """The jobs whose demand for GPUs is clear."""
         asks = self._asks[0]
-        return self._ready if self.devices is None else [job for job in self._ready if id(job) in asks]
+        return [job for job in self._ready if id(job) in asks] if self.sharing.by_device else self._ready
 
     @cached_property
     def jobs(self) -> list[SlurmJob]:
@@ -244,14 +244,14 @@ class Cluster:
     @cached_property
     def models(self) -> dict[str, str | None]:
         """Node → the model of its GPUs, None if it has none or several."""
-        keep = self.sharing.keep_partitions or self.devices is None
+        keep = self.sharing.keep_partitions or not self.sharing.by_device
         return {node.name: gpu_model_of(node, keep) for node in self.nodes}
 
     @cached_property
     def _mixed(self) -> frozenset[str]:
         """The names of the nodes with several types of GPU, such as partitions (MIG) beside whole ones."""
         several = (node.name for node in self.listed if node.is_mixed)
-        return frozenset(several) if self.devices is None else frozenset()
+        return frozenset() if self.sharing.by_device else frozenset(several)
 
     @cached_property
     def types(self) -> frozenset[str]:
@@ -295,11 +295,8 @@ class Cluster:
             untyped,
         )
         if key not in self._allowances:
-            nodes = self.allowed(job)
-            request = None if self.devices is None else self.devices.tasks[id(job)].request
-            if self.devices is not None and request is not None:
-                nodes = self.devices.offering(request, nodes)
-            self._allowances[key] = nodes
+            request = self.devices.request(id(job))
+            self._allowances[key] = self.devices.offering(request, self.allowed(job))
         return self._allowances[key]
 
     @property
@@ -372,7 +369,7 @@ class Cluster:
 
     def _workload(self, job: SlurmJob) -> Workload:
         """Return a job, with the one GPU model that it requests."""
-        devices, ask, record = self.devices, self._asks[0].get(id(job)), job.record
+        ask, record = self._asks[0].get(id(job)), job.record
         group = TaskGroup(
             name="tasks",
             demand=self._demand(job),
@@ -380,7 +377,7 @@ class Cluster:
             current=dict(job.current.items()) or {None: job.tasks},
             describe=partial(self._described, job),
             ask=ask,
-            members=[] if devices is None else [devices.tasks[id(job)]],
+            members=self.devices.members([job]),
         )
         why = self.why_it_stays(job) if job.current else ""
         notes = [f"It is not moved ({why})."] if why else []
@@ -391,7 +388,7 @@ class Cluster:
         return Workload(
             name=job.name,
             groups=[group],
-            gpus=(job.gpus if devices is None or ask is None else devices.worth(ask)) * job.tasks,
+            gpus=(job.gpus if ask is None else self.devices.worth(ask)) * job.tasks,
             priority=record.priority,
             must_place=bool(job.current),
             stays=why,
@@ -447,7 +444,7 @@ class Cluster:
 
     def _amounts(self, cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
         amounts = {"cpu": cpus, "memory_gib": memory_gib}
-        return amounts | {"gpu": gpus} if self.devices is None else amounts
+        return amounts if self.sharing.by_device else amounts | {"gpu": gpus}
 
     def _demand(self, job: SlurmJob) -> dict[str, float]:
         amounts = self._amounts(job.cpus, job.memory_gib, job.gpus)

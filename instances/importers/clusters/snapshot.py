@@ -280,7 +280,7 @@ class ClusterSnapshot:
     nodes, workloads
         All of them.
     devices
-        The GPUs as single devices; None if they are amounts.
+        The GPUs as single devices; none if they are amounts.
     value
         What a job is worth.
     spread
@@ -289,7 +289,7 @@ class ClusterSnapshot:
 
     nodes: Sequence[SnapshotNode]
     workloads: Sequence[Workload]
-    devices: DeviceInventory | None
+    devices: DeviceInventory
     value: Rule
     spread: str
 
@@ -406,7 +406,7 @@ class ClusterSnapshot:
             "rack": node.rack,
             "gpu_model": node.gpu_model,
             "others": node.others[:MAX_OTHERS] or None,
-            **self._devices_on(node, self._members),
+            **self.devices.document(node.name, self._members),
         }
         if not node.emptied:
             return server
@@ -417,10 +417,7 @@ class ClusterSnapshot:
         held = _held_by(staying)[node.name]
         amounts = _numbers({name: held[name] for name in node.capacity})
         members = {member for workload in staying for member in workload.members}
-        return {**server, "free": amounts | permits | own, **self._devices_on(node, members)}
-
-    def _devices_on(self, node: SnapshotNode, planned: set[TaskSet]) -> dict[str, Any]:
-        return {} if self.devices is None else self.devices.document(node.name, planned)
+        return {**server, "free": amounts | permits | own, **self.devices.document(node.name, members)}
 
     def _job(self, workload: Workload, choices: Sequence[Choice], value: float) -> dict[str, Any]:
         """Return a workload as a job of the document."""
@@ -456,10 +453,9 @@ class ClusterSnapshot:
         if self._exclusive:
             demand[WHOLE_NODE] = workload.share_of_node
         held: dict[str, list[tuple[int, ...]]] = {}
-        if self.devices is not None:
-            for each in group.members:
-                for node in filter(here.__contains__, each.current):
-                    held.setdefault(node, []).extend(self.devices.held(each, node))
+        for each in group.members:
+            for node in filter(here.__contains__, each.current):
+                held.setdefault(node, []).extend(self.devices.held(each, node))
         tasks = sum(group.current.values())
         return {"tasks": tasks, word: demand, "current": here, **fields_of(group.ask, held)}
 

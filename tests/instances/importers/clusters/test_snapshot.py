@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from clusterplan.instances.importers.clusters.device_inventory import NO_DEVICES
 from clusterplan.instances.importers.clusters.snapshot import (
     RULES,
     WHOLE_NODE,
@@ -30,7 +31,11 @@ def snapshot(*workloads: Workload, **changes: Any) -> ClusterSnapshot:
     """Return three nodes of four GPUs, of which others hold one on a; changes are of that node."""
     first = SnapshotNode("a", {"gpu": 4.0}, {"gpu": 1.0}, **{"others": ["other"], **changes})
     return ClusterSnapshot(
-        [first, *(SnapshotNode(name, {"gpu": 4.0}, {}) for name in "bc")], workloads, None, "gpus", "free"
+        [first, *(SnapshotNode(name, {"gpu": 4.0}, {}) for name in "bc")],
+        workloads,
+        NO_DEVICES,
+        "gpus",
+        "free",
     )
 
 
