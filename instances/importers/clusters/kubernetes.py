@@ -180,7 +180,9 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         "resources stand",
         "for anti-affinity, host ports and spread on nodes, perhaps more strictly than Kubernetes does",
     )
-    how = "the file of volumes does not list them" if cluster.volumes else "--volumes has them read"
+    how = "the file of volumes does not list them"
+    if not (cluster.options.volumes or cluster.volumes.objects):
+        how = "--volumes has them read"
     have = "planned job has", "planned jobs have"
     yield from note(
         _names(job for job in cluster.jobs if any(map(cluster.has_unknown_volumes, job.pods))),
@@ -357,23 +359,20 @@ class ObjectLists:
     def _entries(self, kind: str) -> Iterator[Entry]:
         return ((place, _name_of(item) or place, item) for _, place, item in self._by_kind.get(kind, ()))
 
-    def read_volumes(self) -> Volumes | None:
-        """Return the volumes and claims; None if the files are not meant to have any.
+    def read_volumes(self) -> Volumes:
+        """Return the volumes and claims.
 
         Raises
         ------
         InstanceError
             If a file of volumes was given, and lists none.
         """
-        listed = [kind for kind in VOLUMES if self._by_kind.get(kind)]
-        if self.volumes is not None:
-            kinds = dict.fromkeys(kind for _, kind, _ in _items(self.volumes))
-            for kind in VOLUMES:
-                if kinds and kind not in kinds:
-                    have = ", ".join(sorted(kinds)[:3])
-                    raise fail(str(self.volumes), f"lists {have}, and no {kind}; {WANTED_VOLUMES}")
-        elif not listed:
-            return None
+        listed = ((kind, path) for kind, objects in self._by_kind.items() for path, *_ in objects)
+        kinds = {kind for kind, path in listed if path == self.volumes} - {EMPTY}
+        for kind in VOLUMES:
+            if kinds and kind not in kinds:
+                have = ", ".join(sorted(kinds)[:3])
+                raise fail(str(self.volumes), f"lists {have}, and no {kind}; {WANTED_VOLUMES}")
         return Volumes.of_list(self._data(*VOLUMES), str(self.volumes or self.source))
 
     def gangs(self) -> tuple[PodGang, ...]:

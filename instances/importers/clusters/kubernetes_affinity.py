@@ -260,6 +260,9 @@ class Volumes:
         )
 
 
+NO_VOLUMES = Volumes(())
+
+
 def claims_of(pod: Pod) -> Iterator[str]:
     """Yield the names of the claims that a pod mounts; an ephemeral one is named after pod and volume."""
     for volume in pod.spec.volumes:

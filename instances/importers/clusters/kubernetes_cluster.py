@@ -15,7 +15,15 @@ from ...common.hardware import GIB
 from ...consolidation.devices import DeviceDemand
 from ..node_restrictions import name_by_models
 from .device_inventory import NO_DEVICES, DeviceInventory, Sharing
-from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, claims_of, constraint_of, describe
+from .kubernetes_affinity import (
+    NO_VOLUMES,
+    GpuModels,
+    Volumes,
+    allowed_nodes,
+    claims_of,
+    constraint_of,
+    describe,
+)
 from .kubernetes_devices import asks_for_part, device_inventory, is_device, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
     GANG_SIZE,
@@ -60,7 +68,7 @@ class Cluster:
     present: tuple[Pod, ...]
     options: KubernetesOptions
     unread: frozenset[str] = frozenset()
-    volumes: Volumes | None = None
+    volumes: Volumes = NO_VOLUMES
     gangs: tuple[PodGang, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
 
@@ -133,7 +141,7 @@ class Cluster:
 
     def has_unknown_volumes(self, pod: Pod) -> bool:
         """Return whether a pod has claims of volumes about which the files do not say where they are."""
-        return any(claims_of(pod)) and not (self.volumes and self.volumes.all_known(pod))
+        return any(claims_of(pod)) and not self.volumes.all_known(pod)
 
     @cached_property
     def short(self) -> frozenset[str]:
@@ -412,11 +420,11 @@ class Cluster:
     def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
         """Return the names of the nodes that a pod may use; parameters as in `allowed_nodes`."""
         wish = self.devices.request(id(pod))
-        bound = () if self.volumes is None else self.volumes.of(pod)
+        bound = self.volumes.of(pod)
         key = (constraint_of(pod), without, wish, bound)
         if key not in self._choices:
             nodes = allowed_nodes(pod, self.nodes, without)
-            if self.volumes is not None and bound:
+            if bound:
                 nodes &= self.volumes.reaching(bound, self.nodes)
             self._choices[key] = self.devices.offering(wish, nodes)
         return self._choices[key]
@@ -566,10 +574,9 @@ class Cluster:
     def _described(self, group: PodGroup, without: str | None) -> str:
         """Return a few words on the nodes that pods of equal demand may use."""
         pod = group.pods[0]
-        volumes, names = self.volumes, self.names
+        names, bound = self.names, self.volumes.of(pod)
         text = describe(pod, self.nodes, without)
-        bound = () if volumes is None else volumes.of(pod)
-        if volumes is not None and volumes.reaching(bound, self.nodes) != names:
+        if self.volumes.reaching(bound, self.nodes) != names:
             text += f" that reaches volume {' and '.join(bound)}"
         if group.models:
             text += f" of {' or '.join(group.models)}"

@@ -24,7 +24,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from .kubernetes_affinity import Volumes, allowed_nodes, in_affinity, meets
+from .kubernetes_affinity import NO_VOLUMES, Volumes, allowed_nodes, in_affinity, meets
 from .kubernetes_jobs import PodJob
 from .kubernetes_objects import (
     LabelSelector,
@@ -106,7 +106,7 @@ class PodRules:
     kept
         The names of those that stay, for other reasons.
     volumes
-        The volumes of the cluster, if they are known.
+        The volumes of the cluster that are known.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class PodRules:
         present: Sequence[Pod],
         jobs: Sequence[PodJob],
         kept: Iterable[str],
-        volumes: Volumes | None = None,
+        volumes: Volumes = NO_VOLUMES,
     ) -> None:
         self._volumes = volumes
         self._nodes, self._usable = {node.name: node for node in nodes}, usable
@@ -144,11 +144,10 @@ class PodRules:
         self._settle()
 
     @staticmethod
-    def needed(pods: Iterable[Pod], volumes: Volumes | None) -> bool:
+    def needed(pods: Iterable[Pod], volumes: Volumes) -> bool:
         """Return whether any pod has a rule on other pods."""
         return any(
-            pod.near or pod.apart or pod.spread or pod.host_ports or (volumes and volumes.exclusive(pod))
-            for pod in pods
+            pod.near or pod.apart or pod.spread or pod.host_ports or volumes.exclusive(pod) for pod in pods
         )
 
     def allowed(self, pod: Pod) -> frozenset[str]:
@@ -273,7 +272,7 @@ class PodRules:
                 if key not in found:
                     found[key] = Exclusion(term.topologyKey, [], self._matching(selection))
                 found[key].holders.append(pod)
-            claims = () if self._volumes is None else self._volumes.exclusive(pod)
+            claims = self._volumes.exclusive(pod)
             for topology, once in (*((HOST, p) for p in pod.host_ports), *((CLUSTER, c) for c in claims)):
                 exclusion = found.setdefault((topology, once), Exclusion(topology))
                 exclusion.holders.append(pod)
