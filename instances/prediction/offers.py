@@ -111,6 +111,11 @@ class Offer:
         return -(-self.parallelism.gpus // sold) * sold
 
     @property
+    def gpu_hours(self) -> float:
+        """Hours of all GPUs that are paid for together."""
+        return self.hours.seconds * self.gpus
+
+    @property
     def machines(self) -> int:
         """Number of rented machines."""
         return -(-self.gpus // self.server.gpus)
@@ -137,10 +142,9 @@ class Offer:
         Without a price GPU-hours count.
         """
         price, hours = self.cost_usd, self.hours.seconds
-        gpu_hours = self.gpus * hours
-        paid = price.seconds if price is not None else gpu_hours
+        paid = price.seconds if price is not None else self.gpu_hours
         rank = {"surely": 0, "probably": 1, "late": 2, None: 0}[self.in_time]
-        return (rank, hours, paid, gpu_hours) if rank == 2 else (rank, paid, gpu_hours, hours)
+        return (rank, hours, paid, self.gpu_hours) if rank == 2 else (rank, paid, self.gpu_hours, hours)
 
 
 def best_offer(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Offer | None:

@@ -6,13 +6,13 @@ hardware and its best offer, as plain data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..common.errors import one_line
 from .calibration import Estimate
 from .epochs import Work
-from .forecast import Forecast
+from .forecast import Forecast, Parallelism
 from .hardware import FRAMEWORK_BYTES, Rented, Server
 from .models.description import DeviceMemory, ModelDescription
 from .offers import OF_MEMORY, Offer, Refusal
@@ -232,42 +232,52 @@ def short(value: float) -> str:
 
 
 GIGA = 1e9
-OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
-    "machine": lambda offer: offer.server.name,
-    "machines": lambda offer: offer.machines,
-    "gpus": lambda offer: offer.gpus,
-    "gpus_used": lambda offer: offer.parallelism.gpus,
-    "tensor": lambda offer: offer.parallelism.tensor,
-    "pipeline": lambda offer: offer.parallelism.pipeline,
-    "data": lambda offer: offer.parallelism.data,
-    "zero_stage": lambda offer: offer.parallelism.zero_stage,
-    "recompute": lambda offer: offer.parallelism.recompute,
-    "parallelism": lambda offer: str(offer.parallelism),
-    "global_batch": lambda offer: offer.step.samples,
-    "step_s": lambda offer: offer.step.step.seconds,
-    "step_low_s": lambda offer: offer.step.step.low,
-    "step_high_s": lambda offer: offer.step.step.high,
-    "compute_s": lambda offer: offer.step.compute_s,
-    "waiting_s": lambda offer: offer.step.waiting_s,
-    "communication_s": lambda offer: offer.step.communication_s,
-    "update_s": lambda offer: offer.step.update_s,
-    "parameters_gb": lambda offer: offer.step.memory.parameters / GIGA,
-    "gradients_gb": lambda offer: offer.step.memory.gradients / GIGA,
-    "optimiser_gb": lambda offer: offer.step.memory.optimiser / GIGA,
-    "activations_gb": lambda offer: offer.step.memory.activations / GIGA,
-    "epochs": lambda offer: offer.epochs.seconds,
-    "epochs_low": lambda offer: offer.epochs.low,
-    "epochs_high": lambda offer: offer.epochs.high,
-    "hours": lambda offer: offer.hours.seconds,
-    "hours_low": lambda offer: offer.hours.low,
-    "hours_high": lambda offer: offer.hours.high,
-    "gpu_hours": lambda offer: offer.hours.seconds * offer.gpus,
-    "cost_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.seconds,
-    "cost_low_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.low,
-    "cost_high_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.high,
-    "in_time": lambda offer: offer.in_time,
+OF_OFFERS: Mapping[str, str] = {
+    "machine": "server.name",
+    "machines": "machines",
+    "gpus": "gpus",
+    "gpus_used": "parallelism.gpus",
+    "tensor": "parallelism.tensor",
+    "pipeline": "parallelism.pipeline",
+    "data": "parallelism.data",
+    "zero_stage": "parallelism.zero_stage",
+    "recompute": "parallelism.recompute",
+    "parallelism": "parallelism",
+    "global_batch": "step.samples",
+    "step_s": "step.step.seconds",
+    "step_low_s": "step.step.low",
+    "step_high_s": "step.step.high",
+    "compute_s": "step.compute_s",
+    "waiting_s": "step.waiting_s",
+    "communication_s": "step.communication_s",
+    "update_s": "step.update_s",
+    "parameters_gb": "step.memory.parameters",
+    "gradients_gb": "step.memory.gradients",
+    "optimiser_gb": "step.memory.optimiser",
+    "activations_gb": "step.memory.activations",
+    "epochs": "epochs.seconds",
+    "epochs_low": "epochs.low",
+    "epochs_high": "epochs.high",
+    "hours": "hours.seconds",
+    "hours_low": "hours.low",
+    "hours_high": "hours.high",
+    "gpu_hours": "gpu_hours",
+    "cost_usd": "cost_usd.seconds",
+    "cost_low_usd": "cost_usd.low",
+    "cost_high_usd": "cost_usd.high",
+    "in_time": "in_time",
 }
-"""Fields of a row that only an offer has, with functions that return them."""
+"""Fields of a row that only an offer has → attribute of the offer with its value, in bytes where it is GB."""
+
+
+def _of_offer(offer: Offer | None, name: str) -> Any:
+    """Return the value of one of these fields; None without an offer, or where the offer has none."""
+    value: Any = offer
+    for attribute in OF_OFFERS[name].split("."):
+        value = None if value is None else getattr(value, attribute)
+    if isinstance(value, Parallelism):
+        return str(value)
+    return value / GIGA if offer is not None and name.endswith("_gb") else value
 
 
 def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
@@ -293,7 +303,7 @@ def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -
         "gpu_memory_gb": one.rented.gpu.memory_gb,
         "memory_gb": (one.memory_bytes if offer is None else offer.step.memory.total) / GIGA,
     }
-    return head | {name: None if offer is None else value(offer) for name, value in OF_OFFERS.items()}
+    return head | {name: _of_offer(offer, name) for name in OF_OFFERS}
 
 
 def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ for each operator of one sample.
 
 The memory of one device holds parameters, gradients, optimiser and activations. ZeRO (Rajbhandari et al.
 2020) divides the optimiser's states (stage 1), gradients (2) and parameters (3) among the devices of a
-data-parallel group. Recomputation (Chen et al. 2016) keeps only the input of each layer and computes the
-rest again.
+data-parallel group.
 """
 
 from __future__ import annotations
@@ -242,48 +241,21 @@ class DeviceMemory:
         return self.parameters + self.gradients + self.optimiser + self.activations
 
 
-def device_memory(
-    model: ModelDescription | Sequence[Layer],
-    setting: Setting,
-    optimiser: str = "adam",
-    zero_stage: int = 0,
-    data_parallel: int = 1,
-    recompute: bool = False,
-    microbatches: int = 1,
-) -> DeviceMemory:
-    """Return the memory in bytes that layers need on one device.
-
-    Parameters
-    ----------
-    model
-        The whole model, or the layers of a pipeline stage for this setting.
-    microbatches
-        Number of microbatches of a pipeline whose activations are kept at the same time.
+def device_memory(layers: Sequence[Layer], setting: Setting, optimiser: str = "adam") -> DeviceMemory:
+    """Return the memory in bytes that layers need on one device which trains them alone.
 
     Raises
     ------
     OptionError
-        If an argument is unknown or out of range.
+        If the optimiser is unknown.
     """
-    _known(optimiser)
-    if zero_stage not in STAGES:
-        raise OptionError(f"zero_stage {zero_stage}: must be 0, 1, 2 or 3")
-    for name, value in (("data_parallel", data_parallel), ("microbatches", microbatches)):
-        if value < 1:
-            raise OptionError(f"{name} {value}: must be at least 1")
-    layers = model.layers(setting) if isinstance(model, ModelDescription) else model
     width = PRECISION_BYTES[setting.precision]
-    numbers = sum(layer.parameters for layer in layers)
-    if not setting.training:
-        largest = max((op.inputs + op.outputs for layer in layers for op in layer.operators), default=0)
-        shared = data_parallel if zero_stage == max(STAGES) else 1
-        return DeviceMemory(numbers * width / shared, 0.0, 0.0, float(largest * width))
-    static = held_bytes(numbers, width, optimiser, zero_stage, data_parallel)
-    return DeviceMemory(*static, activations=float(_activations(layers, recompute, microbatches) * width))
+    static = held_bytes(sum(layer.parameters for layer in layers), width, optimiser)
+    return DeviceMemory(*static, activations=float(sum(layer.activations for layer in layers) * width))
 
 
 def held_bytes(
-    parameters: int, width: int, optimiser: str = "adam", zero_stage: int = 0, data_parallel: int = 1
+    parameters: int, width: int, optimiser: str, zero_stage: int = 0, data_parallel: int = 1
 ) -> tuple[float, float, float]:
     """Return the bytes of parameters, of gradients and of optimiser states on one device.
 
@@ -297,7 +269,8 @@ def held_bytes(
     OptionError
         If the optimiser is unknown.
     """
-    _known(optimiser)
+    if optimiser not in OPTIMISER_NUMBERS:
+        raise OptionError(f"optimiser {optimiser!r:.60}: unknown; there are {', '.join(OPTIMISER_NUMBERS)}")
     of_parameters, of_gradients, of_optimiser = (
         data_parallel if zero_stage >= stage else 1 for stage in (3, 2, 1)
     )
@@ -305,16 +278,3 @@ def held_bytes(
     master = MASTER_BYTES if width < MASTER_BYTES else 0
     numbers = parameters * (OPTIMISER_NUMBERS[optimiser] * MASTER_BYTES + master)
     return parameters * width / of_parameters, parameters * width / of_gradients, numbers / of_optimiser
-
-
-def _known(optimiser: str) -> None:
-    if optimiser not in OPTIMISER_NUMBERS:
-        raise OptionError(f"optimiser {optimiser!r:.60}: unknown; there are {', '.join(OPTIMISER_NUMBERS)}")
-
-
-def _activations(layers: Sequence[Layer], recompute: bool, microbatches: int) -> int:
-    """Return the number of activation elements that are kept for the backward pass."""
-    if not recompute:
-        return sum(layer.activations for layer in layers) * microbatches
-    kept = sum(layer.output for layer in layers) * microbatches
-    return kept + max((layer.activations for layer in layers), default=0)

@@ -25,7 +25,7 @@ from clusterplan.instances.prediction.hardware import (
     hierarchical_s,
     ring_s,
 )
-from clusterplan.instances.prediction.models.description import Setting, device_memory
+from clusterplan.instances.prediction.models.description import Setting, device_memory, held_bytes
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.operator_times import OperatorTimes
 from clusterplan.instances.prediction.operators import Operator
@@ -95,8 +95,10 @@ def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu
     assert f"it is busy from {busy:,} on" in line
     assert ("that 2 GPUs share" in line) == (tensor == 2)
     assert list(launch_notes(at(busy))) == []
-    one = device_memory(first.model, first.setting)
-    more = device_memory(first.model, replace(first.setting, batch=busy))
+    one, more = (
+        device_memory(first.model.layers(setting), setting)
+        for setting in (first.setting, replace(first.setting, batch=busy))
+    )
     assert one.activations * busy == pytest.approx(more.activations, rel=0.02)
     for room, said in ((1.05, "it is busy from"), (0.95, "on, for which its memory is too small")):
         size = (room * more.total + FRAMEWORK_BYTES) / 1e9
@@ -250,14 +252,16 @@ def test_tensor_parallel_groups_add_up_activations() -> None:
 )
 def test_memory_is_that_of_a_device(way: Parallelism) -> None:
     setup = _setup(way)
-    expected = device_memory(
-        MODEL,
-        replace(setup.one.setting),
-        zero_stage=way.zero_stage,
-        data_parallel=way.data,
-        recompute=way.recompute,
-    )
-    assert setup.memory.total == pytest.approx(expected.total)
+    layers = MODEL.layers(setup.one.setting)
+    kept = [layer.activations for layer in layers]
+    numbers = sum(layer.output for layer in layers) + max(kept) if way.recompute else sum(kept)
+    held = held_bytes(sum(layer.parameters for layer in layers), 4, "adam", way.zero_stage, way.data)
+    assert setup.memory.total == pytest.approx(sum(held) + 4 * numbers)
+
+
+def test_recomputation_saves_memory() -> None:
+    full, recomputed = (_setup(Parallelism(recompute=again)).memory for again in (False, True))
+    assert recomputed.activations < 0.4 * full.activations
 
 
 def test_the_first_stages_of_a_pipeline_hold_most_batches() -> None:

@@ -167,7 +167,8 @@ def test_a_token_goes_through_few_experts(name: str) -> None:
 
 def test_memory_holds_all_experts_however_few_tokens_there_are() -> None:
     model = load_model("deepseek-v2-lite")
-    held = [device_memory(model, Setting(1, tokens, training=False)).parameters for tokens in (1, 4, 4096)]
+    settings = [Setting(1, tokens, training=False) for tokens in (1, 4, 4096)]
+    held = [device_memory(model.layers(setting), setting).parameters for setting in settings]
     assert held == [4 * 15_706_484_224] * 3
 
 
