@@ -19,14 +19,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 from scipy import special
 
 from ..common.arrays import Floats
-from ..common.errors import Fault, Faults, OptionError
-from ..files.csv_tables import numbered_rows
-from ..files.reading import fail, read_text
+from ..common.errors import OptionError
+from ..common.faults import validated_rows
+from ..common.fields import Model, Positive
+from ..files.csv_tables import model_rows
 from .calibration import Estimate, student_ends
 
 SIGNIFICANCE = 0.05
@@ -123,7 +126,12 @@ def _ends(
     return predicted * low, predicted * high
 
 
-COLUMNS = ("batch", "epochs")
+Figure = Annotated[Positive, Field(le=1e12)]
+
+
+class _Row(Model):
+    batch: Figure
+    epochs: Figure | None
 
 
 def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
@@ -134,30 +142,8 @@ def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
     InstanceError
         If a column is missing, or a row wrong; faults name the lines.
     """
-    source = str(path)
-    header, rows = numbered_rows(read_text(Path(path), source), source)
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-        raise fail(source, f"has no column {' and no '.join(missing)}; it needs batch and epochs", "line 1")
-    records, faults = [], Faults()
-    for line, row in rows:
-        given = (row.get("epochs") or "").strip()
-        batch, epochs = _positive(row.get("batch")), _positive(given) if given else None
-        if batch is None or (given and epochs is None):
-            what = "batch and epochs must be numbers greater than 0 (no epochs: the target was never met)"
-            faults.add(Fault(source, f"line {line}", what))
-        else:
-            records.append(EpochRecord(batch, epochs))
-    faults.refuse()
-    return tuple(records)
-
-
-def _positive(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if 0 < value <= 1e12 else None
+    filled = ((line, {"epochs": None, **row}) for line, row in model_rows(Path(path), _Row))
+    return tuple(EpochRecord(row.batch, row.epochs) for _, row in validated_rows(_Row, filled, str(path)))
 
 
 HOUR_S = 3600.0
