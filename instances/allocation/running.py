@@ -54,13 +54,14 @@ def with_running_plan(data: dict[str, Any], source: str, folder: Folder) -> dict
     if not isinstance(plan, list):
         raise fail(str(path), "has no plan; give the file that `solve --output` wrote", "plan")
     entries = [validated(RunningJob, entry, f"{path}: plan[{index}]") for index, entry in enumerate(plan)]
-    placed = {entry.job: entry for entry in entries if entry.placed and entry.variant is not None}
-    servers = data.get("servers")
-    known = {name for row in servers or () if isinstance(row, Mapping) for name in _names(row)}
-    lost = {name for name, entry in placed.items() if not known.issuperset(entry.placement or ())}
-    kept = {name: entry for name, entry in placed.items() if name not in lost}
-    rest["jobs"] = [_running(job, kept) for job in jobs]
-    return rest
+    rows = data.get("servers") or ()
+    servers = {name for row in rows if isinstance(row, Mapping) for name in _names(row)}
+    running = {
+        entry.job: entry.model_dump(exclude={"job", "placed"}, exclude_none=True)
+        for entry in entries
+        if entry.placed and entry.variant is not None and servers.issuperset(entry.placement or ())
+    }
+    return {**rest, "jobs": [_running(job, running) for job in jobs]}
 
 
 def _names(row: Mapping[str, Any]) -> Iterator[str]:
@@ -72,9 +73,8 @@ def _names(row: Mapping[str, Any]) -> Iterator[str]:
         yield name
 
 
-def _running(job: Any, placed: Mapping[str, RunningJob]) -> Any:
+def _running(job: Any, running: Mapping[str, dict[str, Any]]) -> Any:
     """Return a job with its configuration in a plan; one that says itself what runs is left as it is."""
-    if not isinstance(job, Mapping) or job.get("current") is not None or job.get("name") not in placed:
+    if not isinstance(job, Mapping) or job.get("current") is not None or job.get("name") not in running:
         return job
-    entry = placed[job["name"]]
-    return {**job, "current": entry.model_dump(exclude={"job", "placed"}, exclude_none=True)}
+    return {**job, "current": running[job["name"]]}
