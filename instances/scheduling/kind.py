@@ -16,7 +16,7 @@ import numpy as np
 from ..common.arrays import Floats
 from ..common.errors import OptionError
 from ..common.faults import validated, validated_rows
-from ..common.kind import Builder, InstanceKind, Rows, Tables
+from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables
 from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
 from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns, write_table
@@ -144,7 +144,7 @@ SCHEDULING = InstanceKind(
 )
 
 
-class Scheduling(Builder[SchedulingInstance]):
+class Scheduling(ServerBuilder[SchedulingInstance]):
     """Builds a scheduling instance: ``Scheduling(gpu=8).add_job("bert", {"gpu": 4}, 7200, arrival_s=60)``.
 
     Parameters
@@ -184,12 +184,6 @@ class Scheduling(Builder[SchedulingInstance]):
             resources=resources,
         )
         self._lists |= {"servers": [], "events": []}
-
-    def add_server(
-        self, name: str, capacity: Mapping[str, float], *, count: int | None = None, rack: str | None = None
-    ) -> Self:
-        """Add a server, or `count` identical ones, in place of resources as one pool."""
-        return self._add("servers", {"name": name, "capacity": capacity, "count": count, "rack": rack})
 
     def add_event(self, at_s: float, **fields: Any) -> Self:
         """Add an event of the cluster, with fields of `ClusterEvent`: `change`, `fails`, …."""
