@@ -8,7 +8,6 @@ is read row by row.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,7 +158,6 @@ class AllocationInstance(Instance):
 
     def _server_complaints(self) -> Iterator[Complaint]:
         """Yield complaints about servers, and about what only an instance with servers may have."""
-        known = {} if self.servers is None else dict.fromkeys(name for name, _ in each_server(self.servers))
         if self.servers is None:
             beside = "is set, but the instance has no servers; give servers in place of resources"
             if self.network_share is not None:
@@ -177,9 +175,8 @@ class AllocationInstance(Instance):
             if placed is not None and self.servers is None:
                 yield f"jobs[{j}].current.placement", beside
             elif placed is not None:
-                unknown = [name for name in placed if name not in known]
                 where = f"jobs[{j}].current.placement"
-                yield from unknown_names(unknown, itertools.islice(known, 13), where, "server")
+                yield from unknown_names(placed, self.expanded_servers, where, "server")
             for v, variant in enumerate(job.variants):
                 rows = getattr(variant.speed, "rows", ())
                 if self.servers is None and any(row.servers is not None for row in rows):
@@ -320,7 +317,13 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
             if part is columns:
                 # All suspects are fine, so a check was too strict: all rows are read as objects.
                 return None
-    faults = _unknown_resources(jobs, known, source) if isinstance(resources, Mapping) else []
+    faults: list[Fault] = []
+    try:
+        asking = _with_unknown_resources(jobs, known)[:MAX_FAULTS]
+        _refuse_rows(columns, asking.tolist(), data, source)
+    except InstanceError as error:
+        # What else is wrong is found in the whole table.
+        faults += [fault for fault in error.faults if "_demand." in fault.path]
     try:
         table = JobTable.of_columns(jobs.values, known)
         instance = validated(AllocationInstance, {**data, "jobs": table}, source)
@@ -332,7 +335,7 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
 
 
 def _refuse_faulty(
-    columns: Columns, suspects: Ints, data: Mapping[str, Any], source: str, others: bool = False
+    columns: Columns, suspects: Ints, data: Mapping[str, Any], source: str, others: bool
 ) -> None:
     """Raise the faults of the first invalid rows among the suspects, if there are any.
 
@@ -341,23 +344,30 @@ def _refuse_faulty(
     others
         Whether there are more rows, which have not been checked.
     """
-    faulty: dict[int, dict[str, Any]] = {}
+    faulty: list[int] = []
     for start in range(0, min(len(suspects), MAX_SUSPECTS), CHUNK):
         chunk = suspects[start : start + CHUNK]
-        for index, row in zip(chunk.tolist(), columns.rows(chunk), strict=True):
-            if len(faulty) < MAX_FAULTS and not _accepted(row, source):
-                faulty[index] = row
-        if len(faulty) == MAX_FAULTS:
+        rows = zip(chunk.tolist(), columns.rows(chunk), strict=True)
+        faulty += [index for index, row in rows if not _accepted(row, source)]
+        if len(faulty) >= MAX_FAULTS:
             break
-    if not faulty:
-        return
-    indices = list(faulty)
+    named = faulty[:MAX_FAULTS]
     try:
-        validated(AllocationInstance, {**data, "jobs": list(faulty.values())}, source)
+        _refuse_rows(columns, named, data, source)
+    except InstanceError as error:
+        left = int((suspects > named[-1]).sum()) if len(named) == MAX_FAULTS else 0
+        raise InstanceError(error.faults, error.more + left, others or error.stopped) from None
+
+
+def _refuse_rows(columns: Columns, indices: list[int], data: Mapping[str, Any], source: str) -> None:
+    """Raise the faults of an instance with these rows alone, which name the rows as in the whole table."""
+    if not indices:
+        return
+    try:
+        validated(AllocationInstance, {**data, "jobs": columns.rows(np.array(indices))}, source)
     except InstanceError as error:
         faults = [Fault(source, _renumbered(fault.path, indices), fault.what) for fault in error.faults]
-        left = int((suspects > indices[-1]).sum()) if len(faulty) == MAX_FAULTS else 0
-        raise InstanceError(faults, error.more + left, others or error.stopped) from None
+        raise InstanceError(faults, error.more, error.stopped) from None
 
 
 def _accepted(row: dict[str, Any], source: str) -> bool:
@@ -373,29 +383,13 @@ def _renumbered(path: str, indices: list[int]) -> str:
     return re.sub(r"^jobs\[([0-9]+)\]", lambda match: f"jobs[{indices[int(match[1])]}]", path)
 
 
-def _unknown_resources(jobs: ColumnarRows, known: tuple[str, ...], source: str) -> list[Fault]:
-    """Return the faults of demands for unknown resources, of the first hundred jobs that have one."""
-    owner, first = jobs.rows_of("variants"), jobs["variants"]
-    found = [
-        (key, resource, np.flatnonzero(~np.isnan(amounts)))
+def _with_unknown_resources(jobs: ColumnarRows, known: tuple[str, ...]) -> Ints:
+    """Return the rows of jobs that ask for an unknown resource, in ascending order."""
+    owner = jobs.rows_of("variants")
+    asking = [
+        owner[~np.isnan(amounts)]
         for key in ("worker_demand", "ps_demand")
         for resource, amounts in jobs[f"variants.{key}"].items()
         if resource not in known
     ]
-    faulty = np.unique(np.concatenate([owner[:0], *(owner[entries] for *_, entries in found)]))[:MAX_FAULTS]
-    listed = sorted(
-        (entry, place)
-        for place, (*_, entries) in enumerate(found)
-        for entry in entries[np.isin(owner[entries], faulty)].tolist()
-    )
-    return [
-        Fault(source, *complaint)
-        for entry, place in listed
-        for complaint in unknown_names(
-            [found[place][1]],
-            known,
-            f"jobs[{owner[entry]}].variants[{entry - first[owner[entry]]}].{found[place][0]}",
-            "resource",
-            "resources",
-        )
-    ]
+    return np.unique(np.concatenate([owner[:0], *asking]))
