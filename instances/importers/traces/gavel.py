@@ -246,7 +246,8 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
     entries = table[name]
     if not isinstance(entries, dict):
         raise fail(source, "is not a mapping of entries such as \"('A3C', 1)\"", name)
-    faults, keys = Faults(), {}
+    faults, zeros = Faults(), []
+    speeds: Speeds = defaultdict(dict)
     for key, entry in entries.items():
         match = _KEY.fullmatch(key)
         if not match:
@@ -256,19 +257,15 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
             what = "has no 'null', the steps per second of the job alone"
             faults.add(Fault(source, f"{name}.{shortened(key)}", what))
         else:
-            keys[key] = (match[1], int(match[2]))
-    speeds: Speeds = defaultdict(dict)
-    zeros = []
-    for key, (model, gpus) in keys.items():
-        try:
-            speed = validated(_Measured, {"null": entries[key]["null"]}, f"{source}: {name}.{key}").null
-        except InstanceError as error:
-            faults.add_all(error)
-            continue
-        if speed > 0:
-            speeds[model][gpus] = speed
-        else:
-            zeros.append(f"{key} on {name}")
+            try:
+                speed = validated(_Measured, {"null": entry["null"]}, f"{source}: {name}.{key}").null
+            except InstanceError as error:
+                faults.add_all(error)
+                continue
+            if speed > 0:
+                speeds[match[1]][int(match[2])] = speed
+            else:
+                zeros.append(f"{key} on {name}")
     faults.refuse()
     return speeds, zeros
 
