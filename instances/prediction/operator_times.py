@@ -33,15 +33,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import BeforeValidator, Field
 from scipy.optimize import nnls
 
 from ..common.arrays import Floats
 from ..common.errors import Fault, Faults, OptionError
-from ..files.csv_tables import numbered_rows
-from ..files.reading import fail, read_text
+from ..common.faults import validated_rows
+from ..common.fields import Model, Name, Positive
+from ..files.csv_tables import model_rows
+from ..files.reading import fail
 from .calibration import Correction, Estimate, fit_correction, spread, spread_of_total
 from .hardware import Gpu, powered, sustained
 from .operators import SHAPES, Operator
@@ -59,6 +63,21 @@ class Measurement:
     seconds: float
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    """Return the sizes of a shape such as ``4096x1024``."""
+    sizes = [size.strip() for size in text.replace("×", "x").split("x")]
+    if not all(size.isdecimal() and len(size) < 16 for size in sizes):
+        raise ValueError(f"is {str(text)!r:.60}; it must be whole numbers with x between them")
+    return tuple(map(int, sizes))
+
+
+class _Row(Model):
+    kind: Name
+    precision: Name
+    shape: Annotated[tuple[int, ...], BeforeValidator(_sizes)]
+    seconds: Annotated[Positive, Field(lt=1e6)]
+
+
 def read_measurements(path: str | Path) -> list[Measurement]:
     """Return the measurements in a CSV file with the columns kind, precision, shape and seconds.
 
@@ -68,42 +87,18 @@ def read_measurements(path: str | Path) -> list[Measurement]:
         If a column is missing or a row wrong; faults name the lines.
     """
     source = str(path)
-    header, rows = numbered_rows(read_text(Path(path), source), source)
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-        raise fail(
-            source, f"has no column {', '.join(missing)}; the columns are {', '.join(COLUMNS)}", "line 1"
-        )
-    if not rows:
-        raise fail(source, "holds no measurements")
+    rows = model_rows(Path(path), _Row)
     if len(rows) > MOST:
         raise fail(source, f"has {len(rows):,} rows; at most {MOST:,} are read")
     measured, faults = [], Faults()
-    for line, row in rows:
+    for line, row in validated_rows(_Row, rows, source):
         try:
-            measured.append(_measurement(row))
-        except (OptionError, ValueError) as error:
+            operator = Operator(row.kind, row.shape, precision=row.precision)
+            measured.append(Measurement(operator, row.seconds))
+        except OptionError as error:
             faults.add(Fault(source, f"line {line}", str(error)))
     faults.refuse()
     return measured
-
-
-def _measurement(row: Mapping[str, str]) -> Measurement:
-    kind, text, seconds_text = (row.get(name, "") for name in ("kind", "shape", "seconds"))
-    text = text.replace("×", "x")
-    if kind not in SHAPES:
-        raise OptionError(f"operator {str(kind)!r:.60}: unknown; there are {', '.join(SHAPES)}")
-    sizes = text.split("x")
-    if not all(size.strip().isdecimal() and len(size) < 16 for size in sizes):
-        raise ValueError(f"shape is {str(text)!r:.60}; it must be whole numbers with x between them")
-    try:
-        seconds = float(seconds_text)
-    except ValueError:
-        raise ValueError(f"seconds is {str(seconds_text)!r:.60}, which is not a number") from None
-    if not 0 < seconds < 1e6:
-        raise ValueError(f"seconds is {seconds:g}; it must be greater than 0 and less than 1e6")
-    shape = tuple(int(size) for size in sizes)
-    return Measurement(Operator(str(kind), shape, precision=str(row.get("precision", ""))), seconds)
 
 
 FAMILY: Mapping[str, str] = {
