@@ -28,6 +28,7 @@ from .files.reading import (
     fail,
     is_stream,
 )
+from .files.tables import MANY_ROWS, write_table
 from .references import Folder, read_file, read_list
 from .registry import KINDS
 
@@ -241,8 +242,11 @@ def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, 
 
 def wants_tables(instance: Instance) -> bool:
     """Return whether lists of an instance are long enough to be saved in tables beside its document."""
-    written = KINDS[instance.kind].tables
-    return written is not None and written.wanted(instance)
+    tables = KINDS[instance.kind].tables
+    if tables is None:
+        return False
+    many = any(len(getattr(instance, key)) >= MANY_ROWS for key in tables.lists)
+    return many and tables.why_not(instance) is None
 
 
 def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] | None = None) -> None:
@@ -284,8 +288,14 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
 
 def _save_tables(instance: Instance, path: Path, ending: str) -> dict[str, str]:
     """Write tables beside the document at `path`; return the file name of each by its key."""
-    written = KINDS[instance.kind].tables
-    if written is None:
+    tables = KINDS[instance.kind].tables
+    if tables is None:
         able = " and of ".join(name for name, kind in KINDS.items() if kind.tables is not None)
         raise OptionError(f"{path}: only instances of {able} are written to tables, not of {instance.kind}")
-    return written.write(instance, path, ending)
+    why = tables.why_not(instance)
+    if why is not None:
+        raise OptionError(f"{path}: {why}")
+    references = {key: f"{path.stem}-{key}.{ending}" for key in tables.lists}
+    for key, table in tables.made(instance).items():
+        write_table(table, path.with_name(references[key]))
+    return references

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +19,11 @@ from ..common.arrays import Flags, Floats, Ints
 from ..common.column_table import ColumnTable
 from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, Range
 from ..files.columnar import Listed, Unless, columns_of, matrix, written
-from ..files.tables import write_table
 from .job import Configuration, Job, SpeedRow, SpeedTable, Variant
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 TABLE = -1
@@ -254,17 +253,9 @@ def _whole(values: Floats) -> Ints:
     return values.astype(np.int64)
 
 
-def write_jobs(table: JobTable, path: Path) -> None:
-    """Write jobs to a Parquet or CSV file, as the ending of the path says.
-
-    Raises
-    ------
-    InstanceError
-        If the file cannot be written.
-    OptionError
-        If a name would not survive CSV.
-    """
-    write_table(written(_columns(table), len(table)), path)
+def written_jobs(table: JobTable) -> pa.Table:
+    """Return jobs as the table of a file."""
+    return written(_columns(table), len(table))
 
 
 def _columns(table: JobTable) -> dict[str, Any]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..common.base import Instance
-from ..common.errors import OptionError
 from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables, given
 from ..files.columns import Columns
-from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns
+from ..files.tables import NO_COLUMN, can_be_columns
 from ..references import Folder
 from .generate import generate_allocation
 from .instance import AllocationInstance, read_allocation
 from .job import with_fits, with_throughput
-from .job_table import write_jobs
+from .job_table import written_jobs
 from .running import RUNNING, with_running_plan
 
 if TYPE_CHECKING:
@@ -25,33 +23,21 @@ if TYPE_CHECKING:
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
     """Return the instance if its jobs are a large table; else the document with measurements fitted."""
     jobs = data.get("jobs")
-    if isinstance(jobs, Columns) and "samples_per_s" in jobs.names and "name" not in jobs.names:
-        data["jobs"] = jobs.rows()
-    elif isinstance(jobs, Columns):
-        instance = None if RUNNING in data else read_allocation(jobs, data, source)
+    if isinstance(jobs, Columns):
+        measured = "samples_per_s" in jobs.names and "name" not in jobs.names
+        instance = None if measured or RUNNING in data else read_allocation(jobs, data, source)
         if instance is not None:
             return instance
         data["jobs"] = jobs.rows()
     return with_running_plan(with_fits(with_throughput(data, source), source, folder), source, folder)
 
 
-def _wants_table(instance: AllocationInstance) -> bool:
-    many = len(instance.jobs) >= MANY_ROWS
-    return many and can_be_columns(instance.resources) and not instance.beside_columns
-
-
-_BESIDE = "the workloads of jobs, and the servers on which they run"
-
-
-def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[str, str]:
-    reference = f"{path.stem}-jobs.{ending}"
-    file = path.with_name(reference)
+def _why_no_table(instance: AllocationInstance) -> str | None:
+    """Return why jobs cannot be saved in a table; None if they can."""
     if not can_be_columns(instance.resources):
-        raise OptionError(f"{file}: {NO_COLUMN}")
-    if instance.beside_columns:
-        raise OptionError(f"{file}: a table has no columns for {_BESIDE}; save the instance as YAML or JSON")
-    write_jobs(instance.table(), file)
-    return {"jobs": reference}
+        return NO_COLUMN
+    beside = "the workloads of jobs, and the servers on which they run; save the instance as YAML or JSON"
+    return f"a table has no columns for {beside}" if instance.beside_columns else None
 
 
 ALLOCATION = InstanceKind(
@@ -59,7 +45,7 @@ ALLOCATION = InstanceKind(
     lists=("servers", "jobs"),
     tiny=lambda: generate_allocation(2, 2, tightness=0.9, seed=1),
     resolved=_resolved,
-    tables=Tables(_wants_table, _write_table),
+    tables=Tables(("jobs",), _why_no_table, lambda instance: {"jobs": written_jobs(instance.table())}),
 )
 
 

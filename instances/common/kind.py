@@ -22,15 +22,17 @@ class Tables(NamedTuple):
 
     Attributes
     ----------
-    wanted
-        Returns whether the lists are so long that they are saved in tables by default.
-    write
-        Writes them beside the document at a path, with an ending; returns the file name of each by its key in
-        the document. Raises `OptionError` if a table cannot hold them.
+    lists
+        The keys of these lists in the document.
+    why_not
+        Returns why tables cannot hold them; None if they can.
+    made
+        Returns the table of each list, of pyarrow.
     """
 
-    wanted: Callable[[Any], bool]
-    write: Callable[[Any, Path, str], dict[str, str]]
+    lists: tuple[str, ...]
+    why_not: Callable[[Any], str | None]
+    made: Callable[[Any], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ A server has amounts of resources and single devices, some of which may be in us
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -318,8 +317,7 @@ class ConsolidationInstance(Instance):
             return
         servers = dict.fromkeys(name for name, _ in each_server(self.servers))
         if self.restrictions:
-            known = dict.fromkeys(self.resource_names)
-            yield from unknown_names(self.restrictions, known, "restrictions", "resource")
+            yield from unknown_names(self.restrictions, self.resource_names, "restrictions", "resource")
         yield from self._job_complaints(servers)
         yield from self._device_complaints()
         yield from self._misspelt_resources()
@@ -370,8 +368,7 @@ class ConsolidationInstance(Instance):
             where = f"{path}.task_demand" if job.groups is None else f"{path}.demand"
             yield from unknown_names(group.demand, names, where, "resource")
             where = f"{path}.current"
-            unknown = [name for name in group.current if name not in servers]
-            yield from unknown_names(unknown, itertools.islice(servers, 13), where, "server")
+            yield from unknown_names(group.current, servers, where, "server")
             if group.running_tasks > group.tasks:
                 yield where, f"holds {group.running_tasks} tasks, but the group has only {group.tasks}"
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ..common.arrays import Ints
-from ..common.errors import MAX_FAULTS, OptionError
+from ..common.errors import MAX_FAULTS
 from ..common.fields import Model, Name, NonNegative
 from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables
-from ..files import tables
 from ..files.columns import Columns
 from ..files.reading import MAX_OBJECT_CELLS
-from ..files.tables import NO_COLUMN, can_be_columns, write_table
+from ..files.tables import NO_COLUMN, can_be_columns
 from .generate import generate_consolidation
 from .instance import ConsolidationInstance, Server
 from .job import PlacementJob
@@ -133,12 +131,6 @@ def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
     return objects
 
 
-def wants_tables(instance: ConsolidationInstance) -> bool:
-    """Return whether servers or jobs are many, and can be saved in tables beside the document."""
-    many = max(len(instance.servers), len(instance.jobs)) >= tables.MANY_ROWS
-    return many and why_no_table(instance) is None
-
-
 def why_no_table(instance: ConsolidationInstance) -> str | None:
     """Return why servers and jobs cannot be saved in tables; None if they can."""
     amounts: list[Mapping[str, Any]] = [server.capacity for server in instance.servers]
@@ -157,25 +149,11 @@ def why_no_table(instance: ConsolidationInstance) -> str | None:
     return None
 
 
-def write_tables(instance: ConsolidationInstance, path: Path, ending: str) -> dict[str, str]:
-    """Write servers and jobs to NAME-servers and NAME-jobs beside a document; return the names by key.
-
-    Raises
-    ------
-    InstanceError
-        If a file cannot be written.
-    OptionError
-        If a table cannot hold them.
-    """
+def _written_tables(instance: ConsolidationInstance) -> dict[str, Any]:
+    """Return servers and jobs as the tables of files."""
     import pyarrow as pa
 
-    fault = why_no_table(instance)
-    if fault is not None:
-        raise OptionError(f"{path}: {fault}")
-    references = {key: f"{path.stem}-{key}.{ending}" for key in TABLES}
-    for key, reference in references.items():
-        write_table(pa.table(_columns(getattr(instance, key))), path.with_name(reference))
-    return references
+    return {key: pa.table(_columns(getattr(instance, key))) for key in TABLES}
 
 
 def _columns(rows: Iterable[Server | PlacementJob]) -> dict[str, list[Any]]:
@@ -204,7 +182,7 @@ CONSOLIDATION = InstanceKind(
     lists=("servers", "jobs"),
     tiny=lambda: generate_consolidation(2, 3, 4, seed=1),
     resolved=lambda data, *_: with_tables(data),
-    tables=Tables(wants_tables, write_tables),
+    tables=Tables(tuple(TABLES), why_no_table, _written_tables),
 )
 
 

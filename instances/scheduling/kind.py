@@ -8,18 +8,16 @@ tables, which gives the error messages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from ..common.arrays import Floats
-from ..common.errors import OptionError
 from ..common.faults import validated, validated_rows
 from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables
 from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
-from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns, write_table
+from ..files.tables import NO_COLUMN, can_be_columns
 from ..references import Folder
 from .generate import generate_scheduling
 from .instance import SchedulingInstance
@@ -62,35 +60,18 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
     return JobTable.of_columns(jobs.values, tuple(demand))
 
 
-def wants_table(instance: SchedulingInstance) -> bool:
-    """Return whether the jobs are many, and can be saved in a table beside the document."""
-    table = instance.table()
-    return len(table) >= MANY_ROWS and can_be_columns(instance.pool) and _in_columns(table)
-
-
-def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[str, str]:
-    """Write the jobs to NAME-jobs beside a document; return the name of the file by its key.
-
-    Raises
-    ------
-    InstanceError
-        If the file cannot be written.
-    OptionError
-        If a table cannot hold them.
-    """
-    table = instance.table()
+def _why_no_table(instance: SchedulingInstance) -> str | None:
+    """Return why jobs cannot be saved in a table; None if they can."""
     if not can_be_columns(instance.pool):
-        raise OptionError(f"{path}: {NO_COLUMN}")
-    if not _in_columns(table):
-        raise OptionError(f"{path}: a table cannot hold the variants of malleable jobs; write a document")
-    reference = f"{path.stem}-jobs.{ending}"
-    write_table(written(_columns(table), len(table)), path.with_name(reference))
-    return {"jobs": reference}
+        return NO_COLUMN
+    varied = any(job.variants is not None for job in instance.table().malleable.values())
+    return "a table cannot hold the variants of malleable jobs; write a document" if varied else None
 
 
-def _in_columns(table: JobTable) -> bool:
-    """Return whether a table can hold all jobs: none has variants."""
-    return all(job.variants is None for job in table.malleable.values())
+def _written_jobs(instance: SchedulingInstance) -> dict[str, Any]:
+    """Return the jobs as the table of a file."""
+    table = instance.table()
+    return {"jobs": written(_columns(table), len(table))}
 
 
 def _columns(table: JobTable) -> dict[str, Any]:
@@ -140,7 +121,7 @@ SCHEDULING = InstanceKind(
     # Without preemption brute force proves the optimum.
     tiny=lambda: generate_scheduling(4, 2, load=2.0, seed=1).replace(preemption="none"),
     resolved=resolved,
-    tables=Tables(wants_table, write_jobs),
+    tables=Tables(("jobs",), _why_no_table, _written_jobs),
 )
 
 

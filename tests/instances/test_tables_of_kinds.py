@@ -116,7 +116,7 @@ def test_long_lists_are_saved_in_tables(
 ) -> None:
     """From the threshold on tables are the default, and no row of jobs becomes an object."""
     for many, expected in ((41, []), (40, lists)):
-        for module in ("files.tables", "allocation.kind", "scheduling.kind"):
+        for module in ("files.tables", "documents"):
             monkeypatch.setattr(f"clusterplan.instances.{module}.MANY_ROWS", many)
         save(instance, tmp_path / "x.yaml")
         assert sorted(path.stem for path in tmp_path.glob("x-*.parquet")) == [f"x-{key}" for key in expected]
@@ -135,7 +135,7 @@ MALLEABLE = {"name": "a", "work": 1, "variants": TRAINING["variants"]}
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (head("allocation", resources={"gpu": 1, "a.b": 9}, jobs=[TRAINING]), r"x-jobs\.csv: .* with a dot"),
+        (head("allocation", resources={"gpu": 1, "a.b": 9}, jobs=[TRAINING]), r"x\.yaml: .* with a dot"),
         (
             head("scheduling", resources={"gpu": 1, "0": 9}, jobs=[MALLEABLE]),
             r"x\.yaml: .* number for a name",
@@ -157,7 +157,7 @@ def test_what_a_table_cannot_hold_stays_in_the_document(
 ) -> None:
     """Unless a table is asked for, which is refused."""
     instance = parse_instance(document)
-    for module in ("files.tables", "allocation.kind", "scheduling.kind"):
+    for module in ("files.tables", "documents"):
         monkeypatch.setattr(f"clusterplan.instances.{module}.MANY_ROWS", 1)
     save(instance, tmp_path / "x.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]

@@ -17,7 +17,7 @@ from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import PlacementJob
 from clusterplan.instances.consolidation.kind import CONSOLIDATION, Consolidation
-from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.documents import parse_instance, save, wants_tables
 from clusterplan.instances.files.tables import read_table
 from clusterplan.instances.references import Folder
 from clusterplan.planner.api import solve
@@ -29,14 +29,13 @@ def test_all_of_a_server_is_available_unless_it_says_what_is_free() -> None:
 
 
 def test_lists_that_are_no_tables_stay(tmp_path: Path) -> None:
-    """Rows of a document go to the validation as they are; a tiny instance wants no tables."""
+    """Rows of a document go to the validation as they are; a tiny instance is saved in tables if one asks."""
     data = {"servers": [{"name": "s"}], "jobs": []}
     assert CONSOLIDATION.resolved(data, "doc", Folder(tmp_path)) == data
     tiny = CONSOLIDATION.tiny()
-    assert CONSOLIDATION.tables is not None
-    assert not CONSOLIDATION.tables.wanted(tiny)
-    references = CONSOLIDATION.tables.write(tiny, tmp_path / "x.yaml", "csv")
-    assert references == {"servers": "x-servers.csv", "jobs": "x-jobs.csv"}
+    assert not wants_tables(tiny)
+    save(tiny, tmp_path / "x.yaml", "csv")
+    assert {path.name for path in tmp_path.glob("*.csv")} == {"x-servers.csv", "x-jobs.csv"}
     assert len(read_table(tmp_path / "x-jobs.csv", "t")) == tiny.sizes()["jobs"]
 
 
