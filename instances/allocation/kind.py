@@ -131,7 +131,7 @@ class Allocation(ServerBuilder[AllocationInstance]):
         read = with_throughput({"jobs": self._rows("jobs", rows)}, self._name)
         if "assumptions" in read:
             self._fields["assumptions"] = [*self._fields.get("assumptions", ()), *read["assumptions"]]
-        return self._add_all("jobs", read["jobs"])
+        return super().add_jobs(read["jobs"])
 
 
 def _range(ends: int | tuple[int, int] | None) -> dict[str, Any] | None:

@@ -46,33 +46,37 @@ def some(names: Iterable[str], most: int = 10) -> str:
     return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
 
 
-def shown(value: Any, most: int = 60) -> str:
+LONGEST_SHOWN = 60
+"""Limit of the characters of a value in a message."""
+
+
+def shown(value: Any) -> str:
     """Return a value in Python notation, cut if it is long; only its beginning is formatted."""
     text = ""
-    for piece in _written(value, most):
+    for piece in _written(value):
         text += piece
-        if len(text) > most:
-            return text[: most - 3] + "..."
+        if len(text) > LONGEST_SHOWN:
+            return text[: LONGEST_SHOWN - 3] + "..."
     return text
 
 
-def _written(value: Any, most: int) -> Iterator[str]:
+def _written(value: Any) -> Iterator[str]:
     """Yield the Python notation of plain data in fragments; long strings are cut."""
     if isinstance(value, str):
-        yield repr(str(value[: most + 1]))
+        yield repr(str(value[: LONGEST_SHOWN + 1]))
     elif isinstance(value, dict):
         yield "{"
         for index, (key, item) in enumerate(value.items()):
             yield ", " if index else ""
-            yield from _written(key, most)
+            yield from _written(key)
             yield ": "
-            yield from _written(item, most)
+            yield from _written(item)
         yield "}"
     elif isinstance(value, list | tuple):
         yield "[" if isinstance(value, list) else "("
         for index, item in enumerate(value):
             yield ", " if index else ""
-            yield from _written(item, most)
+            yield from _written(item)
         yield "]" if isinstance(value, list) else ")"
     else:
         yield repr(value)

@@ -140,7 +140,7 @@ class Builder(Generic[InstanceT]):
 
 
 class ServerBuilder(Builder[InstanceT]):
-    """Base of builders of instances with servers."""
+    """Base of builders of instances with servers and jobs."""
 
     def add_server(
         self,
@@ -156,6 +156,10 @@ class ServerBuilder(Builder[InstanceT]):
     def add_servers(self, rows: Rows) -> Self:
         """Add servers given as in a document."""
         return self._add_all("servers", rows)
+
+    def add_jobs(self, rows: Rows) -> Self:
+        """Add jobs given as in a document."""
+        return self._add_all("jobs", rows)
 
 
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:

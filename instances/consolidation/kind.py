@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..common.arrays import Ints
 from ..common.errors import MAX_FAULTS
 from ..common.fields import Model, Name, NonNegative
-from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables
+from ..common.kind import InstanceKind, ServerBuilder, Tables
 from ..files.columns import Columns
 from ..files.reading import MAX_OBJECT_CELLS
 from ..files.tables import NO_COLUMN, can_be_columns
@@ -209,7 +209,3 @@ class Consolidation(ServerBuilder[ConsolidationInstance]):
     ) -> Self:
         """Add a job of identical tasks, with other fields of `PlacementJob` such as `value` or `groups`."""
         return self._add("jobs", {"name": name, "tasks": tasks, "task_demand": task_demand, **fields})
-
-    def add_jobs(self, rows: Rows) -> Self:
-        """Add jobs given as in a document."""
-        return self._add_all("jobs", rows)

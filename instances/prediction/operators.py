@@ -24,6 +24,19 @@ from ..files.reading import parse_yaml, read_text
 PRECISION_BYTES: Mapping[str, int] = {"fp64": 8, "fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Bytes of an element; TF32 is a way to multiply elements of four bytes."""
 
+
+def check_precision(name: str) -> None:
+    """Refuse an unknown precision.
+
+    Raises
+    ------
+    OptionError
+        If it is one.
+    """
+    if name not in PRECISION_BYTES:
+        raise OptionError(f"precision {name!r:.60}: unknown; there are {', '.join(PRECISION_BYTES)}")
+
+
 _ROWS = ("rows", "width")
 SHAPES: Mapping[str, tuple[str, ...]] = {
     "linear": ("rows", "inputs", "outputs"),
@@ -93,9 +106,7 @@ class Operator:
     def __post_init__(self) -> None:
         if self.kind not in SHAPES:
             raise OptionError(f"operator {self.kind!r:.60}: unknown; there are {', '.join(SHAPES)}")
-        if self.precision not in PRECISION_BYTES:
-            known = ", ".join(PRECISION_BYTES)
-            raise OptionError(f"precision {self.precision!r:.60}: unknown; there are {known}")
+        check_precision(self.precision)
         names = SHAPES[self.kind]
         if len(self.shape) != len(names):
             raise OptionError(
@@ -154,11 +165,9 @@ class Operator:
                 return self["batch"] * self["inner"] * (self["rows"] + self["columns"])
             case "attention":
                 return self["batch"] * self["rows"] * (2 * self["inner"] + self["columns"])
-            case "conv":
-                picture = self["batch"] * self["channels"] * self["height"] * self["width"]
-                return picture + self._kernel * self["filters"]
-            case "pool":
-                return self["batch"] * self["channels"] * self["height"] * self["width"]
+            case "conv" | "pool":
+                weights = self._kernel * self["filters"] if self.kind == "conv" else 0
+                return self["batch"] * self["channels"] * self["height"] * self["width"] + weights
         return self["rows"] * self["width"] * (2 if self.kind in _BINARY else 1)
 
     @property

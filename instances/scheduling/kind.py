@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.arrays import Floats
 from ..common.faults import validated, validated_rows
-from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables
+from ..common.kind import InstanceKind, ServerBuilder, Tables
 from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
 from ..files.tables import NO_COLUMN, can_be_columns
@@ -190,7 +190,3 @@ class Scheduling(ServerBuilder[SchedulingInstance]):
         """
         given = {"name": name, "demand": demand, "duration_s": duration_s, "arrival_s": arrival_s}
         return self._add("jobs", {**given, **fields})
-
-    def add_jobs(self, rows: Rows) -> Self:
-        """Add jobs given as in a document."""
-        return self._add_all("jobs", rows)

@@ -43,7 +43,8 @@ def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -
     without
         A label of the pod's node selector that is ignored here, because it is handled elsewhere.
     """
-    return frozenset(node.name for node in nodes if _allows(pod, node, without))
+    chosen = (node for node in nodes if in_affinity(pod, node, without))
+    return frozenset(node.name for node in chosen if not _untolerated(pod, node))
 
 
 def names_label(pod: Pod, label: str) -> bool:
@@ -117,10 +118,6 @@ def _untolerated(pod: Pod, node: Node) -> list[Taint]:
         if taint.effect in HARD
         and not any(_tolerates(toleration, taint) for toleration in pod.spec.tolerations)
     ]
-
-
-def _allows(pod: Pod, node: Node, without: str | None) -> bool:
-    return in_affinity(pod, node, without) and not _untolerated(pod, node)
 
 
 def in_affinity(pod: Pod, node: Node, without: str | None = None) -> bool:

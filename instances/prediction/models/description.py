@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ...common.errors import OptionError
-from ..operators import PRECISION_BYTES, SHAPES, Operator
+from ..operators import PRECISION_BYTES, SHAPES, Operator, check_precision
 
 LARGEST = 10**7
 """Upper limit of batch, sequence and group sizes."""
@@ -64,9 +64,7 @@ class Setting:
             value = getattr(self, name)
             if value is not None and not 1 <= value <= LARGEST:
                 raise OptionError(f"{name} {value}: must be from 1 to {LARGEST:,}")
-        if self.precision not in PRECISION_BYTES:
-            known = ", ".join(PRECISION_BYTES)
-            raise OptionError(f"precision {self.precision!r:.60}: unknown; there are {known}")
+        check_precision(self.precision)
 
 
 @dataclass(frozen=True)
