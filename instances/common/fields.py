@@ -192,6 +192,10 @@ def entries(most: int, least: int | None = None) -> tuple[Any, WrapValidator]:
 
 Many = Annotated[tuple[ItemT, ...], validated_in_batches()]
 ManyNamed = Annotated[dict[KeyT, ItemT], validated_in_batches()]
+Listed = Annotated[Many[ItemT], BeforeValidator(lambda value: () if value is None else value)]
+"""A list; null stands for an empty one."""
+Given = Annotated[ItemT, BeforeValidator(lambda value: {} if value is None else value)]
+"""A mapping; null stands for an empty one."""
 
 
 def _as_float(value: Any) -> Any:

@@ -13,13 +13,11 @@ from functools import cached_property
 from typing import Any
 
 from ...common.faults import validated
-from ...common.fields import Many, Part
+from ...common.fields import Given, Listed, Many, Part
 from .kubernetes_jobs import PodGroup, PodJob
 from .kubernetes_objects import (
     MACHINE,
     MODEL_LABELS,
-    Given,
-    Listed,
     Node,
     NodeSelector,
     NodeSelectorTerm,

@@ -47,6 +47,7 @@ from .kubernetes_objects import (
     PodGang,
     Requests,
     is_bytes,
+    requests_by_node,
     total,
 )
 from .kubernetes_pod_rules import PodRules, is_selected
@@ -150,14 +151,11 @@ class Cluster:
         A resource that no node lists belongs to a scheme that is accounted elsewhere.
         """
         known = {name for node in self.listed for name in node.status.allocatable}
-        on: dict[str, list[Requests]] = defaultdict(list)
-        for pod in self._found:
-            if pod.node is not None:
-                on[pod.node].append(pod.requests)
+        on = requests_by_node(self._found)
         return frozenset(
             node.name
             for node in self.listed
-            for name, amount in total(on.get(node.name, ())).items()
+            for name, amount in on.get(node.name, {}).items()
             if name in known and not self.is_device(name) and amount > node.status.allocatable.get(name, 0)
         )
 
@@ -384,14 +382,19 @@ class Cluster:
     @property
     def claiming(self) -> list[Pod]:
         """The unplanned pods with resource claims, which may hold any device, and are not named otherwise."""
-        planned = {id(pod) for job in self.jobs for pod in job.pods} | self.unmodelled.keys()
-        return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in planned]
+        named = self._planned | self.unmodelled.keys()
+        return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in named]
+
+    @cached_property
+    def _planned(self) -> frozenset[int]:
+        """The identities of the pods that are planned."""
+        return frozenset(id(pod) for job in self.jobs for pod in job.pods)
 
     @cached_property
     def partial(self) -> set[tuple[str, ...]]:
         """The keys of the jobs of which pods run that are not planned: to stop them would stop these, too."""
-        planned = {id(pod) for job in self.jobs for pod in job.pods}
-        return {key_of(pod) for pod in self._alive if pod.node is not None and id(pod) not in planned}
+        running = (pod for pod in self._alive if pod.node is not None)
+        return {key_of(pod) for pod in running if id(pod) not in self._planned}
 
     @cached_property
     def staying(self) -> list[PodJob]:
@@ -518,12 +521,9 @@ class Cluster:
     @cached_property
     def snapshot(self) -> ClusterSnapshot:
         """The nodes that accept pods, and the jobs that are planned."""
-        planned, others = (
-            {id(pod) for job in self.jobs for pod in job.pods},
-            defaultdict[str, list[Pod]](list),
-        )
+        others = defaultdict[str | None, list[Pod]](list)
         for pod in self.present:
-            if pod.node is not None and id(pod) not in planned:
+            if id(pod) not in self._planned:
                 others[pod.node].append(pod)
         nodes = [self._node(node, others.get(node.name, [])) for node in self.nodes]
         workloads, options = list(map(self._workload, self.jobs)), self.options

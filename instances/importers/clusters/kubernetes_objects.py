@@ -15,13 +15,24 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ...common.errors import shown
-from ...common.fields import LARGEST, NONE_NAMED, Flag, Many, ManyNamed, Name, Part, refuse
+from ...common.fields import (
+    LARGEST,
+    NONE_NAMED,
+    Flag,
+    Given,
+    Listed,
+    Many,
+    ManyNamed,
+    Name,
+    Part,
+    refuse,
+)
 from ..importer import ImportOptions, Option
 from .device_sharing import Mig
 from .snapshot import Drained, Running, Spread, Value
@@ -77,11 +88,6 @@ def _as_quantity(value: Any) -> Any:
     return number
 
 
-PartT = TypeVar("PartT")
-Listed = Annotated[Many[PartT], BeforeValidator(lambda value: () if value is None else value)]
-"""A list; null stands for an empty one."""
-Given = Annotated[PartT, BeforeValidator(lambda value: {} if value is None else value)]
-"""A mapping; null stands for an empty one."""
 Quantity = Annotated[Decimal, BeforeValidator(_as_quantity)]
 _Labels = Given[ManyNamed[str, str]]
 _ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -412,6 +418,14 @@ class DisruptionBudget(Part):
     metadata: _ObjectMetadata
     spec: _BudgetSpec = _BudgetSpec()
     status: _BudgetStatus = _BudgetStatus()
+
+
+def requests_by_node(pods: Iterable[Pod]) -> dict[str | None, Requests]:
+    """Return node → what all its pods request; None → what those without one do."""
+    held: dict[str | None, list[Requests]] = defaultdict(list)
+    for pod in pods:
+        held[pod.node].append(pod.requests)
+    return {node: total(requests) for node, requests in held.items()}
 
 
 def is_bytes(resource: str) -> bool:

@@ -34,7 +34,7 @@ from .kubernetes_objects import (
     Requests,
     Requirement,
     SpreadConstraint,
-    total,
+    requests_by_node,
 )
 
 HOST = "kubernetes.io/hostname"
@@ -404,10 +404,7 @@ class PodRules:
     @cached_property
     def _held(self) -> dict[str | None, Requests]:
         """Node → what all its pods request."""
-        held: dict[str | None, list[Requests]] = defaultdict(list)
-        for pod in self._pods:
-            held[pod.node].append(pod.requests)
-        return defaultdict(dict, {node: total(requests) for node, requests in held.items()})
+        return defaultdict(dict, requests_by_node(self._pods))
 
     # Affinity
 

@@ -128,7 +128,7 @@ def left_out_notes(cluster: Cluster) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for record in cluster.unready:
         name = next(jobs_of(record)).name
-        reasons.setdefault((record.state_reason or "").split(",")[0], []).append(name)
+        reasons.setdefault(record.reason, []).append(name)
     if reasons:
         commonest = sorted(reasons.items(), key=lambda item: -len(item[1]))
         listed = some(f"{reason} {len(names)} ({some(names, NAMED)})" for reason, names in commonest)
@@ -144,7 +144,7 @@ def left_out_notes(cluster: Cluster) -> Iterator[str]:
     long = sum(len(array_tasks(record)) > MAX_ARRAY_TASKS for record in cluster.chosen)
     if long:
         yield f"Of {counted(long, 'job array')} only the first {MAX_ARRAY_TASKS:,} tasks are planned."
-    cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
+    cut = sum("..." in record.array_task_string for record in cluster.chosen)
     if cut:
         yield f"Of {counted(cut, 'job array')} Slurm lists only some tasks; the others are left out."
 
@@ -164,7 +164,7 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
     if not cluster.in_partition(record.partition):
         return "in another partition"
     if is_waiting(record) and not waits_for_resources(record):
-        return f"waiting for {(record.state_reason or '').split(',')[0]}"
+        return f"waiting for {record.reason}"
     if is_waiting(record) and unmodelled(record):
         return unmodelled(record)
     if is_running(record) and cluster.options.running == "stay":
@@ -203,7 +203,7 @@ def _qos_notes(jobs: Sequence[SlurmJob]) -> Iterator[str]:
     """Yield notes on jobs with limits or preemption by QOS or partition, which the files do not contain."""
     qos: dict[str, list[SlurmJob]] = {}
     for job in jobs:
-        qos.setdefault(job.record.qos or "", []).append(job)
+        qos.setdefault(job.record.qos, []).append(job)
     named = [f"{name}: {some(_names(own), NAMED)}" for name, own in qos.items() if name not in ("", "normal")]
     if named:
         yield f"Limits and preemption of a QOS are not in the source ({some(named)})."

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, InstanceOf
 from pydantic_core import PydanticCustomError
 
 from ...common.errors import shown
-from ...common.fields import Many, Part
+from ...common.fields import Listed, Many, Part
 from ...common.hostlist import expand_hostlist
 
 LARGEST = 1e15
@@ -155,6 +155,7 @@ States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
 Resources = Annotated[InstanceOf[Gres], BeforeValidator(_as_gres)]
 Tres = Annotated[dict[str, float], _text(parse_tres)]
+Text = Annotated[str, _text(str)]
 
 
 class NodeRecord(Part):
@@ -243,7 +244,7 @@ class JobRecord(Part):
     job_id: Annotated[int, Field(ge=0)]
     name: str | None = None
     job_state: States
-    state_reason: str | None = None
+    state_reason: Text = ""
     partition: Words = ()
     nodes: Hosts = ()
     node_count: Number = None
@@ -258,10 +259,10 @@ class JobRecord(Part):
     tres_per_node: Resources = Gres()
     tres_per_socket: Resources = Gres()
     tres_per_task: Resources = Gres()
-    gres_detail: Many[Resources] | None = None
+    gres_detail: Listed[Resources] = ()
     array_job_id: Number = None
     array_task_id: Number = None
-    array_task_string: str | None = None
+    array_task_string: Text = ""
     het_job_id: Number = None
     excluded_nodes: Hosts = ()
     required_nodes: Hosts = ()
@@ -273,11 +274,16 @@ class JobRecord(Part):
     batch_flag: Any = None
     requeue: Any = None
     array_max_tasks: Number = None
-    qos: str | None = None
+    qos: Text = ""
     licenses: str | None = None
     resv_name: str | None = None
     dependency: str | None = None
     admin_comment: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """The first reason why it waits; empty without one."""
+        return self.state_reason.split(",")[0].strip()
 
 
 class JobRecords(Part):
@@ -348,7 +354,7 @@ def is_waiting(record: JobRecord) -> bool:
 
 def waits_for_resources(record: JobRecord) -> bool:
     """Return whether a waiting job could start if its resources were free."""
-    return (record.state_reason or "").split(",")[0].strip() in WAITING_FOR_RESOURCES
+    return record.reason in WAITING_FOR_RESOURCES
 
 
 def why_it_stays(record: JobRecord) -> str:
@@ -438,7 +444,7 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
 
     Of a list that Slurm has cut with an ellipsis, only the listed ones.
     """
-    text = record.array_task_string or ""
+    text = record.array_task_string
     if record.array_task_id is not None or not is_waiting(record):
         return []
     indices: list[int] = []
@@ -484,7 +490,7 @@ def nodes_of(record: JobRecord) -> int:
 
 def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
     """Return the GPU indices of a running job on a node; empty if Slurm does not list them."""
-    listed = record.gres_detail or ()
+    listed = record.gres_detail
     if len(listed) != len(record.nodes) or node not in record.nodes:
         return ()
     return tuple(sorted(set(listed[record.nodes.index(node)].places)))
@@ -506,7 +512,7 @@ def _gpus_in(gres: Gres) -> float:
 
 def _untracked(record: JobRecord, amount: Callable[[Gres], float]) -> float:
     """Return an amount of a job from the fields of its generic resources, if it is not tracked as TRES."""
-    in_use = sum(map(amount, record.gres_detail or ())) if is_running(record) else 0.0
+    in_use = sum(map(amount, record.gres_detail)) if is_running(record) else 0.0
     per_node = amount(record.tres_per_node)
     per_socket = amount(record.tres_per_socket) * _whole(record.sockets_per_node)
     asked = amount(record.tres_per_job) or (per_node or per_socket) * nodes_of(record)
@@ -546,7 +552,7 @@ def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
 def spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
     """Return the number of tasks on each node, in proportion to its GPUs, or evenly if these are unknown."""
     listed = Counter(record.nodes)
-    gpus = list(map(_gpus_in, record.gres_detail or ()))
+    gpus = list(map(_gpus_in, record.gres_detail))
     weights = dict(zip(record.nodes, gpus, strict=True)) if len(gpus) == len(record.nodes) else {}
     if len(listed) < len(record.nodes) or not sum(weights.values()):
         weights = dict.fromkeys(listed, 1.0)

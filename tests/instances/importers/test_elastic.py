@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.importers.clusters.device_inventory import NO_DEVICES
 from clusterplan.instances.importers.clusters.snapshot import (
     WHOLE_NODE,
     ClusterSnapshot,
@@ -43,7 +44,7 @@ def elastic(folder: Path, text: str, *workloads: Workload) -> AllocationInstance
         SnapshotNode(name, {"gpu": 4.0, "cpu": 16.0}, held.get(name, {}), gpu_model=model)
         for name, model in MODELS.items()
     ]
-    made = ClusterSnapshot(nodes, workloads, None, "gpus", "free")
+    made = ClusterSnapshot(nodes, workloads, NO_DEVICES, "gpus", "free")
     (folder / "speeds.csv").write_text(text)
     instance = made.instance("x", "a test", ["An assumption."], Path("x"))
     return elastic_instance(instance, made, folder / "speeds.csv")
