@@ -3,6 +3,11 @@
 * `throughput-dp` of msr-fiddle/dnn-partitioning: C++, compiled with g++ (Tarnawski et al., NeurIPS 2020);
 * `optimizer_graph_hierarchical.py` of msr-fiddle/pipedream: Python (Narayanan et al., SOSP 2019).
 
+Stages may have several replicas that all-reduce their weights; each number of replicas is a type then. The
+all-reduce of m replicas grows with m, which a parallel share of the time cannot express. Instead, one unit of
+the type `m x NAME` is a whole stage of m replicas, with its own times, and an hourly budget limits all these
+types together (`with_replicas`).
+
 To the second a stage of m replicas takes the m-th part of its computing and of an all-reduce. With transfers,
 a stage takes at least the time of what crosses the cut before it, and of what crosses the cut after it
 (`stage_cost: relay`), but for two things:
@@ -27,7 +32,7 @@ from typing import Any
 from runner import last_line
 
 from clusterplan.instances.importers import import_pipedream
-from clusterplan.instances.staging.instance import Edge, Layer, StageType, StagingInstance, with_replicas
+from clusterplan.instances.staging.instance import Edge, Layer, StageType, StagingInstance
 
 PROGRAMME = Path("throughput-dp", "dp.cpp")
 OPTIMISER = Path("optimizer", "optimizer_graph_hierarchical.py")
@@ -174,6 +179,69 @@ def optimised(file: Path, gpus: int, bytes_per_s: float, transfers: bool) -> Sta
     changes = {"stage_cost": "relay", "edges": until_joined(layers, instance.edges or ())}
     replicated = with_replicas(instance.model_copy(update=changes), bytes_per_s, ALL_REDUCE, THERE_AND_BACK)
     return with_free_start(replicated)
+
+
+def with_replicas(
+    instance: StagingInstance, bytes_per_s: float, all_reduce: float = 2.0, transfers: float = 2.0
+) -> StagingInstance:
+    """Return an instance on one type in which stages are replicated instead of using several units.
+
+    A batch belongs to one replica, so m replicas divide the time of a layer of C seconds and W bytes of
+    weights with parallel share α: C (1 − α) + (C α + all_reduce (m − 1)/m W/bytes_per_s) / m. Existing
+    communication times of layers are left out.
+
+    Parameters
+    ----------
+    instance
+        A graph on one type with a limit and a price, without hourly budget.
+    bytes_per_s
+        Speed of the link of each replica.
+    all_reduce
+        Number of times that a ring moves the weights: once to sum gradients and once to distribute the sums.
+    transfers
+        Number of times that a tensor crosses the link between two stages: as activations and as gradients.
+
+    Raises
+    ------
+    ValueError
+        If the instance is not of this form.
+    """
+    if not instance.is_graph or len(instance.types) != 1 or instance.hourly_budget_usd is not None:
+        raise ValueError("replicas need a graph on one type without an hourly budget")
+    kind = instance.types[0]
+    if kind.limit is None or not kind.price_usd_per_hour:
+        raise ValueError(f"replicas need a limit and a price of type {kind.name!r}")
+    sizes = {f"{m} x {kind.name}": m for m in range(1, kind.limit + 1)}
+
+    def type_of(name: str, m: int) -> StageType:
+        price = m * kind.price_usd_per_hour
+        return kind.model_copy(update={"name": name, "price_usd_per_hour": price, "limit": None})
+
+    def layer_of(layer: Layer) -> Layer:
+        share = layer.compute_parallel
+        alpha = share[kind.name] if isinstance(share, dict) else share
+        seconds, reduced = layer.compute_s[kind.name], all_reduce * layer.weight_bytes / bytes_per_s
+        sent = transfers * layer.output_bytes / bytes_per_s
+        return layer.model_copy(
+            update={
+                "compute_s": {
+                    name: seconds * (1 - alpha) + (seconds * alpha + reduced * (m - 1) / m) / m
+                    for name, m in sizes.items()
+                },
+                "compute_parallel": 0.0,
+                "communication_s": {},
+                "transfer_s": {name: sent / m for name, m in sizes.items()},
+            }
+        )
+
+    return instance.model_copy(
+        update={
+            "types": tuple(type_of(name, m) for name, m in sizes.items()),
+            "layers": tuple(map(layer_of, instance.layers)),
+            "hourly_budget_usd": kind.limit * kind.price_usd_per_hour,
+            "most_units_per_stage": 1,
+        }
+    )
 
 
 def until_joined(layers: Sequence[Layer], edges: Sequence[Edge]) -> tuple[Edge, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from authors import with_replicas
 from command_line import run_here
 from sample_documents import STAGING
 from staging_instances import diamond, half_serial, two_layers
@@ -23,7 +24,6 @@ from clusterplan.instances.staging.instance import (
     StagingInstance,
     Training,
     edge_complaints,
-    with_replicas,
     with_seconds,
 )
 from clusterplan.instances.staging.kind import STAGING as KIND

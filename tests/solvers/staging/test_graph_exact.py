@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from authors import with_replicas
 from staging_instances import GraphTruth, diamond, diamond_rows, random_graph, two_layers
 
 from clusterplan import verify
@@ -19,7 +20,7 @@ from clusterplan.formulations.staging.stages import stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.instances.staging.instance import Edge, StagingInstance, with_replicas
+from clusterplan.instances.staging.instance import Edge, StagingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.registry import find_solver
