@@ -31,6 +31,7 @@ from prediction_report import SORTS, report
 from report import write_lines
 from runner import RESULTS, data_folder
 from scipy.spatial import cKDTree
+from single_operators import SingleOperatorTimes
 
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named, sustained
 from clusterplan.instances.prediction.measurement_plan import plan_measurements, shares
@@ -289,9 +290,9 @@ def larger_shapes(
         targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
         chosen = plan_measurements(equal_shares(targets, gpu), gpu, list(by_shape))
         held = [m for m in held if m.operator not in set(chosen)]
-        times = OperatorTimes(gpu, [by_shape[op] for op in chosen], towards=befores[name].fit)
+        times = SingleOperatorTimes(gpu, [by_shape[op] for op in chosen], towards=befores[name].fit)
         for measured, estimate in zip(held, times.predict([m.operator for m in held]), strict=True):
-            residuals = times.fits[family, "fp32"].residuals
+            residuals = times.corrected[family, "fp32"].residuals
             found.append(
                 {
                     "gpu": name, "family": family, "error": estimate.seconds / measured.seconds - 1,
@@ -307,7 +308,7 @@ def by_data_sheet(all_rows: Sequence[Row], befores: Mapping[str, Before]) -> lis
     found: list[dict[str, object]] = []
     for name in sorted({row.gpu for row in all_rows}):
         own = [row.measurement for row in all_rows if row.gpu == name]
-        sheet = OperatorTimes(gpu_named(name), sheet=befores[name].sheet)
+        sheet = SingleOperatorTimes(gpu_named(name), sheet=befores[name].sheet)
         for measured, estimate in zip(own, sheet.predict([m.operator for m in own]), strict=True):
             ratio = estimate.seconds / measured.seconds
             family = FAMILY[measured.operator.kind]

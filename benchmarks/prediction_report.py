@@ -7,9 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from single_operators import LEAST_SCALE
 
 from clusterplan.instances.common.arrays import Floats
-from clusterplan.instances.prediction.calibration import LEAST_SCALE, OUTSIDE, student_ends
+from clusterplan.instances.prediction.calibration import OUTSIDE, student_ends
 
 PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 SORTS = ("plain", "compiled", "experts")

@@ -22,13 +22,12 @@ import pandas as pd
 from report import protocol, write_lines
 from runner import DATA, RESULTS, Row
 from scipy.optimize import least_squares
+from single_operators import Correction, fit_correction
 
 from clusterplan.instances.common.arrays import Flags, Floats
 from clusterplan.instances.prediction.calibration import (
     OUTSIDE,
-    Correction,
     Estimate,
-    fit_correction,
     student_ends,
 )
 from clusterplan.instances.prediction.epochs import EpochRecord, leave_one_out, predict_epochs

@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from single_operators import SPREADS
 
 import clusterplan
-from clusterplan.instances.prediction.calibration import SPREADS, TOTALS
+from clusterplan.instances.prediction.calibration import TOTALS
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 KEYS = ["jobs", "seed"]

@@ -1,11 +1,6 @@
-"""Calibration: estimates with 90 % intervals from held-out groups, and a Gaussian-process correction.
+"""Calibration: estimates with 90 % intervals from held-out groups.
 
 An estimate states whether it lies inside the measured range.
-
-The correction is a Gaussian process of the residuals of a formula (Rasmussen & Williams 2006, chapters 2
-and 5), with a Matérn kernel of order 3/2 over one distance. Its length and its noise are those of a small
-grid with the largest marginal likelihood of the measurements, so that no other data are used for tuning.
-Away from the measurements the correction fades to 0.
 
 Intervals over groups are for the rows of a new group. Errors of one GPU are correlated, so that a random
 split would give intervals that are too narrow. The ends are those of a normal group effect and a normal
@@ -35,12 +30,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, hypot
+from math import exp
 
 import numpy as np
 from scipy import stats
-from scipy.linalg import cho_factor, cho_solve
-from scipy.spatial.distance import cdist
 
 from ..common.arrays import Floats
 
@@ -75,89 +68,9 @@ class Estimate:
         return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
 
 
-@dataclass(frozen=True)
-class Correction:
-    """A correction of predicted times, fitted by Gaussian-process regression.
-
-    Parameters
-    ----------
-    at
-        The features of the measurements, shape (points, features).
-    weights
-        Weight of the kernel at each of them.
-    length
-        Length scale of the kernel, in the units of the features.
-    errors
-        Leave-one-out error at each of them, after the correction.
-    """
-
-    at: Floats
-    weights: Floats
-    length: float
-    errors: Floats
-
-    def __call__(self, features: Floats) -> Floats:
-        """Return the correction at some features, shape (points,)."""
-        return np.asarray(_matern(features, self.at, self.length) @ self.weights)
-
-
-def _matern(one: Floats, other: Floats, length: float) -> Floats:
-    distance = np.sqrt(3.0) * cdist(one, other) / length
-    return np.asarray((1.0 + distance) * np.exp(-distance))
-
-
-def fit_correction(
-    features: Floats, rest: Floats, lengths: Sequence[float], noises: Sequence[float]
-) -> Correction:
-    """Fit a Gaussian-process correction to the residuals of a formula.
-
-    Parameters
-    ----------
-    features
-        Shape (points, features), all in one unit.
-    rest
-        The residuals, shape (points,).
-    lengths, noises
-        The grid of length scales, and of noise variances relative to the variance of the process.
-    """
-    tried = []
-    for length in lengths:
-        kernel = _matern(features, features, length)
-        for noise in noises:
-            factor = cho_factor(kernel + noise * np.eye(len(rest)), lower=True)
-            weights = cho_solve(factor, rest)
-            # The variance of the process maximises the likelihood.
-            variance = max(float(rest @ weights) / len(rest), 1e-300)
-            likelihood = -0.5 * len(rest) * np.log(variance) - float(np.log(np.diag(factor[0])).sum())
-            tried.append((likelihood, length, weights, factor))
-    _, length, weights, factor = max(tried, key=lambda each: each[0])
-    # Leave-one-out errors from the inverse alone (section 5.4.2).
-    errors = weights / np.diag(cho_solve(factor, np.eye(len(rest))))
-    return Correction(features, weights, length, errors)
-
-
 Basis = str
 """``data sheet`` or ``measured``."""
 
-SPREADS: Mapping[tuple[Basis, str], tuple[float, float]] = {
-    ("measured", "bmm"): (-2.09, 1.46),
-    ("measured", "conv"): (-1.21, 1.35),
-    ("measured", "elementwise"): (-0.32, 0.38),
-    ("measured", "linear"): (-3.38, 2.37),
-    ("measured", "norm"): (-1.07, 0.88),
-    ("measured", "softmax"): (-1.72, 1.75),
-    ("data sheet", "bmm"): (-0.48, 0.69),
-    ("data sheet", "conv"): (-0.54, 0.92),
-    ("data sheet", "elementwise"): (-0.23, 0.30),
-    ("data sheet", "linear"): (-0.50, 0.71),
-    ("data sheet", "norm"): (-0.39, 0.36),
-    ("data sheet", "softmax"): (-0.44, 0.49),
-}
-"""Basis and family → ends of the scores.
-
-Those of ``measured`` are in units of the errors of left-out measurements. What widens that of linear layers
-is P4, whose training shapes were measured when it was three times as slow as for the larger ones.
-"""
 TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.34, 0.26), "measured": (-0.13, 0.12)}
 """Basis → ends of the scores of whole models.
 
@@ -167,26 +80,6 @@ the sum.
 """
 OUTSIDE = 1.5
 """Factor that widens the interval of scores outside the measured range."""
-LEAST_SCALE = 0.1
-"""Added in quadrature to leave-one-out errors, because few of them may be small by chance."""
-
-
-def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple[float, float]:
-    """Return both ends of the interval of an operator's time, as factors of the predicted time.
-
-    Parameters
-    ----------
-    basis
-        ``data sheet`` or ``measured``.
-    inside
-        Whether it lies inside the measured range.
-    scale
-        Size of the leave-one-out errors; 1 without measurements.
-    """
-    low, high = SPREADS[basis, family]
-    if basis == "measured":
-        scale = float(hypot(scale, LEAST_SCALE)) * (1.0 if inside else OUTSIDE)
-    return exp(min(low * scale, 0.0)), exp(max(high * scale, 0.0))
 
 
 def spread_of_total(basis: Basis, inside: bool) -> tuple[float, float]:

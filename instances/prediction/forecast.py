@@ -71,8 +71,8 @@ def operator_times(
 
 def _check_unit(gpu: str, times: OperatorTimes, rows: Sequence[Measurement], file: str) -> None:
     """Refuse measurements that cannot be seconds of the GPU of these times by its data sheet."""
-    predicted = times.predict([row.operator for row in rows])
-    ratio = median(row.seconds / one.seconds for row, one in zip(rows, predicted, strict=True))
+    predicted = times.seconds([row.operator for row in rows]).sum(axis=1).tolist()
+    ratio = median(row.seconds / one for row, one in zip(rows, predicted, strict=True))
     if ratio > SLOWER:
         what = f"half of its times are {ratio:,.0f} times what the data sheet of {gpu} says, or more"
         raise fail(file, f"{what}; seconds are needed: are they milliseconds, or of another machine?")

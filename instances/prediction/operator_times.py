@@ -20,10 +20,6 @@ Hoerl & Kennard 1970): to s·μ with a scale s of the arithmetic and one of the 
 
     Σ (x·θ/t − 1)² + `DRAWN`²·Σ (θ_k/μ_k − s_g(k))² + `SCALE_DRAWN`²·Σ (s_g − 1)².
 
-The residual is smooth in the logarithms of the sizes, because a library uses the same kernel for similar
-shapes: a Gaussian process corrects it near the measured shapes, and fades away from them
-(universal kriging; Cressie 1993, section 3.4).
-
 For a GPU without measurements, coefficients of other GPUs are used with the peaks that it sustains
 according to its data sheet. Measured times are those that the script of a measurement plan writes.
 """
@@ -46,7 +42,7 @@ from ..common.faults import validated_rows
 from ..common.fields import Model, Name, Positive
 from ..files.csv_tables import model_rows
 from ..files.reading import fail
-from .calibration import Correction, Estimate, fit_correction, spread, spread_of_total
+from .calibration import Estimate, spread_of_total
 from .hardware import Gpu, powered, sustained
 from .operators import SHAPES, Operator
 
@@ -214,7 +210,7 @@ def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
 
 
 def logarithms(operator: Operator) -> tuple[float, ...]:
-    """Return the features of an operator for the Gaussian-process correction: log2 of its sizes.
+    """Return the features by which operators are near each other: log2 of its sizes.
 
     The sizes of a matrix product; the rows and width of a norm; the bytes of an elementwise operator.
     """
@@ -235,17 +231,8 @@ SCALE_SHRINKAGE = 0.5
 """Weight of the shrinkage of the scale to 1, relative to a measurement.
 
 The best of 0.2, 0.5, 1, 1.5, 2 and 3 by mean error of whole models on P100, T4, V100 and A100."""
-LEAST = 1e-9
 LEAST_CALL = 1e-8
 """Least seconds of a call, so that contradictory measurements give no time of 0."""
-LENGTHS = (2.0, 4.0, 8.0)
-"""Length scales of a correction in doublings of a size, at least the distance of planned shapes."""
-NOISES = (0.1, 0.3, 1.0)
-"""Variances of the noise of a correction, relative to its own variance."""
-MAX_CORRECTED = 500
-"""Limit of the measurements to which a correction is fitted; of more, a regular subset is used."""
-MAX_LEFT_OUT = 50
-"""Limit of the fits for leave-one-out errors; with more measurements, several are left out at once."""
 
 PLATFORM: Mapping[str, tuple[float, ...]] = {
     "linear": (1.315, 0.02799, 0, 0.1897, 1.868, 0, 4.772e-05),
@@ -273,28 +260,21 @@ Coefficients = Mapping[str, ArrayLike]
 
 @dataclass(frozen=True)
 class Fit:
-    """The coefficients and the correction fitted to one family of operators on one GPU.
+    """The coefficients fitted to one family of operators on one GPU.
 
     Parameters
     ----------
     theta
         The coefficients.
-    correction
-        Correction of the logarithm of the time, as a function of `logarithms`.
-    residuals
-        Logarithm of measured over fitted time, each fitted without that measurement.
+    points
+        How many measurements there are.
     largest
         Maximum floating-point operations and bytes of measured calls.
     """
 
     theta: Floats
-    correction: Correction
-    residuals: Floats
+    points: int
     largest: Floats
-
-    def factor(self, operator: Operator) -> float:
-        """Return the factor by which the correction multiplies the predicted time of an operator."""
-        return float(np.exp(self.correction(np.array([logarithms(operator)]))[0]))
 
 
 def relative_fit(design: Floats, seconds: Floats, towards: Floats) -> Floats:
@@ -349,32 +329,12 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
     fits = {}
     for family, indices in by_family(operators).items():
         chosen = [operators[index] for index in indices]
-        design = parts(chosen, gpu)
         seconds = np.array([measured[index].seconds for index in indices])
-        prior = np.asarray(towards[family])
-        theta = relative_fit(design, seconds, prior)
+        theta = relative_fit(parts(chosen, gpu), seconds, np.asarray(towards[family]))
         theta[-1] = max(theta[-1], LEAST_CALL)
         largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
-        at = np.array([logarithms(op) for op in chosen])
-        rest = np.log(seconds / np.maximum(design @ theta, LEAST))
-        part = slice(None, None, -(-len(rest) // MAX_CORRECTED))
-        correction = fit_correction(at[part], rest[part], LENGTHS, NOISES)
-        left_out = _left_out(design, seconds, prior)
-        # The correction from the other measurements explains this part of the leave-one-out error.
-        left_out[part] -= rest[part] - correction.errors
-        fits[family] = Fit(theta, correction, left_out[part], largest)
+        fits[family] = Fit(theta, len(chosen), largest)
     return fits
-
-
-def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
-    """Return log(measured/fitted) of each time by leave-one-out, without a correction."""
-    residuals = np.empty(len(seconds))
-    folds = np.arange(len(seconds)) % MAX_LEFT_OUT
-    for fold in range(min(MAX_LEFT_OUT, len(seconds))):
-        held_out = folds == fold
-        theta = relative_fit(design[~held_out], seconds[~held_out], prior)
-        residuals[held_out] = np.log(seconds[held_out] / np.maximum(design[held_out] @ theta, LEAST))
-    return residuals
 
 
 FEWEST = 3
@@ -387,9 +347,8 @@ class OperatorTimes:
     """Predicts the seconds of operators on one GPU, from its data sheet and from measurements.
 
     Without measurements, times are those of PALEO's roofline, with efficiencies fitted to other GPUs. With
-    some, coefficients are fitted by family and precision, and a single operator is corrected by the residuals
-    of similar measured shapes. Families and precisions without measurements are predicted from the data
-    sheet, which their basis states; that of a total states it if they take more than a tenth of its time.
+    some, coefficients are fitted by family and precision. Families and precisions without measurements are
+    predicted from the data sheet, which the basis of a total states if they take more than a tenth of it.
 
     Parameters
     ----------
@@ -416,36 +375,19 @@ class OperatorTimes:
         for precision in sorted(self.measured):
             own = [m for m in measured if m.operator.precision == precision]
             for family, fit in fitted(gpu, own, towards).items():
-                if len(fit.residuals) >= FEWEST:
+                if fit.points >= FEWEST:
                     self.fits[family, precision] = fit
 
-    def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the predicted seconds of each operator, summed over its `count` calls.
+    def total(self, operators: Sequence[Operator]) -> Estimate:
+        """Return the predicted seconds of a whole step of these operators.
+
+        What single repeated calls take beside the formula is not added: clocks and caches are others than in
+        a model. The error of whole models on P100, T4, V100 and A100 is 3.2 % without and 3.7 % with it.
 
         Raises
         ------
         OptionError
             If the GPU has no peak for a precision.
-        """
-        estimates = []
-        for row, operator in zip(self.seconds(operators), operators, strict=True):
-            seconds, inside, basis = float(row.sum()) * operator.count, False, self.sheet_basis
-            family, fit = FAMILY[operator.kind], self._fit(operator)
-            if fit is None:
-                low, high = spread("data sheet", family, inside)
-            else:
-                seconds *= fit.factor(operator)
-                inside = self._inside(operator)
-                low, high = spread("measured", family, inside, float(np.sqrt(np.mean(fit.residuals**2))))
-                basis = f"{len(fit.residuals)} measurements of {family} on {self.gpu.name}"
-            estimates.append(Estimate(seconds, seconds * low, seconds * high, inside, basis))
-        return estimates
-
-    def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the predicted seconds of a whole step of these operators, without corrections.
-
-        Corrections are from single repeated calls, with other clocks and caches than in a model: the error of
-        whole models on P100, T4, V100 and A100 is 3.2 % without and 3.7 % with them.
         """
         rows, counts = self.seconds(operators), counts_of(operators)
         if not self.fits:
@@ -466,7 +408,7 @@ class OperatorTimes:
         if not self.measured:
             return self.sheet_basis
         used = {(FAMILY[op.kind], op.precision) for op in operators}
-        count = sum(len(self.fits[key].residuals) for key in used & set(self.fits))
+        count = sum(self.fits[key].points for key in used & set(self.fits))
         if not count:
             precisions = {op.precision for op in operators}
             other = "" if precisions & self.measured else f", and they are in {_listed(self.measured)}"

@@ -13,14 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from single_operators import SPREADS, fit_correction, spread
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction.calibration import (
-    SPREADS,
     TOTALS,
     Estimate,
-    fit_correction,
-    spread,
     spread_of_total,
     student_ends,
 )

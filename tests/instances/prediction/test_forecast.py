@@ -13,6 +13,7 @@ import pytest
 from forecasts import forecasts_on, rented
 from hypothesis import given
 from hypothesis import strategies as st
+from single_operators import SingleOperatorTimes
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.epochs import Work
@@ -27,7 +28,6 @@ from clusterplan.instances.prediction.hardware import (
 )
 from clusterplan.instances.prediction.models.description import Setting, device_memory, held_bytes
 from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.operator_times import OperatorTimes
 from clusterplan.instances.prediction.operators import Operator
 from clusterplan.instances.prediction.provisioning import Prediction, predict
 from clusterplan.instances.prediction.report import forecast_notes, launch_notes, pointer, work_assumptions
@@ -36,7 +36,7 @@ from clusterplan.instances.prediction.report import forecast_notes, launch_notes
 def _timed(path: Path, times: float) -> Prediction:
     """Return the prediction with planned measurements of so many times what the data sheet says."""
     operators = predict("gpt2", "l4", batch=1, sequence=128)._plan()
-    said = OperatorTimes(gpu_named("l4")).predict(operators)
+    said = SingleOperatorTimes(gpu_named("l4")).predict(operators)
     rows = [
         f"{op.kind},{op.precision},{'x'.join(map(str, op.shape))},{one.seconds * times}"
         for op, one in zip(operators, said, strict=True)
@@ -192,7 +192,7 @@ def test_one_gpu_computes_and_updates() -> None:
     assert found.waiting_s == found.communication_s == 0.0
     # Adam reads and writes two numbers and the parameter, and reads the gradient: 28 bytes each.
     adds = [Operator("add", (size, 1)) for size in (10**9, 2 * 10**9)]
-    small, large = OperatorTimes(gpu_named("a100-40")).predict(adds)
+    small, large = SingleOperatorTimes(gpu_named("a100-40")).predict(adds)
     per_byte = (large.seconds - small.seconds) / (adds[1].bytes - adds[0].bytes)
     assert found.update_s == pytest.approx(per_byte * 28 * MODEL.parameters())
     assert found.samples == 2 * BATCHES

@@ -21,9 +21,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import refused
+from single_operators import SPREADS, SingleOperatorTimes
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.prediction.calibration import SPREADS, TOTALS
+from clusterplan.instances.prediction.calibration import TOTALS
 from clusterplan.instances.prediction.hardware import gpu_named, known_gpus
 from clusterplan.instances.prediction.measurement_plan import plan_measurements
 from clusterplan.instances.prediction.models import Setting, load_model
@@ -39,7 +40,6 @@ from clusterplan.instances.prediction.operator_times import (
     WINOGRAD_SHARE,
     Measurement,
     OperatorTimes,
-    fitted,
     parts,
     queued,
     read_measurements,
@@ -55,7 +55,7 @@ def test_a_table_is_read_and_used(tmp_path: Path) -> None:
     file.write_text(HEADER + "".join(f"linear,fp32,{n}x64x64,{n * 1e-6}\n" for n in (8, 16, 32, 64)))
     rows = read_measurements(file)
     assert [row.operator.shape[0] for row in rows] == [8, 16, 32, 64]
-    estimate = OperatorTimes(gpu_named("l4"), rows).predict([rows[0].operator])[0]
+    estimate = SingleOperatorTimes(gpu_named("l4"), rows).predict([rows[0].operator])[0]
     assert estimate.basis == "4 measurements of linear on l4"
     assert estimate.low <= estimate.seconds <= estimate.high
 
@@ -161,7 +161,7 @@ MEASURED = [Measurement(Operator("linear", (2**k, 512, 512)), 2.0**k * 1e-7) for
 
 @pytest.mark.parametrize("measured", [[], MEASURED])
 def test_counts_are_in_the_estimate(measured: list[Measurement]) -> None:
-    times = OperatorTimes(gpu_named("h100"), measured)
+    times = SingleOperatorTimes(gpu_named("h100"), measured)
     one, seven = times.predict([ONE, ONE.times(7)])
     assert seven.seconds == pytest.approx(7 * one.seconds)
     assert seven.low < seven.seconds < seven.high
@@ -170,7 +170,7 @@ def test_counts_are_in_the_estimate(measured: list[Measurement]) -> None:
 @pytest.mark.parametrize("measured", [[], MEASURED])
 def test_a_total_is_no_more_than_its_parts(measured: list[Measurement]) -> None:
     """But for the host, which takes longer in a model; and never less than the work without launches."""
-    times = OperatorTimes(gpu_named("h100"), measured)
+    times = SingleOperatorTimes(gpu_named("h100"), measured)
     operators = [ONE.times(9), Operator("add", (4096, 4096))]
     parts = sum(part.seconds for part in times.predict(operators))
     assert 0 < times.total(operators).seconds <= HOST * parts
@@ -188,9 +188,10 @@ def test_residuals_are_those_of_the_corrected_time_without_the_measurement() -> 
     measured = [
         Measurement(op, op.flops / 1e13 * float(factor)) for op, factor in zip(shapes, wave, strict=True)
     ]
-    fit = fitted(V100, measured, PLATFORM)["linear"]
-    formula = np.log(np.array([m.seconds for m in measured]) / (parts(shapes, V100) @ fit.theta))
-    assert np.abs(fit.residuals).mean() < 0.6 * np.abs(formula).mean()
+    times = SingleOperatorTimes(V100, measured)
+    theta = times.fits["linear", "fp32"].theta
+    formula = np.log(np.array([m.seconds for m in measured]) / (parts(shapes, V100) @ theta))
+    assert np.abs(times.corrected["linear", "fp32"].residuals).mean() < 0.6 * np.abs(formula).mean()
 
 
 SIZE = st.integers(1, 4096)
@@ -209,7 +210,7 @@ DATA_SHEET_MEASURED = st.builds(Measurement, OPERATORS, st.floats(1e-7, 1.0))
 
 def test_no_operators_take_no_time() -> None:
     linear = [Measurement(Operator("linear", (2**k, 64, 64)), 1e-5) for k in range(5)]
-    for times in (OperatorTimes(gpu_named("l4")), OperatorTimes(gpu_named("l4"), linear)):
+    for times in (SingleOperatorTimes(gpu_named("l4")), SingleOperatorTimes(gpu_named("l4"), linear)):
         assert times.predict([]) == []
         assert times.total([]).seconds == 0.0
 
@@ -217,7 +218,7 @@ def test_no_operators_take_no_time() -> None:
 def test_the_coefficients_are_those_of_data_sheets_over_what_power_sustains() -> None:
     """A product of T4 takes 14.0 · 70/250 = 3.92 TFLOP/s, not 8.1; its bytes and launch are as ever."""
     product = Operator("linear", (1024, 1024, 1024))
-    row = OperatorTimes(gpu_named("t4")).seconds([product])[0]
+    row = SingleOperatorTimes(gpu_named("t4")).seconds([product])[0]
     theta = DATA_SHEETS["linear"]
     assert row[0] == pytest.approx(theta[0] * 2 * 1024**3 / 3.92e12)
     assert row[4] == pytest.approx(theta[4] * 3 * 4 * 1024**2 / 320e9)
@@ -231,13 +232,13 @@ def test_only_families_with_arithmetic_have_coefficients_of_their_own() -> None:
 
 def test_the_interval_of_an_operator_is_that_of_its_family() -> None:
     for kind, shape in (("linear", (512, 512, 512)), ("bmm", (8, 64, 64, 64)), ("softmax", (512, 512))):
-        one = OperatorTimes(gpu_named("v100")).predict([Operator(kind, shape, 3)])[0]
-        again = OperatorTimes(gpu_named("v100")).predict([Operator(kind, shape)])[0]
+        one = SingleOperatorTimes(gpu_named("v100")).predict([Operator(kind, shape, 3)])[0]
+        again = SingleOperatorTimes(gpu_named("v100")).predict([Operator(kind, shape)])[0]
         low, high = SPREADS["data sheet", FAMILY[kind]]
         assert one.seconds == pytest.approx(3 * again.seconds)
         assert one.low / one.seconds == pytest.approx(2.718281828**low)
         assert one.high / one.seconds == pytest.approx(2.718281828**high)
-    total = OperatorTimes(gpu_named("v100")).total([Operator("linear", (512, 512, 512))])
+    total = SingleOperatorTimes(gpu_named("v100")).total([Operator("linear", (512, 512, 512))])
     assert total.high / total.seconds == pytest.approx(2.718281828 ** TOTALS["data sheet"][1])
 
 
@@ -251,16 +252,16 @@ def test_every_interval_holds_its_prediction(
 ) -> None:
     """Whatever was measured, possible or not, of which families."""
     gpu = gpu_named(name)
-    for times in (OperatorTimes(gpu), OperatorTimes(gpu, measured)):
+    for times in (SingleOperatorTimes(gpu), SingleOperatorTimes(gpu, measured)):
         for estimate in (*times.predict(operators), times.total(operators)):
             assert 0.0 < estimate.low <= estimate.seconds <= estimate.high < float("inf")
-    cool, hot = cool_and_hot(OperatorTimes(gpu, measured), operators)
+    cool, hot = cool_and_hot(SingleOperatorTimes(gpu, measured), operators)
     assert cool <= hot
 
 
 def test_a_precision_that_the_gpu_does_not_have_is_refused_measured_or_not() -> None:
     half = [Measurement(Operator("linear", (2**k, 64, 64)), 1e-5) for k in range(5)]
-    for times in (OperatorTimes(gpu_named("t4")), OperatorTimes(gpu_named("t4"), half)):
+    for times in (SingleOperatorTimes(gpu_named("t4")), SingleOperatorTimes(gpu_named("t4"), half)):
         with pytest.raises(OptionError, match="t4: has no peak for bf16; it has fp32, fp16"):
             times.total([Operator("linear", (4, 64, 64), precision="bf16")])
 
@@ -314,14 +315,14 @@ def test_few_measurements_draw_to_others_but_keep_their_scale() -> None:
 def test_planned_measurements_predict_the_whole_model() -> None:
     setting = Setting(4, 512, training=True)
     operators = load_model("gpt2").operators(setting)
-    times = OperatorTimes(L4, _measured(plan_measurements(operators, L4), noise=0.03))
+    times = SingleOperatorTimes(L4, _measured(plan_measurements(operators, L4), noise=0.03))
     truth = sum(m.seconds * op.count for m, op in zip(_measured(list(operators)), operators, strict=True))
     launches = sum(op.count for op in operators) * 1e-5 * (1 - EXPOSED)
     total = times.total(operators)
     assert total.seconds == pytest.approx(truth - launches, rel=0.1)
     assert total.low <= total.seconds <= total.high
     assert "measurements on l4" in total.basis
-    without = OperatorTimes(L4).total(operators)
+    without = SingleOperatorTimes(L4).total(operators)
     assert abs(without.seconds - truth) > abs(total.seconds - truth)
     assert not without.inside
 
@@ -331,7 +332,9 @@ def test_what_was_measured_in_the_cold_may_take_longer_in_a_model() -> None:
     for name, longer in (("l4", True), ("v100", False)):
         gpu = gpu_named(name)
         shapes = growing("linear", 8, 15, 4096, 4096)
-        times = OperatorTimes(gpu, [Measurement(op, 1.1 * op.flops / gpu.peak("fp32")) for op in shapes])
+        times = SingleOperatorTimes(
+            gpu, [Measurement(op, 1.1 * op.flops / gpu.peak("fp32")) for op in shapes]
+        )
         cool, hot = cool_and_hot(times, shapes)
         assert (hot > 1.5 * cool) is longer
         assert times.total(shapes).high >= hot
@@ -341,7 +344,7 @@ def test_power_slows_down_nothing_on_a_board_that_holds_its_peak() -> None:
     """Also where the fit gives time of the arithmetic to the memory, so that little of it is left."""
     v100 = gpu_named("v100")
     shapes = [Operator("bmm", (16, 2**k, 512, 512)) for k in range(6, 13)]
-    times = OperatorTimes(v100, [Measurement(op, 0.7 * op.flops / v100.peak("fp32")) for op in shapes])
+    times = SingleOperatorTimes(v100, [Measurement(op, 0.7 * op.flops / v100.peak("fp32")) for op in shapes])
     cool, hot = cool_and_hot(times, shapes)
     assert hot == cool
 
@@ -350,13 +353,13 @@ def test_power_slows_down_only_what_was_measured() -> None:
     """The data sheet has the limit already: half of a total that was not measured adds nothing."""
     products = [Operator("bmm", (16, 2**k, 2048, 512)) for k in range(6, 13)]
     norms = growing("layer_norm", 6, 13, 1024)
-    cool, hot = cool_and_hot(OperatorTimes(L4, _measured(norms)), [*products, *norms])
+    cool, hot = cool_and_hot(SingleOperatorTimes(L4, _measured(norms)), [*products, *norms])
     assert hot == cool
 
 
 def test_a_larger_shape_is_outside_and_wider() -> None:
     measured = _measured(growing("linear", 6, 14, 1024, 1024), noise=0.05)
-    times = OperatorTimes(L4, measured)
+    times = SingleOperatorTimes(L4, measured)
     inside, outside = times.predict(
         [Operator("linear", (4096, 1024, 1024)), Operator("linear", (65536, 4096, 4096))]
     )
@@ -368,7 +371,7 @@ def test_a_larger_shape_is_outside_and_wider() -> None:
 def test_a_total_of_larger_shapes_is_outside_and_wider() -> None:
     """Nine tenths of its time must be of calls no larger than those that were measured."""
     shapes = growing("linear", 8, 14, 1024, 1024)
-    times = OperatorTimes(gpu_named("v100"), [Measurement(op, op.flops / 1e13) for op in shapes])
+    times = SingleOperatorTimes(gpu_named("v100"), [Measurement(op, op.flops / 1e13) for op in shapes])
     small, large = shapes[-1], Operator("linear", (2**14, 1024, 1024))
     within, outside = times.total([small.times(19), large]), times.total([small.times(16), large])
     assert within.inside
@@ -383,13 +386,13 @@ def test_few_measurements_are_drawn_to_the_coefficients_that_are_given() -> None
     truth = {name: np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
     large = [Operator("linear", (4096, 4096, 4096))]
     assert (
-        OperatorTimes(L4, few, towards=slow).total(large).seconds
-        > 2 * OperatorTimes(L4, few, towards=truth).total(large).seconds
+        SingleOperatorTimes(L4, few, towards=slow).total(large).seconds
+        > 2 * SingleOperatorTimes(L4, few, towards=truth).total(large).seconds
     )
 
 
 def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
-    times = OperatorTimes(L4, _measured([Operator("linear", (2**k, 64, 64)) for k in range(5)]))
+    times = SingleOperatorTimes(L4, _measured([Operator("linear", (2**k, 64, 64)) for k in range(5)]))
     linear, product, half = times.predict(
         [
             Operator("linear", (4, 64, 64)),
@@ -406,10 +409,10 @@ def test_a_total_says_how_much_of_it_was_measured() -> None:
     """Norms alone say nothing of products, nor of another precision; one call of a family says nothing."""
     norms = growing("layer_norm", 10, 15, 1024)
     product, half = Operator("linear", (512, 1024, 1024)), Operator("layer_norm", (64, 64), precision="fp16")
-    sheet, times = OperatorTimes(L4), OperatorTimes(L4, _measured(norms))
+    sheet, times = SingleOperatorTimes(L4), SingleOperatorTimes(L4, _measured(norms))
     assert times.total(norms).basis == "5 measurements on l4"
     assert times.total([half]).seconds == sheet.total([half]).seconds
-    assert OperatorTimes(L4, _measured(norms[:2])).total(norms).high == sheet.total(norms).high
+    assert SingleOperatorTimes(L4, _measured(norms[:2])).total(norms).high == sheet.total(norms).high
     both, alone, least = times.total([*norms, product]), times.total(norms), sheet.total([product])
     share = alone.seconds / both.seconds
     assert both.basis.startswith("5 measurements on l4 for ")
@@ -421,7 +424,7 @@ def test_a_total_says_how_much_of_it_was_measured() -> None:
 
 def test_the_basis_counts_what_was_measured_of_these_operators() -> None:
     shapes = [Operator("linear", (2**k, 1024, 1024), precision="fp32") for k in range(5, 15)]
-    times = OperatorTimes(L4, _measured(shapes))
+    times = SingleOperatorTimes(L4, _measured(shapes))
     assert times.total(shapes).basis == "10 measurements on l4"
     other = [replace(shape, precision="bf16") for shape in shapes]
     assert times.total(other).basis.startswith("data sheet of l4, ")
@@ -441,7 +444,7 @@ def test_measurements_that_contradict_each_other_leave_no_time_at_zero() -> None
         (247, 2): 3e-6,
         (11, 18): 0.1,
     }
-    times = OperatorTimes(
+    times = SingleOperatorTimes(
         gpu_named("v100-sxm2"), [Measurement(Operator("add", at), seconds) for at, seconds in taken.items()]
     )
     small = [Operator("add", (2, 2))]
@@ -451,4 +454,4 @@ def test_measurements_that_contradict_each_other_leave_no_time_at_zero() -> None
 
 def test_missing_peaks_are_one_line() -> None:
     with pytest.raises(OptionError, match="v100: has no peak for bf16"):
-        OperatorTimes(gpu_named("v100")).predict([Operator("linear", (1, 2, 3), precision="bf16")])
+        SingleOperatorTimes(gpu_named("v100")).predict([Operator("linear", (1, 2, 3), precision="bf16")])
