@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from clusterplan.instances.documents import load_catalogue
@@ -10,6 +11,7 @@ from clusterplan.instances.prediction.forecast import Forecast, forecasts, opera
 from clusterplan.instances.prediction.hardware import Rented, rentable_hardware
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
+from clusterplan.instances.prediction.operators import Operator
 
 
 def rented(*names: str, **more: Any) -> list[Rented]:
@@ -21,3 +23,8 @@ def forecasts_on(model: str, hardware: list[Rented], setting: Setting) -> list[F
     """Return the forecasts of a model on each type of hardware, from data sheets."""
     able = [(one, setting) for one in hardware]
     return forecasts(load_model(model), able, operator_times(hardware, {}), "adam")
+
+
+def flops(operators: Iterable[Operator]) -> float:
+    """Return the floating-point operations of all calls."""
+    return sum(operator.flops * operator.count for operator in operators)

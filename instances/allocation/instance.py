@@ -190,9 +190,7 @@ class AllocationInstance(Instance):
     @cached_property
     def has_placements(self) -> bool:
         """Whether it is known of some running job on which servers its tasks are."""
-        if isinstance(self.jobs, JobTable):
-            return False
-        return any(job.current is not None and job.current.placement is not None for job in self.jobs)
+        return any(beside.get("current") for beside in self.beside_columns.values())
 
     @cached_property
     def beside_columns(self) -> dict[str, Any]:

@@ -114,9 +114,10 @@ def student_ends(scores: Floats, groups: Sequence[Hashable]) -> tuple[float, flo
     free = np.array([max(len(part) - 1, 1) for part in parts])  # a single row has no variance within
     total = between + float(within.sum())
     shares = between**2 / (count - 1) + float((within**2 / free).sum())
-    away = stats.t.ppf((1.0 + CONFIDENCE) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
+    level = (1.0 + CONFIDENCE) / 2.0
+    away = stats.t.ppf(level, total**2 / shares) * np.sqrt(total) if total else 0.0
     low, high = float(means.mean() - away), float(means.mean() + away)
-    level = (1.0 + CONFIDENCE) / 2.0 * (count + 1) / count
+    level *= (count + 1) / count
     if level > 1.0:
         return low, high
     rows = np.concatenate(parts)

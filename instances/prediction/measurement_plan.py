@@ -54,7 +54,7 @@ def plan_measurements(
     candidates
         Shapes that can be timed; by default those of the models themselves, and their halves.
     """
-    given = [replace(op, count=1) for op in candidates] if candidates is not None else _own_shapes(operators)
+    given = _own_shapes(operators) if candidates is None else candidates
     weights = shares(operators, gpu)
     wanted, offered = by_family(operators), by_family(given)
     chosen = []

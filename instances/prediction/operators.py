@@ -9,7 +9,7 @@ operator of ONNX; `calls.yaml` says which kind each is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
@@ -247,11 +247,6 @@ def linear(
     """Return a linear layer over `rows` vectors; with `shared` its weights belong to another operator."""
     parameters = 0 if shared else inputs * outputs + (outputs if bias else 0)
     return Operator("linear", (rows, inputs, outputs), count, parameters=parameters)
-
-
-def flops(operators: Iterable[Operator]) -> float:
-    """Return the total floating-point operations of all calls."""
-    return sum(operator.flops * operator.count for operator in operators)
 
 
 CALLS = Path(__file__).with_name("calls.yaml")

@@ -250,12 +250,12 @@ class _App:
     times: StepTimes
     batch: int = 0
 
-    def rows(self, most: int) -> dict[int, float]:
-        """Return number of GPUs → step time in seconds with the application's batch, where measured."""
+    def rows(self, batch: int, most: int) -> dict[int, float]:
+        """Return number of GPUs → step time in seconds with a global batch, where measured."""
         return {
-            gpus: float(np.interp(self.batch / gpus, locals_, seconds))
+            gpus: float(np.interp(batch / gpus, locals_, seconds))
             for gpus, (locals_, seconds) in self.times.items()
-            if gpus <= most and locals_[0] <= self.batch / gpus <= locals_[-1]
+            if gpus <= most and locals_[0] <= batch / gpus <= locals_[-1]
         }
 
 
@@ -323,10 +323,10 @@ def _default_batch(app: _App, gpus: int) -> int:
     Of several the largest; candidates are the largest measured batches of each number of GPUs.
     """
     shared = SHARES * max(local for _, local, _ in app.points)
-    if replace(app, batch=shared).rows(gpus):
+    if app.rows(shared, gpus):
         return shared
     fullest = [number * locals_[-1] for number, (locals_, _) in app.times.items() if number <= gpus]
-    return max(fullest, key=lambda batch: (len(replace(app, batch=batch).rows(gpus)), batch), default=shared)
+    return max(fullest, key=lambda batch: (len(app.rows(batch, gpus)), batch), default=shared)
 
 
 def read_points(folder: Path) -> Points:
@@ -346,7 +346,7 @@ def read_points(folder: Path) -> Points:
 
 def _job(app: _App, options: PolluxOptions, gpus: int) -> tuple[Fields, str]:
     """Return a job as a document has it, and the assumption about it."""
-    rows = app.rows(gpus)
+    rows = app.rows(app.batch, gpus)
     if not rows:
         least, most = _fitting_batches(app, gpus)
         what = f"is {app.batch}, which no measured number of GPUs up to {gpus} can train; "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import pytest
-from forecasts import rented
+from forecasts import flops, rented
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import refused
@@ -32,7 +32,6 @@ from clusterplan.instances.prediction.operators import (
     SHAPES,
     Operator,
     Sizes,
-    flops,
     known_calls,
     linear,
     operator_of,

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from forecasts import flops
 
 from clusterplan.instances.common.errors import InstanceError, OptionError, UnavailableError
 from clusterplan.instances.prediction.models import Setting, load_model
@@ -19,7 +20,7 @@ from clusterplan.instances.prediction.models.computation_graph import graph_mode
 from clusterplan.instances.prediction.models.description import merged
 from clusterplan.instances.prediction.models.transformer import transformer_of
 from clusterplan.instances.prediction.models.transformer_config import config_of
-from clusterplan.instances.prediction.operators import Operator, flops
+from clusterplan.instances.prediction.operators import Operator
 
 REASON = "PyTorch is not installed; pip install 'clusterplan[torch]'"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from forecasts import flops
 from sample_documents import put, refused
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.models import Setting, load_model
 from clusterplan.instances.prediction.models.load import model_of_rows, named
-from clusterplan.instances.prediction.operators import flops
 
 GPT2 = '{{"model_type": "gpt2", {}"n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9}}'
 LAYERS = "layer,kind,shape\n"

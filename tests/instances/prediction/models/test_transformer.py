@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from forecasts import flops
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction.models import Setting, load_model
@@ -22,7 +23,7 @@ from clusterplan.instances.prediction.models.description import device_memory
 from clusterplan.instances.prediction.models.load import named
 from clusterplan.instances.prediction.models.transformer import Transformer, transformer_of
 from clusterplan.instances.prediction.models.transformer_config import config_of, published
-from clusterplan.instances.prediction.operators import Operator, flops
+from clusterplan.instances.prediction.operators import Operator
 
 PUBLISHED = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text())
 STACKS = PUBLISHED["two_stacks"]

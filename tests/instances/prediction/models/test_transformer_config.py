@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from forecasts import flops
 from sample_documents import refused
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
@@ -17,7 +18,6 @@ from clusterplan.instances.prediction.models.transformer_config import (
     latent_of,
     styles,
 )
-from clusterplan.instances.prediction.operators import flops
 
 SIZES = {
     "hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 2, "vocab_size": 99,
