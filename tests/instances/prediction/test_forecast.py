@@ -257,11 +257,7 @@ def test_memory_is_that_of_a_device(way: Parallelism) -> None:
     numbers = sum(layer.output for layer in layers) + max(kept) if way.recompute else sum(kept)
     held = held_bytes(sum(layer.parameters for layer in layers), 4, "adam", way.zero_stage, way.data)
     assert setup.memory.total == pytest.approx(sum(held) + 4 * numbers)
-
-
-def test_recomputation_saves_memory() -> None:
-    full, recomputed = (_setup(Parallelism(recompute=again)).memory for again in (False, True))
-    assert recomputed.activations < 0.4 * full.activations
+    assert not way.recompute or numbers < 0.4 * sum(kept)
 
 
 def test_the_first_stages_of_a_pipeline_hold_most_batches() -> None:
