@@ -140,17 +140,17 @@ def _without_single_choices(choices: Choices, counts: Ints, cutoff: float) -> tu
 
 def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return the cost weights (M,) and resource price vectors (M, R) of the Lagrangian bounds to try."""
-    limits = len(prices)
-    candidates = [(1.0, prices)]
+    candidates = [(1.0, *prices.tolist())]
     for factor in FACTORS:
-        candidates.append((1.0, prices * factor))
-        for r in range(limits):
+        candidates.append((1.0, *(prices * factor).tolist()))
+        for r in range(len(prices)):
             changed = prices.copy()
             changed[r] *= factor
-            candidates.append((1.0, changed))
-    candidates += [(0.0, unit) for unit in np.eye(limits)]  # each limit by itself
-    candidates.append((0.0, prices))
-    return np.array([weight for weight, _ in candidates]), np.array([vector for _, vector in candidates])
+            candidates.append((1.0, *changed.tolist()))
+    candidates += [(0.0, *unit) for unit in np.eye(len(prices)).tolist()]  # each limit by itself
+    candidates.append((0.0, *prices.tolist()))
+    distinct = np.array(list(dict.fromkeys(candidates)))
+    return distinct[:, 0], distinct[:, 1:]
 
 
 def _job_order(choices: Choices, prices: Floats) -> Ints:

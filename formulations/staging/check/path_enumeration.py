@@ -115,12 +115,15 @@ class CountedLimits:
         Place value of each limit's units in the state, 0 where they are not counted; shape (R,).
     sizes
         Number of values of each digit.
+    cost_weight
+        What a unit of cost weighs in the bound.
     """
 
     rows: tuple[int, ...]
     prices: Floats
     places: Ints
     sizes: tuple[int, ...]
+    cost_weight: float = 1.0
 
     @property
     def states(self) -> int:
@@ -196,28 +199,23 @@ def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
 def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
     """Return the minimum weight of a feasible path through each arc, shape (K,)."""
     to, left = _arrivals(network, counting), remaining_by_state(network, counting)
-    columns = network.first, network.after, network.kind
-    result: Floats = paths_through_arcs(
-        *columns, _weights(network, counting), *_digits(network, counting), to, left
-    )
+    result: Floats = paths_through_arcs(*_arc_columns(network, counting), to, left)
     return result
 
 
 def _arrivals(network: Network, counting: CountedLimits) -> Floats:
-    arcs = network.first, network.after, network.kind
-    columns = *arcs, _weights(network, counting), *_digits(network, counting)
     shape = network.layers, max(1, network.types), counting.states, bool(network.types)
-    result: Floats = arrivals_by_state(*columns, *shape)
+    result: Floats = arrivals_by_state(*_arc_columns(network, counting), *shape)
     return result
 
 
-def _weights(network: Network, counting: CountedLimits) -> Floats:
-    weights: Floats = network.cost + counting.prices @ network.consumption
-    return weights
+def _arc_columns(
+    network: Network, counting: CountedLimits
+) -> tuple[Ints, Ints, Ints, Floats, Ints, Ints, Ints]:
+    """Return ends, type and weight of each arc, and the digit of the state that it increases.
 
-
-def _digits(network: Network, counting: CountedLimits) -> tuple[Ints, Ints, Ints]:
-    """Return, for each arc, the digit of the state that it increases: place value, size, increase."""
+    A digit is given by its place value, its size, and the increase.
+    """
     count = len(network)
     place, size = np.full(count, counting.states), np.ones(count, dtype=np.int64)
     units = np.zeros(count, dtype=np.int64)
@@ -227,7 +225,8 @@ def _digits(network: Network, counting: CountedLimits) -> tuple[Ints, Ints, Ints
         place[own], size[own] = counting.places[row], values
         # An arc that exceeds the limit alone can begin in no state.
         units[own] = np.minimum(consumed[own], values).astype(np.int64)
-    return place, size, units
+    weight = counting.cost_weight * network.cost + counting.prices @ network.consumption
+    return network.first, network.after, network.kind, weight, place, size, units
 
 
 MAX_ARCS = 20_000
@@ -265,9 +264,10 @@ def no_path_below(
     """
     if len(network) > MAX_ARCS:
         return None, 0
-    # Where costs do not matter, more labels are equal without them.
-    whole = replace(network, cost=np.zeros(len(network))) if math.isinf(cutoff) else network
-    network, work = reduced_network(whole.sorted().compact(), prices, 0.0 if math.isinf(cutoff) else cutoff)
+    if math.isinf(cutoff):
+        # Where costs do not matter, more labels are equal without them.
+        network, cutoff = replace(network, cost=np.zeros(len(network))), 0.0
+    network, work = reduced_network(network.sorted().compact(), prices, cutoff)
     if not len(network):
         return True, work
     if len(network) > MAX_ENUMERATED_ARCS:
@@ -309,21 +309,17 @@ class _Pruning:
 
     def __init__(self, network: Network, prices: Floats, cutoff: float) -> None:
         self.network = network
-        weights, vectors = bound_multipliers(prices)
-        weight, cutoff = (0.0, 0.0) if math.isinf(cutoff) else (1.0, cutoff)
-        weights = weights * weight
-        useful = (weights > 0) | vectors.any(axis=1)
-        weights, vectors = weights[useful], vectors[useful]
-        left = [_remaining(network, weights[:, None] * network.cost + vectors @ network.consumption)]
-        places = np.zeros(vectors.shape, dtype=np.int64)
+        multipliers, nothing = bound_multipliers(prices), np.zeros(len(prices), dtype=np.int64)
+        bounds = [CountedLimits((), vector, nothing, (), w) for w, vector in zip(*multipliers, strict=True)]
+        bounds = [bound for bound in bounds if bound.prices.any() or bound.cost_weight * network.cost.any()]
         cells = min(MAX_CELLS[-1], CELLS_PER_ARC * len(network))
-        for counting in itertools.islice(counted_limit_groups(network, prices, cells), MAX_COUNTED_GROUPS):
-            left.append(remaining_by_state(network, counting))
-            weights = np.append(weights, weight)
-            vectors, places = np.vstack([vectors, counting.prices]), np.vstack([places, counting.places])
-        states = [1] * left[0].shape[2] + [table.shape[2] for table in left[1:]]
+        bounds += itertools.islice(counted_limit_groups(network, prices, cells), MAX_COUNTED_GROUPS)
+        left = [remaining_by_state(network, bound) for bound in bounds]
+        weights = np.array([bound.cost_weight for bound in bounds])
+        vectors = np.array([bound.prices for bound in bounds])
+        places = np.array([bound.places for bound in bounds])
         self.left = np.ascontiguousarray(np.concatenate(left, axis=2))
-        self.full = np.cumsum(states) - 1
+        self.full = np.cumsum([bound.states for bound in bounds]) - 1
         spare = vectors @ network.capacity
         most = weights * cutoff + spare
         self.most = most + ROUNDING_MARGIN * (np.abs(most) + spare) + 1e-280
@@ -371,28 +367,6 @@ class _Pruning:
         self.work += int(work)
         result: Floats = moved
         return result
-
-
-def _remaining(network: Network, values: Floats) -> Floats:
-    """Return the minimum value of a path from each layer on, (L + 1, T, M), for arc values (M, K)."""
-    types = max(1, network.types)
-    remaining = np.full((len(values), network.layers + 1, types), math.inf)
-    remaining[:, network.layers] = 0.0
-    order = np.argsort(network.first, kind="stable")
-    edges = np.searchsorted(network.first[order], np.arange(network.layers + 1))
-    for layer in range(network.layers - 1, -1, -1):
-        least = np.full((len(values), types), math.inf)
-        for arc in order[edges[layer] : edges[layer + 1]].tolist():
-            unit_type = int(network.type[arc]) if network.types else 0
-            way = values[:, arc] + remaining[:, network.after[arc], unit_type]
-            np.minimum(least[:, unit_type], way, out=least[:, unit_type])
-        if not network.types:
-            remaining[:, layer] = least
-            continue
-        for unit_type in range(types):
-            others = np.delete(least, unit_type, axis=1)
-            remaining[:, layer, unit_type] = others.min(axis=1) if others.shape[1] else math.inf
-    return remaining.transpose(1, 2, 0)
 
 
 @compiled
