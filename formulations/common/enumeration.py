@@ -91,22 +91,22 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
 
     None if the limit on states or bounds was reached.
     """
-    counts = np.diff(choices.start)
     # The margin covers the largest sum that any state or bound can add up.
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
     weights, vectors = bound_multipliers(prices)
     margins = MARGIN * (weights * size + vectors @ most) + 1e-280
-    choices, cutoff = _without_single_choices(choices, counts, cutoff)
     # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
     room = weights * cutoff + vectors @ choices.limit + margins
     order = _job_order(choices, prices)
     left = _least_remaining(choices, weights, vectors, order)
-    taken, spent, bounds = np.zeros((1, len(choices.limit))), np.zeros(1), 0
-    useful = np.ones(len(weights), dtype=bool)
-    if not len(order):
+    # Jobs without a choice come first.
+    decided = choices.start[order[: np.sum(np.diff(choices.start) == 1)]]
+    if len(decided) == len(order):
         return bool((left[0] > room).any())
-    for place, job in enumerate(order.tolist()):
+    taken, spent = choices.demand[decided].sum(axis=0)[None], choices.cost[decided].sum()[None]
+    useful, bounds = np.ones(len(weights), dtype=bool), 0
+    for place, job in enumerate(order.tolist()[len(decided) :], len(decided)):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
         check_time()
         if len(spent) * (rows.stop - rows.start) > MAX_STATES:
@@ -128,16 +128,6 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     return False
 
 
-def _without_single_choices(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
-    """Fix jobs with a single configuration: return the knapsack of the others and the reduced cutoff."""
-    fixed = choices.start[:-1][counts == 1]
-    free = np.repeat(counts > 1, counts)
-    start = np.concatenate([[0], np.cumsum(counts[counts > 1])])
-    limit = choices.limit - choices.demand[fixed].sum(axis=0)
-    remaining = Choices(start, choices.cost[free], choices.demand[free], limit)
-    return remaining, cutoff - math.fsum(choices.cost[fixed])
-
-
 def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return the cost weights (M,) and resource price vectors (M, R) of the Lagrangian bounds to try."""
     candidates = [(1.0, *prices.tolist())]
@@ -155,19 +145,17 @@ def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
 
 def _job_order(choices: Choices, prices: Floats) -> Ints:
     """Return the jobs by rising difference in reduced cost between their two best configurations."""
-    value = choices.cost + choices.demand @ prices
-    second = np.empty(len(choices.start) - 1)
-    for job in range(len(second)):
-        own = np.sort(value[choices.start[job] : choices.start[job + 1]])
-        second[job] = own[1] - own[0] if len(own) > 1 else -1.0
+    counts, value = np.diff(choices.start), choices.cost + choices.demand @ prices
+    value = value[np.lexsort((value, np.repeat(np.arange(len(counts)), counts)))]
+    second, several = np.full(len(counts), -1.0), counts > 1
+    best = choices.start[:-1][several]
+    second[several] = value[best + 1] - value[best]
     return np.argsort(second, kind="stable")
 
 
 def _least_remaining(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
     """Return the minimum contribution of the jobs from each position on to each bound, shape (J + 1, M)."""
     total = np.zeros((len(order) + 1, len(weights)))
-    if not len(order):
-        return total
     value = choices.cost[:, None] * weights + choices.demand @ vectors.T
     least = np.minimum.reduceat(value, choices.start[:-1], axis=0)[order]
     total[:-1] = np.cumsum(least[::-1], axis=0)[::-1]
