@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.fields import Model
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
 EntryT = TypeVar("EntryT", bound=Model)
+CertificateT = TypeVar("CertificateT", bound=Model)
 
 
 class Formulation(ABC, Generic[InstanceT, EntryT]):
@@ -165,6 +166,15 @@ def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
     """Return the pydantic validator of plans with entries of a type, cached because it is slow to build."""
     # A type made while the program runs is beyond the type checker.
     return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]
+
+
+def parsed_certificate(form: type[CertificateT], data: Any) -> CertificateT | str:
+    """Return the certificate of a form that untrusted plain data state, or their first format error."""
+    try:
+        return form.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
 
 
 ModelEntryT = TypeVar("ModelEntryT")

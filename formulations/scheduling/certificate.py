@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Model, validated_in_batches
 from ...instances.scheduling.instance import SchedulingInstance
+from ..common.formulation import parsed_certificate
 from ..common.objective import rounded_up
 
 MAX_EDGES = 20_000
@@ -44,30 +45,10 @@ class PriceGrid:
     price
         Price of a unit of each resource from edge g to the next one, per second, shape (G, R). The last row
         holds from the last edge on, and is 0.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not agree, or a figure is not allowed.
     """
 
     edges_s: Floats
     price: Floats
-
-    def __post_init__(self) -> None:
-        edges, price = self.edges_s, self.price
-        if edges.ndim != 1 or price.ndim != 2 or len(price) != len(edges) or not len(edges):
-            raise ValueError(f"{edges.shape} edges and {price.shape} prices do not go together")
-        if len(edges) > MAX_EDGES:
-            raise ValueError(f"{len(edges):,} edges are too many; at most {MAX_EDGES:,} are allowed")
-        if price.size > MAX_FIGURES:
-            raise ValueError(f"{price.size:,} prices are too many; at most {MAX_FIGURES:,} are allowed")
-        if not (np.diff(edges) > 0).all() or not (edges[0] >= 0 and edges[-1] <= MAX_EDGE_S):
-            raise ValueError(f"edges have to rise from 0 or more to at most {MAX_EDGE_S:g}")
-        if not ((price >= 0) & (price <= MAX_PRICE)).all():
-            raise ValueError(f"prices have to be from 0 to {MAX_PRICE:g}")
-        if price[-1].any():
-            raise ValueError("after the last edge every price has to be 0")
 
     def at(self, times_s: Floats) -> Floats:
         """Return the dual prices of the resources at the given times, shape (len(times_s), R)."""
@@ -77,10 +58,7 @@ class PriceGrid:
     def refined(self, times_s: Floats) -> PriceGrid:
         """Return the same dual prices on a grid with additional edges, even beyond the maximum number."""
         edges = np.union1d(self.edges_s, times_s)
-        grid = object.__new__(PriceGrid)
-        object.__setattr__(grid, "edges_s", edges)
-        object.__setattr__(grid, "price", self.at(edges))
-        return grid
+        return PriceGrid(edges, self.at(edges))
 
 
 MAX_RESOURCES = 1_000
@@ -130,25 +108,24 @@ def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
 
 def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
     """Return the grid of dual prices of an untrusted certificate, or its first format error."""
-    try:
-        given = PriceCertificate.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    given = parsed_certificate(PriceCertificate, data)
+    if isinstance(given, str):
+        return given
     unknown = sorted(set(given.prices) - set(resources))
     if unknown:
         return f"prices.{unknown[0]}: there is no such resource"
     if len(given.edges_s) * len(resources) > MAX_FIGURES:
         return f"edges_s: {len(given.edges_s):,} for {len(resources):,} resources are too many"
+    if (np.diff(given.edges_s) <= 0).any():
+        return "edges_s: have to rise"
     price = np.zeros((len(given.edges_s), len(resources)))
     for name, row in given.prices.items():
         if len(row) != len(given.edges_s):
             return f"prices.{name}: has {len(row):,} figures for {len(given.edges_s):,} edges"
-        price[:, list(resources).index(name)] = row
-    try:
-        return PriceGrid(np.array(given.edges_s), price)
-    except ValueError as error:
-        return str(error)
+        if row[-1]:
+            return f"prices.{name}: after the last edge every price has to be 0"
+        price[:, resources.index(name)] = row
+    return PriceGrid(np.array(given.edges_s), price)
 
 
 HOUR_S = 3600.0

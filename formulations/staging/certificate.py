@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, Name, validated_in_batches
 from ...instances.staging.instance import StagingInstance
+from ..common.formulation import parsed_certificate
 
 CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the value, so that the plan itself does not count as better."""
@@ -69,11 +70,9 @@ def limited_types(instance: StagingInstance) -> list[str]:
 
 def read_certificate(instance: StagingInstance, data: Any) -> StagingCertificate | str:
     """Return the parsed certificate of intervals of stage times, or its first format error."""
-    try:
-        given = StagingCertificate.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    given = parsed_certificate(StagingCertificate, data)
+    if isinstance(given, str):
+        return given
     if (np.diff([interval.until_s for interval in given.intervals]) <= 0).any():
         return "intervals: until_s has to rise from one interval to the next"
     known = set(limited_types(instance))

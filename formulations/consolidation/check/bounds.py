@@ -19,10 +19,9 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
-from pydantic import ValidationError
-
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import PlacementJob
+from ...common.formulation import parsed_certificate
 from ...common.objective import TIE_TOLERANCE, Diagnosis, agree, loosened, within
 from ..certificate import (
     MUST_PLACE,
@@ -230,11 +229,9 @@ def read_certificate(checked: CheckedCluster, data: Any) -> ConsolidationCertifi
     TooLargeError, ClassMismatch
         If there are prices of pieces, and classes cannot be built.
     """
-    try:
-        certificate = ConsolidationCertificate.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    certificate = parsed_certificate(ConsolidationCertificate, data)
+    if isinstance(certificate, str):
+        return certificate
     for goal in certificate.goals:
         if not _has_all_prices(checked.classes, goal):
             return f"the prices of {goal.objective} do not fit the kinds and pieces of the instance"

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pydantic import ValidationError
-
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
+from ...common.formulation import parsed_certificate
 from ...common.objective import Objective, agree, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import common_divisor, exact_fraction, job_value
@@ -264,11 +263,9 @@ LEVEL_TOLERANCE = Fraction(1, 10**12)
 
 def read_device_certificate(instance: ConsolidationInstance, data: Any) -> DeviceCertificate | str:
     """Return the parsed certificate on single devices, or the error in its format."""
-    try:
-        certificate = DeviceCertificate.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    certificate = parsed_certificate(DeviceCertificate, data)
+    if isinstance(certificate, str):
+        return certificate
     shapes = len(server_shapes(instance))
     for goal in certificate.devices:
         if len(goal.shapes) != shapes:
