@@ -17,7 +17,7 @@ of one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -173,19 +173,13 @@ class Classes:
         jobs only.
     slots
         For each shape the tasks of each group that a server may hold; shape (S, G).
-    running
-        Number of tasks of all jobs that run now.
     exact
         Whether amounts are exact. If not, demands are rounded down to coarse units: bounds are valid,
         but a server may be too small for the tasks that seem to fit.
     units
         For each resource the unit in which amounts are counted.
-    in_use
-        Number of servers that count as used in every plan.
-    running_jobs
-        Number of jobs of which tasks run now.
-    restarts
-        Loss of `value` if every running job moves.
+    offsets
+        The value of each objective, in minimisation form, of the plan that places no job; 0 if not listed.
     moves
         Limit on moving jobs less the number of running jobs, that is, minus the fewest jobs that stay;
         None without a limit.
@@ -198,12 +192,9 @@ class Classes:
     slots: tuple[Ints, ...]
     jobs: tuple[JobClass, ...]
     servers: tuple[ServerClass, ...]
-    running: int
     exact: bool
     units: tuple[Fraction, ...]
-    in_use: int
-    running_jobs: int
-    restarts: Fraction
+    offsets: Mapping[str, Fraction]
     moves: int | None
     paid: dict[object, list[int]] = field(default_factory=dict, compare=False, kw_only=True)
 
@@ -222,10 +213,7 @@ class Classes:
 
     def offset(self, objective: str) -> Fraction:
         """Return the value of an objective, in minimisation form, of the plan that places no job."""
-        if objective == "value":
-            return self.restarts
-        counts = {"stops": self.running_jobs, "migrations": self.running, "servers": self.in_use}
-        return Fraction(counts.get(objective, 0))
+        return self.offsets.get(objective, Fraction(0))
 
     def least_levels(self) -> dict[str, Fraction]:
         """Return the bound on moving jobs, by name, with −1 counted for each job that stays.

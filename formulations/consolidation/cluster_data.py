@@ -175,9 +175,23 @@ class ClusterData:
     @cached_property
     def running_tasks(self) -> int:
         """The number of tasks that run now."""
-        return sum(
-            count for job in self.running for group in job.task_groups for count in group.current.values()
-        )
+        return sum(group.running_tasks for job in self.running for group in job.task_groups)
+
+    @cached_property
+    def values_without_jobs(self) -> dict[str, Fraction]:
+        """The value of objectives, in minimisation form, of the plan that places no job; 0 for the others."""
+        return {
+            "value": sum((restart_loss(self.instance, job) for job in self.running), Fraction(0)),
+            "servers": Fraction(len(self.in_use)),
+            "stops": Fraction(len(self.running)),
+            "migrations": Fraction(self.running_tasks),
+        }
+
+    @property
+    def moves(self) -> int | None:
+        """The limit on moving jobs less the number of running jobs; None without a limit."""
+        most = self.instance.max_moves
+        return None if most is None else most - len(self.running)
 
     @cached_property
     def restarts(self) -> dict[str, float]:

@@ -22,15 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot
 from ...instances.consolidation.instance import Server
-from ...instances.consolidation.job import GpuModels, Group, PlacementJob
+from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
-from ..common.objective import all_loosened
 from .classes import exact_fraction, job_value
 from .cluster_data import ClusterData
 from .fewest_servers import tasks_that_fit
@@ -492,21 +488,11 @@ def current_tasks(job: PlacementJob) -> Iterator[tuple[TaskKey, int]]:
 
 def model_coefficients(data: ClusterData) -> int:
     """Return the approximate number of coefficients of the compact MILP model."""
-    names = data.instance.resource_names
-    more = 2 * len(data.objectives)
-    total = 0
-    free: dict[GpuModels, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+    each, total = 5 + len(data.instance.resource_names) + 2 * len(data.objectives), 0
     for job, alike in data.distinct_jobs:
-        model = job.gpu_model
-        if model not in free:
-            shapes = data.shapes(model, free=True)
-            amounts = [[dict(shape).get(name, 0.0) for name in names] for shape in shapes]
-            free[model] = np.array(amounts).reshape(-1, len(names)), np.array([*shapes.values()], dtype=int)
-        amounts_free, count = free[model]
         for group in job.task_groups:
-            needs = np.array([group.demand.get(name, 0.0) for name in names])
-            holds = int(count[(all_loosened(amounts_free) >= needs).all(axis=1)].sum())
-            total += len(alike) * holds * (5 + len(names) + more)
+            holds, count = data.shapes(job.gpu_model, free=True).hold(group.demand, most=1)
+            total += len(alike) * int(holds @ count) * each
     if data.instance.has_devices:
         total += device_coefficients(data.instance.jobs, data.servers.values())
     return total
