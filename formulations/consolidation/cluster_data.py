@@ -59,6 +59,11 @@ class ClusterData:
         return tuple(Objective(name, *OBJECTIVE_SENSES[name]) for name in self.instance.objectives)
 
     @cached_property
+    def groups(self) -> dict[tuple[str, str], Group]:
+        """The groups of tasks by names of job and group."""
+        return {(job.name, group.name): group for job in self.instance.jobs for group in job.task_groups}
+
+    @cached_property
     def in_use(self) -> set[str]:
         """Names of the servers that count as used in every plan."""
         return {name for name, server in self.servers.items() if server.in_use}

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot
-from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
@@ -42,15 +41,14 @@ ContentKey = tuple[str, str, int, DeviceDemand, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
 
 
-def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
+def device_coefficients(data: ClusterData) -> int:
     """Return the approximate number of coefficients in the MILP constraints on devices."""
     requests: dict[str, set[DeviceDemand]] = defaultdict(set)
-    for job in jobs:
-        for group in job.task_groups:
-            for name, ask in group.asks.items():
-                requests[name].add(ask)
+    for group in data.groups.values():
+        for name, ask in group.asks.items():
+            requests[name].add(ask)
     total = 0
-    for server in servers:
+    for server in data.servers.values():
         for name, devices in (server.devices or {}).items():
             shares = sum(ask.share > 0 for ask in requests[name])
             profiles = devices.profiles
@@ -60,36 +58,12 @@ def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server])
     return total
 
 
-class CompactRows:
-    """Integer variables and constraints of a PuLP problem, under the next free names."""
-
-    def __init__(self, name: str) -> None:
-        import pulp
-
-        self.pulp, self.problem = pulp, new_problem(name)
-        self._names, self._numbers = itertools.count(), itertools.count()
-
-    def add(self, constraint: Any) -> None:
-        """Add a constraint to the MILP model under the next free name."""
-        check_time()
-        self.problem += constraint, f"c{next(self._names)}"
-
-    def make(self, letter: str, low: int, high: int) -> Any:
-        """Add an integer variable with a lower and an upper limit, under the next free name."""
-        return self.problem.add_variable(f"{letter}_{next(self._numbers)}", low, high, self.pulp.LpInteger)
-
-    def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
-        """Return the sum of variables or expressions."""
-        check_time()
-        return self.pulp.lpSum(variables)
-
-
 class DeviceRows:
     """The MILP variables and constraints on the devices of all servers.
 
     Parameters
     ----------
-    rows
+    model
         Takes the variables and constraints.
 
     Attributes
@@ -103,29 +77,19 @@ class DeviceRows:
         number of tasks that hold them.
     """
 
-    def __init__(self, rows: CompactRows) -> None:
-        self._make, self._add, self._total = rows.make, rows.add, rows.total
+    def __init__(self, model: CompactModel) -> None:
+        self.data, self.tasks = model.data, model.x
+        self._make, self._add, self._total = model.make, model.add, model.total
         self.contents: dict[ContentKey, Any] = {}
         self.modes: dict[tuple[str, str, int], tuple[Any, Any]] = {}
         self.stays: dict[TaskKey, dict[DeviceAssignment, tuple[Any, int]]] = {}
 
-    def write(
-        self,
-        jobs: Mapping[str, PlacementJob],
-        servers: Mapping[str, Server],
-        tasks: Mapping[TaskKey, Any],
-    ) -> None:
-        """Add the constraints on the devices of every server to the MILP model.
-
-        Parameters
-        ----------
-        tasks
-            Job, group and server → variable of the number of tasks.
-        """
-        asks = {(name, g.name): g.asks for name, job in jobs.items() for g in job.task_groups}
+    def write(self) -> None:
+        """Add the constraints on the devices of every server to the MILP model."""
+        servers = self.data.servers
         sorts: dict[tuple[str, str], dict[DeviceDemand, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        for (job, group, server), x in tasks.items():
-            for name, ask in asks[job, group].items():
+        for (job, group, server), x in self.tasks.items():
+            for name, ask in self.data.groups[job, group].asks.items():
                 sorts[server, name][ask].append(x)
         for (server, name), by_ask in sorts.items():
             devices = (servers[server].devices or {}).get(name)
@@ -144,7 +108,7 @@ class DeviceRows:
         by_ask: Mapping[DeviceDemand, Sequence[Any]],
     ) -> None:
         """Add the constraints on the devices of one name on one server to the MILP model."""
-        unused = []
+        unused, profiles = [], devices.profiles
         covers: dict[DeviceDemand, list[Any]] = defaultdict(list)
         for i, state in enumerate(states):
             shared: Any = int(state.mode == "shared")
@@ -154,58 +118,32 @@ class DeviceRows:
                 self.modes[server, name, i] = shared, parted
                 self._add(shared + parted <= 1)
                 unused.append(1 - shared - parted)
-            if state.mode in ("free", "shared"):
-                self._shares((server, name, i), WHOLE - state.used, shared, by_ask, covers)
-            if state.mode in ("free", "parted"):
-                self._partitions((server, name, i), devices, state, parted, by_ask, covers)
+            room = WHOLE - state.used
+            asked = [ask for ask in by_ask if 0 < ask.share <= room and state.mode in ("free", "shared")]
+            for ask in asked:
+                a = self.contents[server, name, i, ask, 0] = self._make("a", 0, room // ask.share)
+                covers[ask].append(a)
+            if asked:
+                shares = [ask.share * covers[ask][-1] for ask in asked]
+                self._add(self._total(shares) <= room * shared)
+            slots: dict[int, list[Any]] = defaultdict(list)
+            wanted = [ask for ask in by_ask if ask.profile in profiles and state.mode in ("free", "parted")]
+            for ask, profile in ((ask, profiles[ask.profile]) for ask in wanted):
+                for start in profile.starts:
+                    if not state.used & profile.mask(start):
+                        b = self.contents[server, name, i, ask, start] = self._make("b", 0, 1)
+                        covers[ask].append(b)
+                        for slot in range(start, start + profile.size):
+                            slots[slot].append(b)
+            for partitions in slots.values():
+                self._add(self._total(partitions) <= parted)
         whole = [ask.whole * x for ask, listed in by_ask.items() if ask.whole for x in listed]
         self._add(self._total(whole) <= self._total(unused))
         for ask, listed in by_ask.items():
             if not ask.whole:
                 self._add(self._total(listed) == self._total(covers[ask]))
 
-    def _shares(
-        self,
-        device: tuple[str, str, int],
-        room: int,
-        shared: Any,
-        by_ask: Mapping[DeviceDemand, Sequence[Any]],
-        covers: dict[DeviceDemand, list[Any]],
-    ) -> None:
-        shares = []
-        for ask in by_ask:
-            if 0 < ask.share <= room:
-                a = self.contents[*device, ask, 0] = self._make("a", 0, room // ask.share)
-                covers[ask].append(a)
-                shares.append(ask.share * a)
-        if shares:
-            self._add(self._total(shares) <= room * shared)
-
-    def _partitions(
-        self,
-        device: tuple[str, str, int],
-        devices: Devices,
-        state: Device,
-        parted: Any,
-        by_ask: Mapping[DeviceDemand, Sequence[Any]],
-        covers: dict[DeviceDemand, list[Any]],
-    ) -> None:
-        slots: dict[int, list[Any]] = defaultdict(list)
-        profiles = devices.profiles
-        for ask in by_ask:
-            profile = profiles.get(ask.profile)
-            for start in profile.starts if profile else ():
-                if profile and not state.used & profile.mask(start):
-                    b = self.contents[*device, ask, start] = self._make("b", 0, 1)
-                    covers[ask].append(b)
-                    for slot in range(start, start + profile.size):
-                        slots[slot].append(b)
-        for partitions in slots.values():
-            self._add(self._total(partitions) <= parted)
-
-    def staying(
-        self, jobs: Mapping[str, PlacementJob], tasks: Mapping[TaskKey, Any]
-    ) -> Mapping[TaskKey, Sequence[Any]]:
+    def staying(self) -> Mapping[TaskKey, Sequence[Any]]:
         """Add the variables and constraints that count the tasks which keep their current devices.
 
         Returns
@@ -215,8 +153,8 @@ class DeviceRows:
             devices are known.
         """
         users: dict[ContentKey, list[Any]] = defaultdict(list)
-        for (job, group_name, server), x in tasks.items():
-            group = next(g for g in jobs[job].task_groups if g.name == group_name)
+        for (job, group_name, server), x in self.tasks.items():
+            group = self.data.groups[job, group_name]
             now = (group.current_devices or {}).get(server)
             if now is None:
                 continue
@@ -240,15 +178,13 @@ class DeviceRows:
         shared, parted = self.modes.get((server, name, i), (1, 0))
         return 1 - shared - parted
 
-    def encode(
-        self, jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]
-    ) -> list[tuple[Any, float]]:
+    def encode(self, plan: Sequence[JobPlacement]) -> list[tuple[Any, float]]:
         """Return the device variables and their values in a plan that assigns devices."""
         count: Counter[ContentKey] = Counter()
         requests: dict[tuple[str, str, int], DeviceDemand] = {}
         in_plan: dict[TaskKey, Counter[DeviceAssignment]] = {}
         for entry in plan:
-            for group in jobs[entry.job].task_groups:
+            for group in self.data.jobs[entry.job].task_groups:
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
                     counts = in_plan[entry.job, group.name, server] = Counter(
                         map(canonical_assignment, tasks)
@@ -278,12 +214,14 @@ def _assigned_contents(server: str, group: Group, assignment: DeviceAssignment) 
                 yield server, name, i, DeviceDemand(whole=1) if ask.whole else ask, 0
 
 
-class _Builder(CompactRows):
+class CompactModel:
     """Builds the compact MILP model: one method for each set of variables, constraints or objective."""
 
     def __init__(self, data: ClusterData) -> None:
-        super().__init__(data.instance.name)
-        self.data = data
+        import pulp
+
+        self.pulp, self.problem, self.data = pulp, new_problem(data.instance.name), data
+        self._names, self._numbers = itertools.count(), itertools.count()
         self.number = {name: n for n, name in enumerate(data.servers)}
         self.x: dict[TaskKey, Any] = {}
         self.y: dict[tuple[str, str], Any] = {}
@@ -291,6 +229,24 @@ class _Builder(CompactRows):
         self.z: dict[str, Any] = {}
         self.k: dict[str, Any] = {}
         self.rows: DeviceRows | None = None
+
+    def add(self, constraint: Any) -> None:
+        """Add a constraint to the MILP model under the next free name."""
+        check_time()
+        self.problem += constraint, f"c{next(self._names)}"
+
+    def make(self, letter: str, low: int, high: int) -> Any:
+        """Add an integer variable with a lower and an upper limit, under the next free name."""
+        return self.problem.add_variable(f"{letter}_{next(self._numbers)}", low, high, self.pulp.LpInteger)
+
+    def binary(self, name: str) -> Any:
+        """Add a binary variable."""
+        return self.problem.add_variable(name, cat=self.pulp.LpBinary)
+
+    def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
+        """Return the sum of variables or expressions."""
+        check_time()
+        return self.pulp.lpSum(variables)
 
     def variables(self) -> None:
         for j, job in enumerate(self.data.instance.jobs):
@@ -305,9 +261,7 @@ class _Builder(CompactRows):
                 if not any(fits.values()):
                     continue
                 n = self.number[server.name]
-                y = self.y[job.name, server.name] = self.problem.add_variable(
-                    f"y_{j}_{n}", cat=self.pulp.LpBinary
-                )
+                y = self.y[job.name, server.name] = self.binary(f"y_{j}_{n}")
                 tasks = []
                 for g, group in enumerate(job.task_groups):
                     if fits[group.name]:
@@ -324,11 +278,10 @@ class _Builder(CompactRows):
         placed: dict[tuple[str, str], list[Any]] = defaultdict(list)
         load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
         jobs = self.data.instance.jobs
-        demand = {(job.name, group.name): group.demand for job in jobs for group in job.task_groups}
         for (name, group_name, server_name), x in self.x.items():
             check_time()
             placed[name, group_name].append(x)
-            for resource, amount in demand[name, group_name].items():
+            for resource, amount in self.data.groups[name, group_name].demand.items():
                 load[server_name, resource].append((x, amount))
         for job in jobs:
             for group in job.task_groups:
@@ -342,7 +295,7 @@ class _Builder(CompactRows):
     def devices(self) -> None:
         """Add the constraints on single devices to the MILP model."""
         self.rows = DeviceRows(self)
-        self.rows.write(self.data.jobs, self.data.servers, self.x)
+        self.rows.write()
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
         """Return the expression Σ_n y_jn, the number of servers that the job uses."""
@@ -350,16 +303,15 @@ class _Builder(CompactRows):
 
     def value(self) -> tuple[Any, bool]:
         lost = self.data.restarts
-        whole = all(value.is_integer() for job in self.data.instance.jobs for value in (float(job.worth),))
-        whole = whole and all(cost.is_integer() for cost in lost.values())
         terms = [(self.z[job.name], job.worth) for job in self.data.instance.jobs]
+        whole = all(float(amount).is_integer() for amount in (*(worth for _, worth in terms), *lost.values()))
         stays = [(self.stays(self.data.jobs[name]), cost) for name, cost in lost.items()]
         return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values()), whole
 
     def stays(self, job: PlacementJob) -> Any:
         """Return the binary variable that can be 1 only if no task of a running job moves."""
         if job.name not in self.k:
-            k = self.k[job.name] = self.problem.add_variable(f"k_{len(self.k)}", cat=self.pulp.LpBinary)
+            k = self.k[job.name] = self.binary(f"k_{len(self.k)}")
             for place, count in current_tasks(job):
                 if place in self.on_devices:
                     self.add(self.total(self.on_devices[place]) >= count * k)
@@ -374,7 +326,7 @@ class _Builder(CompactRows):
         Empty unless moves between devices count.
         """
         moves = self.rows if self.data.instance.device_moves else None
-        return moves.staying(self.data.jobs, self.x) if moves is not None else {}
+        return moves.staying() if moves is not None else {}
 
     def limit_moves(self) -> None:
         """Add the constraint on the maximum number of running jobs that move."""
@@ -407,7 +359,7 @@ class _Builder(CompactRows):
         for (job, server), y in self.y.items():
             key = (job, self.data.rack_of(server))
             if key not in used:
-                used[key] = self.problem.add_variable(f"rack_{len(used)}", cat=self.pulp.LpBinary)
+                used[key] = self.binary(f"rack_{len(used)}")
             self.add(y <= used[key])
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
@@ -431,10 +383,7 @@ class _Builder(CompactRows):
             if not job.speed_by_servers:
                 continue
             most = min(len(self.y_of[job.name]), sum(group.tasks for group in job.task_groups))
-            uses = {
-                u: self.problem.add_variable(f"uses_{j}_{u}", cat=self.pulp.LpBinary)
-                for u in range(1, most + 1)
-            }
+            uses = {u: self.binary(f"uses_{j}_{u}") for u in range(1, most + 1)}
             self.add(self.total(list(uses.values())) == self.z[job.name])
             self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
             # Rounded once, for what is won and lost may cancel to nothing.
@@ -464,14 +413,9 @@ class _Builder(CompactRows):
 
     def traffic(self) -> tuple[Any, bool]:
         load: dict[str, list[Any]] = defaultdict(list)
-        for job in self.data.instance.jobs:
+        for (job, group, server), x in self.x.items():
             check_time()
-            traffic = {group.name: group.traffic_gbit_per_s for group in job.task_groups}
-            for group in job.task_groups:
-                for server in self.data.eligible(job):
-                    x = self.x.get((job.name, group.name, server.name))
-                    if x is not None:
-                        load[server.name].append(traffic[group.name] * x)
+            load[server].append(self.data.groups[job, group].traffic_gbit_per_s * x)
         least = max(server.traffic_gbit_per_s for server in self.data.servers.values())
         largest = self.problem.add_variable("largest_traffic", lowBound=least)
         for name, terms in load.items():
@@ -494,7 +438,7 @@ def model_coefficients(data: ClusterData) -> int:
             holds, count = data.shapes(job.gpu_model, free=True).hold(group.demand, most=1)
             total += len(alike) * int(holds @ count) * each
     if data.instance.has_devices:
-        total += device_coefficients(data.instance.jobs, data.servers.values())
+        total += device_coefficients(data)
     return total
 
 
@@ -507,7 +451,7 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
         If there would be too many coefficients.
     """
     check_model_size(model_coefficients(data), "the textbook model")
-    builder = _Builder(data)
+    builder = CompactModel(data)
     builder.variables()
     builder.constraints()
     if data.instance.has_devices:
@@ -534,6 +478,6 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
             start[x] = float(entries[job].tasks.get(group, {}).get(server, 0))
         for (job, server), y in builder.y.items():
             start[y] = float(server in entries[job].used_servers)
-        return start if rows is None else start | dict(rows.encode(data.jobs, plan))
+        return start if rows is None else start | dict(rows.encode(plan))
 
     return MilpModel(builder.problem, tuple(objectives), decode, encode)

@@ -30,7 +30,7 @@ from clusterplan.formulations.consolidation.formulation import (
 )
 from clusterplan.formulations.consolidation.kind import CONSOLIDATION
 from clusterplan.formulations.consolidation.milp import (
-    CompactRows,
+    CompactModel,
     DeviceRows,
     device_coefficients,
     milp_model,
@@ -489,10 +489,10 @@ def test_rows_speak_of_devices_that_others_leave() -> None:
         [{"name": f"j{s}", "tasks": 1, "task_demand": {}, "share": {"gpu": s}} for s in (300, 400)],
     )
     formulation = DeviceFormulation(instance)
-    model = CompactRows("devices")
+    model = CompactModel(formulation)
+    model.x = {(job, "tasks", "n"): model.make("x", 1, 1) for job in ("j300", "j400")}
     rows = DeviceRows(model)
-    tasks = {(job, "tasks", "n"): model.make("x", 1, 1) for job in ("j300", "j400")}
-    rows.write(formulation.jobs, formulation.servers, tasks)
+    rows.write()
     contents = {(i, ask) for _, _, i, ask, _ in rows.contents}
     assert contents == {
         (1, DeviceDemand(share=300)),
@@ -512,6 +512,6 @@ def test_the_size_grows_with_devices_and_what_is_asked_of_them() -> None:
     for more in ({}, {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1}):
         found = clusterplan.parse_instance({**document, "jobs": [*jobs, more] if more else jobs})
         formulation = DeviceFormulation(found)
-        sizes.append(device_coefficients(formulation.jobs.values(), formulation.servers.values()))
+        sizes.append(device_coefficients(formulation))
         assert model_coefficients(formulation) > sizes[-1]
     assert sizes == [2 * (4 + 2), 2 * (4 + 2 + 3 * 3)]
