@@ -249,6 +249,7 @@ class CompactModel:
         return self.pulp.lpSum(variables)
 
     def variables(self) -> None:
+        """Add the variables of jobs, of servers that they use, and of tasks there."""
         for j, job in enumerate(self.data.instance.jobs):
             check_time()
             never = self.data.fewest(job) is None
@@ -275,6 +276,7 @@ class CompactModel:
                 self.y_of[job.name].append(y)
 
     def constraints(self) -> None:
+        """Add the constraints that place all tasks of a job or none, and those of residual capacities."""
         placed: dict[tuple[str, str], list[Any]] = defaultdict(list)
         load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
         jobs = self.data.instance.jobs
@@ -302,6 +304,7 @@ class CompactModel:
         return self.total(self.y_of[job.name])
 
     def value(self) -> tuple[Any, bool]:
+        """Return the total value of placed jobs, less what moves lose, and whether it is always whole."""
         lost = self.data.restarts
         terms = [(self.z[job.name], job.worth) for job in self.data.instance.jobs]
         whole = all(float(amount).is_integer() for amount in (*(worth for _, worth in terms), *lost.values()))
@@ -336,6 +339,7 @@ class CompactModel:
             self.add(self.total(stays) >= len(stays) - most)
 
     def spread(self) -> tuple[Any, bool]:
+        """Return the servers that preferred jobs use beyond the fewest, and whether it is always whole."""
         preferred = [
             job for job in self.data.instance.jobs if self.data.instance.spread_of(job) == "preferred"
         ]
@@ -344,6 +348,7 @@ class CompactModel:
         ), True
 
     def servers(self) -> tuple[Any, bool]:
+        """Return the number of used servers, and whether it is always whole."""
         holds = {
             name: self.problem.add_variable(
                 f"holds_{n}", int(name in self.data.in_use), 1, self.pulp.LpInteger
@@ -355,6 +360,7 @@ class CompactModel:
         return self.total(list(holds.values())), True
 
     def racks(self) -> tuple[Any, bool]:
+        """Return the racks of each job beyond the first, and whether it is always whole."""
         used: dict[tuple[str, str], Any] = {}
         for (job, server), y in self.y.items():
             key = (job, self.data.rack_of(server))
@@ -364,9 +370,11 @@ class CompactModel:
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
     def stops(self) -> tuple[Any, bool]:
+        """Return the number of running jobs that stop, and whether it is always whole."""
         return self.total([1 - self.z[job.name] for job in self.data.running]), True
 
     def migrations(self) -> tuple[Any, bool]:
+        """Return the number of running tasks that move, and whether it is always whole."""
         kept: list[Any] = []
         for job in self.data.running:
             for place, count in current_tasks(job):
@@ -378,6 +386,7 @@ class CompactModel:
         return self.data.running_tasks - self.total(kept), True
 
     def slowdown(self) -> tuple[Any, bool]:
+        """Return the value lost by jobs on several servers, and whether it is always whole."""
         terms = []
         for j, job in enumerate(self.data.instance.jobs):
             if not job.speed_by_servers:
@@ -392,6 +401,7 @@ class CompactModel:
         return self.total(terms), False
 
     def free(self) -> tuple[Any, bool]:
+        """Return the number of freed units that count, and whether it is always whole."""
         data, aim = self.data, self.data.instance.free
         assert aim is not None
         units = [self.make("f", 0, 1) for _ in data.releasable]
@@ -412,6 +422,7 @@ class CompactModel:
         return 1 * count, True
 
     def traffic(self) -> tuple[Any, bool]:
+        """Return the largest traffic of a server, and whether it is always whole."""
         load: dict[str, list[Any]] = defaultdict(list)
         for (job, group, server), x in self.x.items():
             check_time()
