@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from ..common.clock import check_model_size
 from ..common.objective import Objective, Sense, loosened
 from .classes import common_divisor, exact_fraction, restart_loss
 from .fewest_servers import Shapes, fewest_servers, shape_of
+from .plan import JobPlacement
 
 OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "value": ("max", "value"),
@@ -78,10 +79,23 @@ class ClusterData:
 
     def fewest(self, job: PlacementJob) -> int | None:
         """Return m_j, the minimum number of servers that hold the job; None if it can never run."""
-        key = (job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups))
+        requests = (
+            (g.tasks, tuple(sorted(g.demand.items())), tuple(sorted(g.asks.items()))) for g in job.task_groups
+        )
+        key = job.gpu_model, tuple(requests)
         if key not in self._fewest:
-            self._fewest[key] = fewest_servers(job.task_groups, self.shapes(job.gpu_model))
+            self._fewest[key] = self._fewest_servers(job)
         return self._fewest[key]
+
+    def _fewest_servers(self, job: PlacementJob) -> int | None:
+        return fewest_servers(job.task_groups, self.shapes(job.gpu_model))
+
+    def placed_tasks(self, plan: Sequence[JobPlacement]) -> Iterator[tuple[JobPlacement, Group, str, int]]:
+        """Yield entry, group, server and number of the tasks of a plan, for each server that holds some."""
+        for entry in plan:
+            for group in self.jobs[entry.job].task_groups:
+                for server, count in entry.tasks.get(group.name, {}).items():
+                    yield entry, group, server, count
 
     def shapes(self, gpu_model: GpuModels, free: bool = False) -> Shapes:
         """Count the servers of the given GPU models by capacity or, with `free`, by residual capacity."""

@@ -191,23 +191,17 @@ class Reasons:
 
     @cached_property
     def _left(self) -> dict[str | None, Shapes]:
-        data = self.data
         used: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for entry in self.plan:
-            for group in data.jobs[entry.job].task_groups:
-                for server, count in entry.tasks.get(group.name, {}).items():
-                    for resource, amount in group.demand.items():
-                        used[server][resource] += count * amount
+        for _, group, server, count in self.data.placed_tasks(self.plan):
+            for resource, amount in group.demand.items():
+                used[server][resource] += count * amount
         residual: dict[str | None, Shapes] = defaultdict(Shapes)
-        for name, server_data in data.servers.items():
-            used_here = used.get(name)
+        for name, server_data in self.data.servers.items():
             amounts = server_data.available
-            if used_here is not None:
+            if name in used:
                 # Rounding may leave a little less than nothing, or than what would just fit.
-                slack = {r: 1e-9 * amount for r, amount in amounts.items()}
-                amounts = {r: max(0.0, a - used_here.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
-            shape = shape_of(amounts)
-            residual[server_data.gpu_model][shape] += 1
+                amounts = {r: max(0.0, a * (1 + 1e-9) - used[name][r]) for r, a in amounts.items()}
+            residual[server_data.gpu_model][shape_of(amounts)] += 1
         return dict(residual)
 
 
@@ -275,15 +269,13 @@ class DeviceReasons(Reasons):
             name: (defaultdict(float, server.available), {k: [*v] for k, v in server.device_states.items()})
             for name, server in self.on_devices.servers.items()
         }
-        for entry in self.plan:
-            for group in self.on_devices.jobs[entry.job].task_groups:
-                for server, count in entry.tasks.get(group.name, {}).items():
-                    for resource, amount in group.demand.items():
-                        residual[server][0][resource] -= count * amount
-                for server, tasks in (entry.devices or {}).get(group.name, {}).items():
-                    available = self.on_devices.servers[server].devices or {}
-                    for name, places in (pair for assignment in tasks for pair in assignment.items()):
-                        states, geometry = residual[server][1][name], available[name].partitions
-                        after = states_after(states, geometry, group.asks[name], places)
-                        residual[server][1][name] = states if after is None else after
+        for entry, group, server, count in self.on_devices.placed_tasks(self.plan):
+            amounts, states = residual[server]
+            for resource, amount in group.demand.items():
+                amounts[resource] -= count * amount
+            available = self.on_devices.servers[server].devices or {}
+            for task in (entry.devices or {}).get(group.name, {}).get(server, ()):
+                for name, places in task.items():
+                    after = states_after(states[name], available[name].partitions, group.asks[name], places)
+                    states[name] = states[name] if after is None else after
         return {name: (dict(amounts), states) for name, (amounts, states) in residual.items()}

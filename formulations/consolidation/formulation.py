@@ -76,15 +76,14 @@ def _placed_entries(
     return ((data.jobs[entry.job], entry) for entry in plan if entry.placed)
 
 
-def moving_jobs(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[PlacementJob]:
-    """Yield the running jobs of which at least one running task moves or stops."""
-    entries = {entry.job: entry for entry in plan}
+def moving_tasks(data: ClusterData, plan: Sequence[JobPlacement]) -> Counter[str]:
+    """Return the number of running tasks that move or stop, by job; only jobs that have such tasks."""
+    entries, moving = {entry.job: entry for entry in plan}, Counter[str]()
     for job in data.running:
         entry = entries.get(job.name, JobPlacement(job=job.name, placed=False))
-        for group in job.task_groups:
-            if staying_tasks(group, entry, data.instance.device_moves) < group.running_tasks:
-                yield job
-                break
+        stay = [staying_tasks(group, entry, data.instance.device_moves) for group in job.task_groups]
+        moving[job.name] = sum(group.running_tasks for group in job.task_groups) - sum(stay)
+    return +moving
 
 
 def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
@@ -92,7 +91,7 @@ def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
         return math.fsum(job.worth for job, _ in _placed_entries(data, plan))
     # In fractions, for what is won and lost may cancel to nothing.
     worth = Counter(job_value(job) for job, _ in _placed_entries(data, plan))
-    worth.subtract(restart_loss(data.instance, job) for job in moving_jobs(data, plan))
+    worth.subtract(restart_loss(data.instance, data.jobs[name]) for name in moving_tasks(data, plan))
     return float(sum((n * amount for amount, n in worth.items()), Fraction(0)))
 
 
@@ -123,14 +122,7 @@ def _stops(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
 
 
 def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    entries = {entry.job: entry for entry in plan}
-    moved = 0
-    for job in data.instance.jobs:
-        for group in job.task_groups:
-            if group.current:
-                kept = staying_tasks(group, entries[job.name], data.instance.device_moves)
-                moved += group.running_tasks - kept
-    return float(moved)
+    return float(moving_tasks(data, plan).total())
 
 
 def _slowdown(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
@@ -157,10 +149,8 @@ def _free(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
 
 def _traffic(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     load = {name: [server.traffic_gbit_per_s] for name, server in data.servers.items()}
-    for job, entry in _placed_entries(data, plan):
-        for group in job.task_groups:
-            for server, count in entry.tasks.get(group.name, {}).items():
-                load[server].append(count * group.traffic_gbit_per_s)
+    for _, group, server, count in data.placed_tasks(plan):
+        load[server].append(count * group.traffic_gbit_per_s)
     return max(map(math.fsum, load.values()))
 
 
@@ -205,7 +195,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def _wrong_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
         """Yield too many moves, tasks on drained servers, and wrong moves where servers are freed."""
         most = self.instance.max_moves
-        count = 0 if most is None else sum(1 for _ in moving_jobs(self, plan))
+        count = 0 if most is None else len(moving_tasks(self, plan))
         if most is not None and count > most:
             yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
         for entry in plan:
@@ -267,15 +257,12 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         """
         by_others: dict[tuple[str, str], list[float]] = defaultdict(list)
         by_staying: dict[tuple[str, str], list[Fraction]] = defaultdict(list)
-        for entry in plan:
-            stays = entry.job in self.instance.staying
-            for group in self.jobs[entry.job].task_groups:
-                for server, count in entry.tasks.get(group.name, {}).items():
-                    for resource, amount in group.demand.items():
-                        if stays:
-                            by_staying[server, resource].append(count * exact_fraction(amount))
-                        else:
-                            by_others[server, resource].append(count * amount)
+        for entry, group, server, count in self.placed_tasks(plan):
+            for resource, amount in group.demand.items():
+                if entry.job in self.instance.staying:
+                    by_staying[server, resource].append(count * exact_fraction(amount))
+                else:
+                    by_others[server, resource].append(count * amount)
         violations = []
         for server, resource in dict.fromkeys((*by_others, *by_staying)):
             limit = self.servers[server].available.get(resource, 0.0)
@@ -295,11 +282,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         """Return the plan in the order of the jobs, with an explanation for each job left out."""
         entries = {entry.job: entry for entry in plan}
         reasons = self._reasons(plan)
-        running = any(group.current for job in self.instance.jobs for group in job.task_groups)
         finished = []
         for position, job in enumerate(self.instance.jobs):
             entry = entries[job.name]
-            action = action_of(job, entry, self.instance.device_moves) if running else None
+            action = action_of(job, entry, self.instance.device_moves) if self.running else None
             if not entry.placed:
                 entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position), action=action)
             elif entry.action != action or entry.reason is not None:
@@ -424,19 +410,12 @@ class DeviceFormulation(ConsolidationFormulation):
         """Raise OptionError, because equivalence classes count amounts and ignore single devices."""
         raise OptionError("this method does not place single devices; take exact, best-fit or milp")
 
-    def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, the minimum number of servers whose devices hold the job; None if it can never run."""
+    def _fewest_servers(self, job: PlacementJob) -> int | None:
         if not any(group.asks for group in job.task_groups):
-            return super().fewest(job)
-        requests = (
-            (g.tasks, tuple(sorted(g.demand.items())), tuple(sorted(g.asks.items()))) for g in job.task_groups
-        )
-        key = "devices", job.gpu_model, tuple(requests)
-        if key not in self._fewest:
-            if job.gpu_model not in self._alike:
-                self._alike[job.gpu_model] = group_servers(self.eligible(job))
-            self._fewest[key] = fewest_on_devices(job.task_groups, self._alike[job.gpu_model])
-        return self._fewest[key]
+            return super()._fewest_servers(job)
+        if job.gpu_model not in self._alike:
+            self._alike[job.gpu_model] = group_servers(self.eligible(job))
+        return fewest_on_devices(job.task_groups, self._alike[job.gpu_model])
 
     @cached_property
     def _alike(self) -> dict[GpuModels, list[tuple[Server, int]]]:

@@ -29,7 +29,7 @@ from ..common.formulation import MilpModel, ModelObjective
 from ..common.objective import Diagnosis, Sense, Violation, agree, within
 from .classes import ClassTable, exact_fraction
 from .explain import action_of
-from .formulation import ConsolidationFormulation, moving_jobs
+from .formulation import ConsolidationFormulation, moving_tasks
 from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
 from .plan import JobPlacement, assign_devices, entry_of, staying_tasks
@@ -478,7 +478,7 @@ class WithRunningJobs(ConsolidationFormulation):
         """
         if not _has_two_parts(certificate):
             return super().prices(certificate, plan)
-        if any(True for _ in moving_jobs(self, plan)):
+        if moving_tasks(self, plan):
             return None  # the leading objectives do not count what a move costs
         return self.leading.prices(certificate[LEADING_KEY], plan)
 
