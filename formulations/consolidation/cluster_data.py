@@ -21,7 +21,7 @@ from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allow
 from ..common.clock import check_model_size
 from ..common.objective import Objective, Sense, loosened
 from .classes import common_divisor, exact_fraction, restart_loss
-from .fewest_servers import Shapes, fewest_servers, shape_of
+from .fewest_servers import Shapes, changed_groups, fewest_servers, shape_of
 from .plan import JobPlacement
 
 OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
@@ -79,10 +79,7 @@ class ClusterData:
 
     def fewest(self, job: PlacementJob) -> int | None:
         """Return m_j, the minimum number of servers that hold the job; None if it can never run."""
-        requests = (
-            (g.tasks, tuple(sorted(g.demand.items())), tuple(sorted(g.asks.items()))) for g in job.task_groups
-        )
-        key = job.gpu_model, tuple(requests)
+        key = job.gpu_model, job.requests
         if key not in self._fewest:
             self._fewest[key] = self._fewest_servers(job)
         return self._fewest[key]
@@ -119,7 +116,7 @@ class ClusterData:
         moving = self.instance.moves_count
         for position, job in enumerate(self.instance.jobs):
             key = (
-                tuple((group.tasks, tuple(sorted(group.demand.items()))) for group in job.task_groups),
+                job.requests,
                 job.worth,
                 self.instance.requires(job),
                 self.instance.spread_of(job),
@@ -247,19 +244,13 @@ def limit_traffic(instance: ConsolidationInstance, most: float) -> Consolidation
     everything = most + math.fsum(
         group.tasks * group.traffic_gbit_per_s for job in instance.jobs for group in job.task_groups
     )
-    known: dict[int, tuple[Group, ...]] = {}
-    jobs = []
-    for job in instance.jobs:
-        groups = known.get(id(job.task_groups))
-        if groups is None:
-            groups = known[id(job.task_groups)] = tuple(map(_group_with_traffic, job.task_groups))
-        jobs.append(job.model_copy(update={"groups": groups}))
+    changed = changed_groups(instance, _group_with_traffic)
     return instance.model_copy(
         update={
             "servers": tuple(
                 _limited_server(server, most, everything) for server in instance.expanded_servers
             ),
-            "jobs": tuple(jobs),
+            "jobs": tuple(job.model_copy(update={"groups": groups}) for job, groups in changed),
             "objectives": tuple(name for name in instance.objectives if name != "traffic") or ("value",),
         }
     )

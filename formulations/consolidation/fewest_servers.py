@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, pack
 from ...instances.consolidation.instance import ConsolidationInstance, Server
-from ...instances.consolidation.job import Group
+from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_time
 from ..common.objective import all_loosened, loosened, within
 
@@ -187,20 +187,27 @@ FRACTION_DENOMINATOR = 10**6
 def pooled_relaxation(instance: ConsolidationInstance) -> ConsolidationInstance:
     """Return the relaxed instance in which the devices of a server are one divisible amount."""
     sizes = _least_fractions(instance)
-    known: dict[int, tuple[Group, ...]] = {}
     jobs = []
-    for job in instance.jobs:
-        groups = known.get(id(job.task_groups))
-        if groups is None:
-            groups = known[id(job.task_groups)] = tuple(
-                _pooled_group(group, sizes) for group in job.task_groups
-            )
-        plain = {"devices": None, "share": None, "profile": None, "current_devices": None}
-        several = job.groups is not None
-        fields = {"groups": groups} if several else {"task_demand": groups[0].demand}
-        jobs.append(job.model_copy(update={**plain, **fields, "value": job.worth}))
+    for job, groups in changed_groups(instance, lambda group: _pooled_group(group, sizes)):
+        fields = {"task_demand": groups[0].demand} if job.groups is None else {"groups": groups}
+        jobs.append(job.model_copy(update={**WITHOUT_DEVICES, **fields, "value": job.worth}))
     servers = tuple(_pooled_server(server, sizes) for server in instance.servers)
     return instance.model_copy(update={"servers": servers, "jobs": tuple(jobs), "device_moves": None})
+
+
+WITHOUT_DEVICES = dict.fromkeys(("devices", "share", "profile", "current_devices"))
+"""Fields of jobs and of groups that say nothing of single devices."""
+
+
+def changed_groups(
+    instance: ConsolidationInstance, change: Callable[[Group], Group]
+) -> Iterator[tuple[PlacementJob, tuple[Group, ...]]]:
+    """Yield each job with its groups of tasks changed; jobs that share groups share the changed ones."""
+    known: dict[int, tuple[Group, ...]] = {}
+    for job in instance.jobs:
+        if id(job.task_groups) not in known:
+            known[id(job.task_groups)] = tuple(map(change, job.task_groups))
+        yield job, known[id(job.task_groups)]
 
 
 def partition_resource(name: str, profile: str) -> str:
@@ -238,8 +245,7 @@ def _pooled_group(group: Group, sizes: Mapping[tuple[str, str], float]) -> Group
         demand[name] = sizes[name, ask.profile] if ask.profile else ask.thousandths / WHOLE
         if ask.profile:
             demand[partition_resource(name, ask.profile)] = 1.0
-    plain = {"devices": None, "share": None, "profile": None, "current_devices": None}
-    return group.model_copy(update={"demand": demand, **plain})
+    return group.model_copy(update={**WITHOUT_DEVICES, "demand": demand})
 
 
 def _pooled_server(server: Server, counted: Iterable[tuple[str, str]]) -> Server:
@@ -305,17 +311,14 @@ def tasks_on_devices(ask: DeviceDemand, devices: Devices, states: Sequence[Devic
 
 def group_servers(servers: Iterable[Server]) -> list[tuple[Server, int]]:
     """Group servers of equal capacity and devices: one server of each group, and the group's size."""
-    counts: Counter[tuple[object, ...]] = Counter()
-    first: dict[tuple[object, ...], Server] = {}
+    alike: dict[object, list[Server]] = defaultdict(list)
     for server in servers:
         devices = tuple(
             (name, listed.count, listed.partitions.model_dump_json() if listed.partitions else None)
             for name, listed in sorted((server.devices or {}).items())
         )
-        key = (tuple(sorted(server.capacity.items())), devices)
-        counts[key] += 1
-        first.setdefault(key, server)
-    return [(first[key], count) for key, count in counts.items()]
+        alike[shape_of(server.capacity), devices].append(server)
+    return [(members[0], len(members)) for members in alike.values()]
 
 
 def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:

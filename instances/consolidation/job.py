@@ -103,6 +103,11 @@ class Group(Checked):
         """Name of devices, such as gpu → the demand of one task for them."""
         return device_demands(self.devices, self.share, self.profile)
 
+    @cached_property
+    def request(self) -> tuple[object, ...]:
+        """Tasks, demand and devices as a key, which groups share that ask for the same."""
+        return self.tasks, tuple(sorted(self.demand.items())), tuple(sorted(self.asks.items()))
+
     @property
     def running_tasks(self) -> int:
         """Number of tasks that run now."""
@@ -217,6 +222,11 @@ class PlacementJob(Checked):
             return (Group(tasks=self.tasks, **plain, **asked),)
         asks = tuple((key, tuple(getattr(self, key).items())) for key in _OF_DEVICES if getattr(self, key))
         return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()), asks)
+
+    @property
+    def requests(self) -> tuple[object, ...]:
+        """The requests of all groups as a key, which jobs share that ask for the same."""
+        return tuple(group.request for group in self.task_groups)
 
     @property
     def limit_name(self) -> str:

@@ -194,19 +194,12 @@ class CheckedCluster:
         """
         instance = self.cluster.instance
         moving = instance.moves_count
-        known: dict[int, tuple[object, float]] = {}
         groups_by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
         for position, job in enumerate(instance.jobs):
-            groups = job.task_groups
-            if id(groups) not in known:  # jobs that ask for the same mostly share these
-                demands = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
-                known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
-            demands_by_group, gpus = known[id(groups)]
             speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
             now = _placement_key(instance, job, self.model_of, position) if moving else None
-            worth = gpus if job.value is None else job.value
             rules = instance.requires(job), instance.spread_of(job), job.gpu_model
-            key = demands_by_group, worth, *rules, speeds, now
+            key = job.requests, job.worth, *rules, speeds, now
             groups_by_key.setdefault(key, (job, []))[1].append(position)
         return [*groups_by_key.values()]
 
@@ -236,7 +229,7 @@ class CheckedCluster:
 
     def fewest(self, job: PlacementJob) -> int | None:
         """Return m_j, the minimum number of servers of a job, derived and compared with the solvers'."""
-        key = job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups)
+        key = job.gpu_model, job.requests
         if key not in self._known:
             self.requests += 1
             used = self._known[key] = self.cluster.fewest(job)

@@ -7,7 +7,7 @@ it slightly weaker.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,28 +44,25 @@ class ServerShape:
 
     first: Server
     count: int
-    free: tuple[tuple[str, Fraction], ...]
+    free: dict[str, Fraction]
 
 
 def server_shapes(instance: ConsolidationInstance) -> list[ServerShape]:
     """Group the servers of equal GPU model, residual capacities and devices, in instance order."""
-    counts: Counter[object] = Counter()
-    first: dict[object, Server] = {}
+    alike: dict[object, list[Server]] = defaultdict(list)
     for server in instance.expanded_servers if instance.drain else instance.servers:
         devices = tuple(
             (name, states, repr((server.devices or {})[name].partitions))
             for name, states in sorted(server.device_states.items())
         )
-        key = server.gpu_model, tuple(sorted(server.available.items())), devices
-        counts[key] += server.count or 1
-        first.setdefault(key, server)
+        alike[server.gpu_model, tuple(sorted(server.available.items())), devices].append(server)
     return [
         ServerShape(
-            first[key],
-            count,
-            tuple((name, exact_fraction(loosened(amount))) for name, amount in first[key].available.items()),
+            servers[0],
+            sum(server.count or 1 for server in servers),
+            {name: exact_fraction(loosened(amount)) for name, amount in servers[0].available.items()},
         )
-        for key, count in counts.items()
+        for servers in alike.values()
     ]
 
 
@@ -74,7 +71,6 @@ class _ShapePriceBound:
 
     def __init__(self, shape: ServerShape, prices: ShapePrices) -> None:
         self.shape = shape
-        self.free = dict(shape.free)
         self.resources = {name: integer_price(p) for name, p in prices.resources.items()}
         self.devices = prices.devices
 
@@ -83,7 +79,7 @@ class _ShapePriceBound:
         paid = Fraction(0)
         for name, amount in group.demand.items():
             need = exact_fraction(amount)
-            if need > self.free.get(name, 0):
+            if need > self.shape.free.get(name, 0):
                 return None
             paid += self.resources.get(name, 0) * need
         for name, ask in group.asks.items():
@@ -98,7 +94,7 @@ class _ShapePriceBound:
         """Return an upper bound on the total price of tasks on a server of this shape, in 1/PRICE_SCALE."""
         paid = Fraction(0)
         for name, each in self.resources.items():
-            paid += each * self.free.get(name, 0)
+            paid += each * self.shape.free.get(name, 0)
         for name, states in self.shape.first.device_states.items():
             prices = self.devices.get(name)
             if prices is not None:
@@ -238,17 +234,10 @@ class ShapeBound:
 
 def group_jobs(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]]:
     """Group jobs of equal demands, value and GPU model: one job of each group, and its size."""
-    counts: Counter[object] = Counter()
-    first: dict[object, PlacementJob] = {}
+    alike: dict[object, list[PlacementJob]] = defaultdict(list)
     for job in instance.jobs:
-        demands = tuple(
-            (group.tasks, tuple(sorted(group.demand.items())), tuple(sorted(group.asks.items())))
-            for group in job.task_groups
-        )
-        key = demands, job.worth, job.must_place, job.gpu_model
-        counts[key] += 1
-        first.setdefault(key, job)
-    return [(first[key], count) for key, count in counts.items()]
+        alike[job.requests, job.worth, job.must_place, job.gpu_model].append(job)
+    return [(jobs[0], len(jobs)) for jobs in alike.values()]
 
 
 def round_up_bound(instance: ConsolidationInstance, objective: str, least: Fraction) -> Fraction:
