@@ -40,7 +40,7 @@ from ...instances.staging.instance import StagingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation, loosened, within
 from .certificate import BUDGET, StagingCertificate, prices_at, read_certificate
-from .check.certificate import CertificateCheck, certified_error, proves_infeasibility
+from .check.certificate import CertificateCheck
 from .graph_order import (
     Blocks,
     Classes,
@@ -53,7 +53,6 @@ from .graph_order import (
 )
 from .graph_stages import graph_table, weighted_work
 from .stages import (
-    Corner,
     Hardware,
     Parts,
     Stage,
@@ -303,7 +302,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         given = None if certificate is None else read_certificate(self.instance, certificate)
         if not isinstance(given, StagingCertificate):
             return (elementary,)
-        check, objective = CertificateCheck(self.instance), self.objectives[0]
+        check, objective = self.check, self.objectives[0]
         if self.instance.objective == "cost":
             return (objective.tighter(elementary, check.cost_bound(given)),)
         # A throughput or time of 0 or less is no cutoff on a stage time.
@@ -315,20 +314,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         none = math.isinf(time) and objective.sense == "max"
         return (objective.tighter(elementary, -math.inf if none else self.of_stage_time(time)),)
 
-    def certified_error(
-        self,
-        corners: Sequence[Corner],
-        error: float,
-        most_usd: float | None,
-        intervals: Any,
-        most_work: int | None = None,
-    ) -> float | None:
-        """Return the relative error of a Pareto front that its certificate proves; None if it proves none."""
-        return certified_error(self.instance, corners, error, most_usd, intervals, most_work)
-
-    def proves_none(self, most_usd: float | None, intervals: Any) -> bool:
-        """Return whether the intervals of a certificate prove that no plan costs at most `most_usd`."""
-        return proves_infeasibility(self.instance, most_usd, intervals)
+    @property
+    def check(self) -> CertificateCheck:
+        """The check of the instance's certificates, which the methods have no part in."""
+        return CertificateCheck(self.instance)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the first format error of a certificate; None if it can be read."""

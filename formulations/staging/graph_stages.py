@@ -23,13 +23,11 @@ import numpy as np
 from ...instances.common.arrays import Flags, Floats, Ints, narrow
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
-from ..common.clock import check_time
+from ..common.clock import check_time, until_time_limit
 from ..common.compiled import compiled
 from .graph_order import Blocks, Ideals
 from .stages import MAX_SEGMENTS, StageTable, compiled_time_s, hardware_of
 
-CHECK_INTERVAL = 64
-"""Number of ideals between two checks of the time limit."""
 IDEALS_AT_ONCE = 4096
 """Number of ideals whose cut tensors are counted in one matrix product."""
 
@@ -224,9 +222,7 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
     # With only one order of the blocks the stages are as many as the segments of a chain.
     most = MAX_SEGMENTS if blocks.in_a_row else MAX_STAGES
     rows, columns, total = stage_buffers(problem), [], 0
-    for source in range(len(ideals) - 1):
-        if source % CHECK_INTERVAL == 0:
-            check_time()
+    for source in until_time_limit(range(len(ideals) - 1)):
         count = stages_from(problem, source, slowest_s, rows)
         total += count
         if total > most:

@@ -73,7 +73,7 @@ class StagingFrontierCheck(FrontierCheck):
         def counts(plan: Sequence[Stage]) -> bool:
             return within(frontier_point(formulation, tuple(plan)).cost_usd, self.most_usd)
 
-        proven = formulation.proves_none(frontier.most_usd, frontier.certificate)
+        proven = formulation.check.proves_none(frontier.most_usd, frontier.certificate)
         words = "the prices of the certificate prove that there is no plan" if proven else None
         check_infeasible(findings, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
@@ -105,7 +105,7 @@ class StagingFrontierCheck(FrontierCheck):
         frontier, points = self.frontier, self.frontier.points
         corners = [Corner(point.stage_time_s, point.cost_usd) for point in points]
         limits = frontier.error, frontier.most_usd, frontier.certificate
-        return self.formulation.certified_error(corners, *limits) if corners else None
+        return self.formulation.check.certified_error(corners, *limits) if corners else None
 
 
 def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:

@@ -168,7 +168,7 @@ def _certified_error(
     corners = [Corner(point.time_s, point.cost_usd) for point in points]
     try:
         with clock.enforced():
-            return formulation.certified_error(corners, error, most_usd, certificate, work)
+            return formulation.check.certified_error(corners, error, most_usd, certificate, work)
     except OutOfTimeError:
         return None
 

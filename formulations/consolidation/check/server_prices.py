@@ -251,32 +251,20 @@ class _Relaxation:
         if self.cell == 1:
             # What is counted exactly needs no multiplier; coarse cells alone would lose what is rounded.
             self.ratios[resource] = (0, 1)
-        reduced = [paid - self._alternative_costs(weights) for weights, paid in groups]
+        own = [(weights, paid, paid - self._alternative_costs(weights)) for weights, paid in groups]
         # Groups that gain most from a cell come first: what follows matters little then.
-        gain = [
-            float((less / np.maximum(weights[:, resource], 1)).max())
-            for less, (weights, _) in zip(reduced, groups, strict=True)
-        ]
-        order = sorted(range(len(groups)), key=lambda g: -gain[g])
-        sizes = [len(groups[g][1]) for g in order]
-        none = np.zeros(0, dtype=np.int64)
-        self.weights: Ints = np.concatenate(
-            [np.zeros((0, len(limit)), dtype=np.int64), *(groups[g][0] for g in order)]
-        )
-        self.paid: Ints = np.concatenate([none, *(groups[g][1] for g in order)])
-        self.reduced: Ints = np.concatenate([none, *(reduced[g] for g in order)])
+        own.sort(key=lambda group: -(group[2] / np.maximum(group[0][:, resource], 1)).max())
+        self.ordered: list[tuple[Ints, Ints, Ints]] = [*own, *(rest.ordered if rest is not None else ())]
+        weights, paid, reduced = ([group[column] for group in self.ordered] for column in range(3))
+        none = np.zeros((0, len(limit)), dtype=np.int64)
+        self.weights: Ints = np.concatenate([none, *weights])
+        self.paid: Ints = np.concatenate([none.ravel(), *paid])
+        self.reduced: Ints = np.concatenate([none.ravel(), *reduced])
         self.cells: Ints = self.weights[:, resource] // self.cell
-        self.group = np.repeat(np.arange(len(order)), sizes)
-        self.first = np.cumsum([0, *sizes])
+        sizes = list(map(len, paid))
+        self.group, self.first = np.repeat(np.arange(len(sizes)), sizes), np.cumsum([0, *sizes])
         last = np.zeros((1, limit[resource] // self.cell + 1), dtype=np.int64)
-        self.table: Ints = self._completions(last if rest is None else rest.table)
-        if rest is not None:
-            self.weights = np.concatenate([self.weights, rest.weights])
-            self.paid = np.concatenate([self.paid, rest.paid])
-            self.reduced = np.concatenate([self.reduced, rest.reduced])
-            self.cells = np.concatenate([self.cells, rest.cells])
-            self.group = np.concatenate([self.group, rest.group + len(order)])
-            self.first = np.concatenate([self.first[:-1], rest.first + self.first[-1]])
+        self.table: Ints = self._completions(len(own), last if rest is None else rest.table)
 
     def beside(self, residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
         """Return the relaxation with the groups of resident tasks before all others."""
@@ -295,12 +283,12 @@ class _Relaxation:
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
 
-    def _completions(self, rest: Ints) -> Ints:
+    def _completions(self, groups: int, rest: Ints) -> Ints:
         """Return the maximum reduced price of groups g, g + 1, … by capacity; shape (groups + 1, cells + 1).
 
         A cell is a block of units of the unrelaxed resource. The table of further groups is `rest`.
         """
-        groups, cells = len(self.first) - 1, rest.shape[1] - 1
+        cells = rest.shape[1] - 1
         table = np.concatenate([np.zeros((groups, cells + 1), dtype=np.int64), rest])
         for g in range(groups - 1, -1, -1):
             table[g] = table[g + 1]

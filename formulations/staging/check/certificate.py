@@ -19,6 +19,7 @@ plan as fast. The only input from a solver is the stage time.
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,6 +46,12 @@ LIMIT_TOLERANCE = 1e-12
 """Relative widening of limits beyond those of the check of plans, as sums may round differently."""
 MIN_PRICE = 1e-100
 """Threshold below which a price counts as 0, so that no product in a sum underflows."""
+
+
+GRAPH_TIME_FACTOR = 1 - 2e-11
+"""Factor on the stage times of the points of a graph's frontier, for the rounding of their sums."""
+MAX_FRONTIER_WORK = 3_000_000_000
+"""Maximum number of bounds of the enumerations for a frontier, as much work as dozens of single plans."""
 
 
 class CertificateCheck:
@@ -95,6 +102,69 @@ class CertificateCheck:
             return math.inf if claimed_s is None else claimed_s
         unproven = self.unproven(given.intervals, last, lambda _: self.most_usd)
         return min([math.inf if claimed_s is None else claimed_s, *(one.low for one, _ in unproven)])
+
+    def certified_error(
+        self,
+        corners: Sequence[Corner],
+        error: float,
+        most_usd: float | None,
+        data: Any,
+        most_work: int | None = None,
+    ) -> float | None:
+        """Return the proven relative error of Pareto points (stage time, cost), up to cost `most_usd`.
+
+        Parameters
+        ----------
+        corners
+            By rising stage time, each the point of a feasible plan.
+        error
+            The claimed error ε.
+        most_usd
+            Maximum cost of relevant plans; None for no maximum.
+        data
+            The intervals of the certificate, plain data.
+        most_work
+            Maximum number of bounds that the enumeration evaluates; at most three thousand million.
+
+        Returns
+        -------
+        error
+            The claimed one, or a larger one that is proven; None if none is, or the data are malformed.
+        """
+        given = read_certificate(self.instance, {"intervals": data})
+        if isinstance(given, str):
+            return None
+        # Stage times of a graph are sums over sets, whose rounding depends on the order of addition.
+        as_fast = GRAPH_TIME_FACTOR if self.instance.is_graph else 1.0
+        times = [corner.time_s * as_fast for corner in corners]
+        least = [*itertools.accumulate((corner.cost_usd for corner in corners), min)]
+        limits = [self.instance.cost_limit_usd, most_usd]
+        most = min((loosened(limit) for limit in limits if limit is not None), default=math.inf)
+
+        def cheapest(low: float) -> float:
+            at = bisect.bisect_right(times, low)
+            return least[at - 1] if at else math.inf
+
+        def cutoff(low: float) -> float:
+            return min(cheapest(low) * (1 - error - CUTOFF_MARGIN), most)
+
+        work = MAX_FRONTIER_WORK if most_work is None else min(MAX_FRONTIER_WORK, most_work)
+        worst = error
+        for interval, bound in self.unproven(given.intervals, self.slowest_s, cutoff, work):
+            reference = cheapest(interval.low)
+            if math.isinf(reference):
+                return None
+            worst = max(worst, 1 - bound / reference)
+        return worst
+
+    def proves_none(self, most_usd: float | None, data: Any) -> bool:
+        """Return whether the intervals prove that no plan costs at most `most_usd`, or that none exists."""
+        given = read_certificate(self.instance, {"intervals": data})
+        if isinstance(given, str):
+            return False
+        most = math.inf if most_usd is None else loosened(most_usd) * (1 + LIMIT_TOLERANCE)
+        cutoff = min(self.most_usd, most)
+        return not self.unproven(given.intervals, self.slowest_s, lambda _: cutoff)
 
     def unproven(
         self,
@@ -155,87 +225,10 @@ class CertificateCheck:
         return Limits(weight, capacity)
 
 
-GRAPH_TIME_FACTOR = 1 - 2e-11
-"""Factor on the stage times of the points of a graph's frontier, for the rounding of their sums."""
-MAX_FRONTIER_WORK = 3_000_000_000
-"""Maximum number of bounds of the enumerations for a frontier, as much work as dozens of single plans."""
-
-
-def certified_error(
-    instance: StagingInstance,
-    corners: Sequence[Corner],
-    error: float,
-    most_usd: float | None,
-    data: Any,
-    most_work: int | None = None,
-) -> float | None:
-    """Return the proven relative error of Pareto points (stage time, cost), up to cost `most_usd`.
-
-    Parameters
-    ----------
-    corners
-        By rising stage time, each the point of a feasible plan.
-    error
-        The claimed error ε.
-    most_usd
-        Maximum cost of relevant plans; None for no maximum.
-    data
-        The intervals of the certificate, plain data.
-    most_work
-        Maximum number of bounds that the enumeration evaluates; at most three thousand million.
-
-    Returns
-    -------
-    error
-        The claimed one, or a larger one that is proven; None if none is, or the data are malformed.
-    """
-    given = read_certificate(instance, {"intervals": data})
-    if isinstance(given, str):
-        return None
-    # Stage times of a graph are sums over sets, whose rounding depends on the order of addition.
-    as_fast = GRAPH_TIME_FACTOR if instance.is_graph else 1.0
-    times = [corner.time_s * as_fast for corner in corners]
-    least: list[float] = []
-    for corner in corners:
-        least.append(min(corner.cost_usd, least[-1]) if least else corner.cost_usd)
-    limits = [instance.cost_limit_usd, most_usd]
-    most = min((loosened(limit) for limit in limits if limit is not None), default=math.inf)
-
-    def cheapest(low: float) -> float:
-        at = bisect.bisect_right(times, low)
-        return least[at - 1] if at else math.inf
-
-    def cutoff(low: float) -> float:
-        return min(cheapest(low) * (1 - error - CUTOFF_MARGIN), most)
-
-    worst = error
-    check = CertificateCheck(instance)
-    work = MAX_FRONTIER_WORK if most_work is None else min(MAX_FRONTIER_WORK, most_work)
-    for interval, bound in check.unproven(given.intervals, check.slowest_s, cutoff, work):
-        reference = cheapest(interval.low)
-        if math.isinf(reference):
-            return None
-        worst = max(worst, 1 - bound / reference)
-    return worst
-
-
-def proves_infeasibility(instance: StagingInstance, most_usd: float | None, data: Any) -> bool:
-    """Return whether the intervals prove that no plan costs at most `most_usd`, or that none exists."""
-    given = read_certificate(instance, {"intervals": data})
-    if isinstance(given, str):
-        return False
-    check = CertificateCheck(instance)
-    most = math.inf if most_usd is None else loosened(most_usd) * (1 + LIMIT_TOLERANCE)
-    cutoff = min(check.most_usd, most)
-    return not check.unproven(given.intervals, check.slowest_s, lambda _: cutoff)
-
-
 MAX_STATES = 60_000_000
 """Maximum number of states: ideals times combinations of used units, one byte each."""
 MAX_TIME_S = 1e200
 """Finite substitute for an infinite stage time, for the product with 0 units."""
-PROOF_CHECK_INTERVAL = 16
-"""Number of ideals between two checks of the time limit, in the proof."""
 
 
 def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
@@ -262,8 +255,7 @@ def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
     reached[-1, 0] = True
     room = stage_buffers(graph)
     for end in range(ideals - 1, 0, -1):
-        if end % PROOF_CHECK_INTERVAL == 0:
-            check_time()
+        check_time()
         # A state is pruned if the units left cannot do the work before its ideal in the time.
         fits = (needed[:, end, None] <= min(slowest_s, MAX_TIME_S) * offered * (1 + 1e-9)).all(axis=0)
         reached[end] &= fits

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from ....instances.common.arrays import Flags, Floats, Ints, narrow
 from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import Layer, StagingInstance
-from ...common.clock import check_time
+from ...common.clock import check_time, until_time_limit
 from ...common.compiled import compiled
 from ..stages import MAX_SEGMENTS
 from .interval_bounds import Segments, layer_parts, unit_types
@@ -245,8 +245,6 @@ def derive_ideals(order: GroupOrder) -> DerivedIdeals:
 ROUNDING_FACTOR = 1 - 1e-12
 """Factor on sums of times, as the order of addition may differ elsewhere."""
 MAX_STAGES = 4_000_000
-CHECK_INTERVAL = 64
-"""Number of ideals between two checks of the time limit."""
 IDEALS_PER_BLOCK = 4096
 """Number of ideals whose tensors are counted in one matrix product."""
 
@@ -501,9 +499,7 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
     # With only one order of the groups stages are as the segments of a chain.
     most = MAX_SEGMENTS if len(graph.inside) == len(graph.memory) + 1 else MAX_STAGES
     columns, total = [], 0
-    for end in range(1, len(graph.inside)):
-        if end % CHECK_INTERVAL == 0:
-            check_time()
+    for end in until_time_limit(range(1, len(graph.inside))):
         count = stages_ending_at(graph, end, slowest_s, start, kind, parts)
         total += count
         if total > most:

@@ -319,18 +319,6 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class _UnprovenInterval:
-    """An interval of stage times not proven by dual prices, its bound, and the segments left.
-
-    The segments are None if they are too many.
-    """
-
-    interval: Interval
-    bound: float
-    segments: Ints | None
-
-
-@dataclass(frozen=True)
 class Limits:
     """Capacity constraints: consumption by a device of each type, shape (R, T), and capacity, shape (R,)."""
 
@@ -373,7 +361,7 @@ class IntervalBounds:
         bound, and a segment too dear for the union is too dear for each part. Intervals not proven by prices
         are enumerated while there is time; their bounds by prices hold in any case.
         """
-        open_: list[_UnprovenInterval] = []
+        open_: list[tuple[Interval, float, Ints]] = []
         everything = narrow(np.arange(len(self.segments.first)))
         pending = [(list(intervals), self.segments, everything)] if intervals else []
         while pending:
@@ -391,9 +379,8 @@ class IntervalBounds:
                 bound, weight, arrival = self._bound(interval, own)
                 if bound < interval.cutoff:
                     useful = position[self._useful(interval, own, weight, arrival)]
-                    left = None if len(useful) > MAX_ARCS or not len(self.limits.capacity) else useful
-                    open_.append(_UnprovenInterval(interval, self._cost_bound(interval, bound, own), left))
-        return [(one.interval, one.bound) for one in open_ if not self._proves_by_enumeration(one)]
+                    open_.append((interval, self._cost_bound(interval, bound, own), useful))
+        return [(one, bound) for one, bound, left in open_ if not self._proves_by_enumeration(one, left)]
 
     def _cost_bound(self, interval: Interval, bound: float, own: Segments) -> float:
         """Return the lower bound on cost [USD] in an unproven interval.
@@ -451,11 +438,11 @@ class IntervalBounds:
         most = (threshold + ROUNDING_MARGIN * (abs(threshold) + spare)) / (1 - 2 * ROUNDING_MARGIN)
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 
-    def _proves_by_enumeration(self, given: _UnprovenInterval) -> bool:
+    def _proves_by_enumeration(self, interval: Interval, left: Ints) -> bool:
         """Return whether enumeration of the remaining segments' paths proves none to be below the cutoff."""
-        if given.segments is None or self.work_left <= 0 or time_is_up():
+        if len(left) > MAX_ARCS or not len(self.limits.capacity) or self.work_left <= 0 or time_is_up():
             return False
-        interval, own = given.interval, self.segments.only(given.segments)
+        own = self.segments.only(left)
         units, cost = self._least(interval, own)
         usable = np.isfinite(cost)
         one = own.only(np.flatnonzero(usable))

@@ -19,8 +19,6 @@ from staging_instances import half_serial
 import clusterplan
 from clusterplan.formulations.staging.check.certificate import (
     CertificateCheck,
-    certified_error,
-    proves_infeasibility,
 )
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Corner, StageTable, stage_table
@@ -173,29 +171,31 @@ INTERVALS: list[dict[str, Any]] = [
 
 def test_a_complete_frontier_has_the_error_that_is_claimed() -> None:
     """Below 0.75 s no units suffice, and from there on each corner is the cheapest."""
-    assert certified_error(half_serial(), BOTH, 0.0, None, INTERVALS) == 0.0
-    assert certified_error(half_serial(), BOTH, 0.01, None, INTERVALS) == 0.01
+    assert CertificateCheck(half_serial()).certified_error(BOTH, 0.0, None, INTERVALS) == 0.0
+    assert CertificateCheck(half_serial()).certified_error(BOTH, 0.01, None, INTERVALS) == 0.01
 
 
 def test_a_corner_left_out_is_an_error_of_its_saving() -> None:
     """Without the cheap corner plans may save a third of the cost of the fast one."""
-    found = certified_error(half_serial(), BOTH[:1], 0.0, None, INTERVALS)
+    found = CertificateCheck(half_serial()).certified_error(BOTH[:1], 0.0, None, INTERVALS)
     assert found == pytest.approx(1 / 3)
 
 
 def test_a_fast_corner_left_out_leaves_no_error() -> None:
     """Faster plans than the fastest corner are not ruled out: nothing is proven."""
-    assert certified_error(half_serial(), BOTH[1:], 0.0, None, INTERVALS) is None
-    assert certified_error(half_serial(), BOTH[1:], 0.0, 1.2, INTERVALS) == 0.0  # it costs more than counts
+    assert CertificateCheck(half_serial()).certified_error(BOTH[1:], 0.0, None, INTERVALS) is None
+    assert (
+        CertificateCheck(half_serial()).certified_error(BOTH[1:], 0.0, 1.2, INTERVALS) == 0.0
+    )  # it costs more than counts
 
 
 def test_malformed_intervals_prove_nothing() -> None:
     """Neither an error nor that there is no plan."""
-    assert certified_error(half_serial(), BOTH, 0.0, None, [{"until_s": -1}]) is None
-    assert not proves_infeasibility(half_serial(), 0.5, [{"until_s": -1}])
+    assert CertificateCheck(half_serial()).certified_error(BOTH, 0.0, None, [{"until_s": -1}]) is None
+    assert not CertificateCheck(half_serial()).proves_none(0.5, [{"until_s": -1}])
 
 
 @pytest.mark.parametrize(("most", "none"), [(0.9, True), (1.1, False)])
 def test_no_plan_costs_less_than_one_dollar(most: float, none: bool) -> None:
     """The cheapest plan costs exactly one."""
-    assert proves_infeasibility(half_serial(), most, [{"until_s": 1e100}]) == none
+    assert CertificateCheck(half_serial()).proves_none(most, [{"until_s": 1e100}]) == none
