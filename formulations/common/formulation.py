@@ -283,13 +283,10 @@ def exact_integer_row(coefficients: Sequence[float], limit: float) -> tuple[list
     """
     if not math.isfinite(limit):
         return None
-    exact: dict[float, Fraction] = {}
-    common = 1
-    for value in set(coefficients):
-        exact[value] = Fraction(repr(float(value)))
-        common = math.lcm(common, exact[value].denominator)
-        if common > MAX_EXACT_INTEGER:
-            return None
+    exact = {value: Fraction(repr(float(value))) for value in set(coefficients)}
+    common = math.lcm(*(fraction.denominator for fraction in exact.values()))
+    if common > MAX_EXACT_INTEGER:
+        return None
     # A common divisor of the coefficients may be taken out, because the limit is rounded down anyway.
     divisor = math.gcd(*(int(value * common) for value in exact.values())) or 1
     bound = math.floor(Fraction(repr(float(limit))) * common / divisor)

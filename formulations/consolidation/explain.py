@@ -265,7 +265,7 @@ class DeviceReasons(Reasons):
     @cached_property
     def _residual(self) -> dict[str, tuple[dict[str, float], dict[str, list[Device]]]]:
         """Residual capacity of each server under the plan, and the states of its devices."""
-        residual = {
+        residual: dict[str, tuple[dict[str, float], dict[str, list[Device]]]] = {
             name: (defaultdict(float, server.available), {k: [*v] for k, v in server.device_states.items()})
             for name, server in self.on_devices.servers.items()
         }
@@ -278,4 +278,4 @@ class DeviceReasons(Reasons):
                 for name, places in task.items():
                     after = states_after(states[name], available[name].partitions, group.asks[name], places)
                     states[name] = states[name] if after is None else after
-        return {name: (dict(amounts), states) for name, (amounts, states) in residual.items()}
+        return residual

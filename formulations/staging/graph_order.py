@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -255,11 +255,9 @@ class _ClassMerger:
 
     def _merge_target(self, index: int) -> int | None:
         """Return a class of layers into which one without time can be merged; None if none allows it."""
-        own = self.touching[index]
-        neighbours: Iterable[int] = [*self.before[index]] if len(self.before[index]) == 1 else []
-        if len(self.after[index]) == 1:
-            neighbours = [*neighbours, *self.after[index]]
-        if not own and not self.before[index] and not self.after[index]:
+        own, sides = self.touching[index], (self.before[index], self.after[index])
+        neighbours = [other for side in sides if len(side) == 1 for other in side]
+        if not own and not any(sides):
             neighbours = [other for other in self.members if other != index]
         able = np.isfinite(self.parts[index, :, 0])
         for host in neighbours:

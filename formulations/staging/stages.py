@@ -194,12 +194,7 @@ def hardware_of(instance: StagingInstance) -> Hardware:
 
 def memory_of_layers(instance: StagingInstance) -> Floats:
     """Return the memory that each layer needs on a unit of each hardware type [GiB], shape (L, T)."""
-    names = [one.name for one in instance.types]
-    memory = np.zeros((len(instance.layers), len(names)))
-    for row, layer in zip(memory, instance.layers, strict=True):
-        held = layer.memory_gib
-        row[:] = [held.get(name, 0.0) for name in names] if isinstance(held, dict) else held
-    return memory
+    return np.array([[layer.memory_on(one.name) for one in instance.types] for layer in instance.layers])
 
 
 def parts_of_layers(instance: StagingInstance) -> Floats:

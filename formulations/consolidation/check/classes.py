@@ -301,7 +301,7 @@ class _Derivation:
         """Return the equivalence classes of jobs and servers."""
         jobs = tuple(made for job, members in self.checked.jobs for made in self._job_class(job, members))
         shapes = tuple(self.shapes)
-        free = self._servers_by_key(jobs)
+        free = self._servers_by_key()
         pairs = zip(shapes, self.tasks, strict=True)
         slots = tuple(self._slots(shape, tasks, free) for shape, tasks in pairs)
         return Classes(
@@ -391,17 +391,22 @@ class _Derivation:
                     self.residents[server].append(placements[place, p].shape)
         return tuple(placements.values())
 
-    def _servers_by_key(self, jobs: Sequence[JobClass]) -> dict[ServerKey, list[int]]:
+    def _tasks_by_demand(self) -> Counter[Vector]:
+        """Return the number of all tasks of each demand."""
+        tasks = Counter[Vector]()
+        for shape, counts in zip(self.shapes, self.tasks, strict=True):
+            for demand, count in zip(shape.demands, counts, strict=True):
+                tasks[demand] += count if shape.current is None else 0
+        return tasks
+
+    def _servers_by_key(self) -> dict[ServerKey, list[int]]:
         """Group servers by pool (GPU model), residual capacity in units and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
         """
-        shapes, total = list(self.shapes), np.zeros(len(self.names), dtype=object)
-        for job in jobs:
-            for part in job.parts:
-                for demand, count in zip(shapes[part.shape].demands, part.tasks, strict=True):
-                    total += np.array(demand, dtype=object) * count * len(job.members)
-        required = {model for shape in shapes for model in models_of(shape.gpu_model)}
+        tasks = self._tasks_by_demand()
+        total = [sum(demand[r] * count for demand, count in tasks.items()) for r in range(len(self.names))]
+        required = {model for shape in self.shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
         groups: dict[ServerKey, list[int]] = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
@@ -413,7 +418,7 @@ class _Derivation:
                     math.floor(exact_fraction(loosened(a)) / u)
                     for a, u in zip(amounts, self.units, strict=True)
                 )
-                known[amounts] = tuple(min(w, int(t)) for w, t in zip(whole, total, strict=True))
+                known[amounts] = tuple(map(min, whole, total))
             pool = server.gpu_model if server.gpu_model in required else None
             residents = tuple(sorted(self.residents[name])) if name in self.residents else ()
             self.free_of[n] = known[amounts]
@@ -466,11 +471,7 @@ class _Derivation:
 
     def _demand_sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
         """Return every subset sum of task demands that fits on a server; None if there are too many."""
-        most = Counter[Vector]()
-        for shape, tasks in zip(self.shapes, self.tasks, strict=True):
-            for demand, count in zip(shape.demands, tasks, strict=True):
-                most[demand] += count if shape.current is None else 0
-        reached, added = {(0,) * len(self.names)}, 0
+        most, reached, added = self._tasks_by_demand(), {(0,) * len(self.names)}, 0
         for demand in demands:
             step = reached if any(demand) else set()
             for _ in range(most[demand]):

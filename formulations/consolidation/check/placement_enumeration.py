@@ -16,6 +16,7 @@ value of staying is below the cutoff.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections import Counter
@@ -527,7 +528,7 @@ class _Search:
             used = sum(1 for other, _ in picks if other == state)
             if used == states[state]:
                 continue
-            for counts in _nonempty_pieces(left):
+            for counts in filter(any, itertools.product(*(range(count, -1, -1) for count in left))):
                 self._step()
                 if same is not None and counts > same:
                     continue
@@ -535,18 +536,6 @@ class _Search:
                     rest = tuple(map(operator.sub, left, counts))
                     picked = (*picks, (state, counts))
                     yield from self._completions(job, rest, listed, states, index, counts, picked)
-
-
-def _nonempty_pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield every non-zero vector of task counts up to the unplaced tasks, in decreasing order."""
-    if len(left) == 1:
-        yield from ((count,) for count in range(left[0], 0, -1))
-        return
-    for count in range(left[0], -1, -1):
-        for others in _nonempty_pieces(left[1:]):
-            yield (count, *others)
-        if count:
-            yield (count, *(0 for _ in left[1:]))
 
 
 def _running_tasks(job: JobClass) -> int:

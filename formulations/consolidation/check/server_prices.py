@@ -126,8 +126,8 @@ class Knapsack:
         nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
         if nearest is not None:
             yield nearest, few
-        if nearest is not None and not nodes:
-            return
+            if not nodes:
+                return
         own = self._best_relaxation(fitting, residents, free)
         self._known.append(own)
         yield own, few
