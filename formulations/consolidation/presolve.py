@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -28,6 +28,7 @@ from ...instances.consolidation.job import PlacementJob
 from ..common.formulation import MilpModel, ModelObjective
 from ..common.objective import Diagnosis, Sense, Violation, agree, within
 from .classes import ClassTable, exact_fraction
+from .cluster_data import TRAFFIC_RESOURCE, ClusterData
 from .explain import action_of
 from .formulation import ConsolidationFormulation, moving_tasks
 from .formulation import formulation_of as formulation_of_rest
@@ -80,7 +81,7 @@ class WithFixedJobs(ConsolidationFormulation):
         super().__init__(instance)
         self.original = formulation_of_rest(instance)
         jobs = {job.name: job for job in instance.jobs if job.name in instance.staying}
-        named = _fixed_entries(instance, self.servers) if instance.has_devices else _current_entries(jobs)
+        named = _fixed_entries(self, jobs) if instance.has_devices else _current_entries(jobs)
         entries = tuple(_current_entries(jobs) if named is None else named)
         self.without_devices = named is None or any(
             staying_tasks(group, entry, device_moves=True) < group.tasks
@@ -88,7 +89,7 @@ class WithFixedJobs(ConsolidationFormulation):
             for group in jobs[entry.job].task_groups
         )
         self.fixed = {entry.job: entry for entry in entries}
-        self.rest = formulation_of_rest(_reduced_instance(instance, self.fixed))
+        self.rest = formulation_of_rest(_reduced_instance(self, jobs))
         # Their contribution does not depend on other jobs.
         alone = formulation_of_rest(instance.model_copy(update={"jobs": tuple(jobs.values())}))
         self.offsets = tuple(
@@ -194,11 +195,11 @@ class WithFixedJobs(ConsolidationFormulation):
                 remedies.append(f"let {name} end first, for --stop does not stop it: {why}")
             return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
-        for name, demand in _fixed_demand(self.instance, self.fixed).items():
+        for name, demand in _fixed_demand(self.jobs[fixed] for fixed in self.fixed).items():
             free = self.servers[name].available
             for resource, tasks in demand.items():
                 amount, available = float(_total_demand(tasks)), free.get(resource, 0.0)
-                if not within(amount, available):
+                if resource != TRAFFIC_RESOURCE and not within(amount, available):
                     what = f"jobs that stay hold {amount:g} {resource} of {available:g}"
                     reasons.append(f"server {name!r}: {what}")
         if reasons:
@@ -212,31 +213,23 @@ def _current_entries(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
     return [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
 
 
-def _fixed_entries(
-    instance: ConsolidationInstance, servers: Mapping[str, Server]
-) -> list[JobPlacement] | None:
+def _fixed_entries(data: ClusterData, stay: Mapping[str, PlacementJob]) -> list[JobPlacement] | None:
     """Return the plan entries of jobs that stay, with devices; None if servers have too few devices.
 
     Unknown current devices are chosen among those that no other running job holds, if possible.
     """
-    stay = {job.name: job for job in instance.jobs if job.name in instance.staying}
-    unknown = [
-        group
-        for job in stay.values()
-        for group in job.task_groups
-        if group.asks and not group.current_devices
-    ]
-    if unknown:
-        running = {job.name: job for job in instance.jobs if job.is_running}
+    groups = [group for job in stay.values() for group in job.task_groups]
+    if any(group.asks and not group.current_devices for group in groups):
+        running = {job.name: job for job in data.running}
         with suppress(TooLargeError):
-            every = assign_devices(running, servers, _current_entries(running)) or []
+            every = assign_devices(running, data.servers, _current_entries(running)) or []
             if every and all(
                 staying_tasks(group, entry, device_moves=True) == group.running_tasks
                 for entry in every
                 for group in running[entry.job].task_groups
             ):
                 return [entry for entry in every if entry.job in stay]
-    return assign_devices(stay, servers, _current_entries(stay))
+    return assign_devices(stay, data.servers, _current_entries(stay))
 
 
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:
@@ -277,13 +270,13 @@ def _minus_offset(value: float, offset: float, sense: Sense) -> float:
     return float(left)
 
 
-def _fixed_demand(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> FixedDemand:
-    """Return the demand of fixed jobs by server and resource, as numbers of tasks by demand."""
+def _fixed_demand(jobs: Iterable[PlacementJob]) -> FixedDemand:
+    """Return the demand of fixed jobs by server and resource, and their traffic, as tasks by demand."""
     demand: FixedDemand = defaultdict(lambda: defaultdict(Counter))
-    for job in instance.jobs:
-        for group in job.task_groups if job.name in fixed else ():
+    for job in jobs:
+        for group in job.task_groups:
             for server, count in group.current.items():
-                for resource, amount in group.demand.items():
+                for resource, amount in (group.demand | {TRAFFIC_RESOURCE: group.traffic_gbit_per_s}).items():
                     demand[server][resource][amount] += count
     return demand
 
@@ -293,46 +286,32 @@ def _total_demand(tasks: Counter[float]) -> Fraction:
     return sum((count * exact_fraction(amount) for amount, count in tasks.items()), Fraction(0))
 
 
-def _reduced_instance(
-    instance: ConsolidationInstance, fixed: dict[str, JobPlacement]
-) -> ConsolidationInstance:
+def _reduced_instance(data: WithFixedJobs, jobs: Mapping[str, PlacementJob]) -> ConsolidationInstance:
     """Return the instance without the fixed jobs and without the capacity that they use."""
-    in_use = _fixed_demand(instance, fixed)
-    traffic: dict[str, Counter[float]] = defaultdict(Counter)
+    instance, in_use = data.instance, _fixed_demand(jobs.values())
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
-    used = set()
-    for job in instance.jobs:
-        if job.name not in fixed:
-            continue
-        for group in job.task_groups:
-            used |= set(group.current)
-            for server, count in group.current.items():
-                traffic[server][group.traffic_gbit_per_s] += count
-            for server, tasks in ((fixed[job.name].devices or {}).get(group.name) or {}).items():
-                for name, where in ((name, where) for task in tasks for name, where in task.items()):
-                    ask = group.asks[name]
-                    if isinstance(where, DeviceSlot):
-                        taken[server][name].append(
-                            Taken(device=where.device, profile=ask.profile, slot=where.slot)
-                        )
-                    else:
-                        share = ask.share or None
-                        taken[server][name] += [Taken(device=device, share=share) for device in where]
+    for entry, group, server, _ in data.placed_tasks([*data.fixed.values()]):
+        for task in (entry.devices or {}).get(group.name, {}).get(server, ()):
+            for name, where in task.items():
+                ask = group.asks[name]
+                if isinstance(where, DeviceSlot):
+                    held = [Taken(device=where.device, profile=ask.profile, slot=where.slot)]
+                else:
+                    held = [Taken(device=device, share=ask.share or None) for device in where]
+                taken[server][name] += held
     servers = [
-        _reduced_server(server, in_use.get(server.name, {}), traffic[server.name], taken[server.name])
-        if server.name in used
-        else server
+        _reduced_server(server, in_use[server.name], taken[server.name]) if server.name in in_use else server
         for server in instance.expanded_servers
     ]
-    jobs = tuple(job for job in instance.jobs if job.name not in fixed)
+    others = tuple(job for job in instance.jobs if job.name not in jobs)
     # What says who stays and what may move is settled, or is data of the jobs that are left.
     return instance.model_copy(
-        update={"servers": tuple(servers), "jobs": jobs, "running": None, "pinned": None}
+        update={"servers": tuple(servers), "jobs": others, "running": None, "pinned": None}
     )
 
 
 def _reduced_server(
-    server: Server, in_use: dict[str, Counter[float]], traffic: Counter[float], taken: dict[str, list[Taken]]
+    server: Server, in_use: dict[str, Counter[float]], taken: dict[str, list[Taken]]
 ) -> Server:
     """Return a server with the resources of its fixed jobs subtracted, marked as in use."""
     free = {
@@ -341,17 +320,17 @@ def _reduced_server(
         else amount
         for name, amount in server.available.items()
     }
-    devices = None
-    if server.devices:
-        devices = {
-            name: _reduced_devices(listed, server, name, taken.get(name, []))
-            for name, listed in server.devices.items()
-        }
+    devices = {
+        name: _reduced_devices(listed, server, name, taken.get(name, []))
+        for name, listed in (server.devices or {}).items()
+    }
     return server.model_copy(
         update={
             "free": free,
-            "devices": devices,
-            "traffic_gbit_per_s": float(exact_fraction(server.traffic_gbit_per_s) + _total_demand(traffic)),
+            "devices": devices or None,
+            "traffic_gbit_per_s": float(
+                exact_fraction(server.traffic_gbit_per_s) + _total_demand(in_use[TRAFFIC_RESOURCE])
+            ),
             "in_use": True,
         }
     )
