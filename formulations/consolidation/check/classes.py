@@ -196,7 +196,7 @@ class CheckedCluster:
         moving = instance.moves_count
         groups_by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
         for position, job in enumerate(instance.jobs):
-            speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
+            speeds = tuple(sorted(job.speed_by_servers.items()))
             now = _placement_key(instance, job, self.model_of, position) if moving else None
             rules = instance.requires(job), instance.spread_of(job), job.gpu_model
             key = job.requests, job.worth, *rules, speeds, now

@@ -20,6 +20,7 @@ import operator
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -75,8 +76,6 @@ class Knapsack:
     def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
         self.limit = limit
         self.groups = _useful_alternatives(groups, limit)
-        if sum(int(paid.max()) for _, paid in self.groups) > MAX_BOUND // 8:
-            raise TooLargeError("prices are too large to be added up")
         self._known: deque[_Relaxation] = deque(maxlen=MAX_RELAXATIONS)
 
     def most(
@@ -98,8 +97,6 @@ class Knapsack:
             Further groups, of the tasks that run on the server now.
         """
         residents = _useful_alternatives(residents, free)
-        if sum(int(paid.max()) for _, paid in residents) > MAX_BOUND // 8:
-            raise TooLargeError("prices are too large to be added up")
         fitting = [*residents, *_useful_alternatives(self.groups, free)]
         bound = sum(int(paid.max()) for _, paid in fitting)
         if not fitting or not len(free):
@@ -154,12 +151,20 @@ class Knapsack:
 
 
 def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
-    """Return, by group, the alternatives of positive price that fit into the residual capacity."""
+    """Return, by group, the alternatives of positive price that fit into the residual capacity.
+
+    Raises
+    ------
+    TooLargeError
+        If sums of prices overflow 64 bits.
+    """
     groups_left = []
     for weights, paid in groups:
         useful = (paid > 0) & (weights <= np.array(free)).all(axis=1)
         if useful.any():
             groups_left.append((weights[useful], paid[useful]))
+    if sum(int(paid.max()) for _, paid in groups_left) > MAX_BOUND // 8:
+        raise TooLargeError("prices are too large to be added up")
     return groups_left
 
 
@@ -403,7 +408,11 @@ class ServerPrices:
             for k in classes.shapes_of(pool)
         ]
         self.table = _value_table(self.groups, np.array(self.limit, dtype=np.int64))
-        self.knapsack: Knapsack | None = None
+
+    @cached_property
+    def knapsack(self) -> Knapsack:
+        """The knapsack of the servers of the pool, where sums of demands are not tabulated."""
+        return Knapsack(self.groups, self.limit)
 
     def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
         """Return the maximum total price of tasks on one server, or an upper bound on it.
@@ -423,8 +432,6 @@ class ServerPrices:
         if self.table is not None:
             check_time()
             return self._from_table(self.table, free, residents)
-        if self.knapsack is None:
-            self.knapsack = Knapsack(self.groups, self.limit)
         alternatives = [(self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents]
         return self.knapsack.most(free, least, self.effort, alternatives)
 
