@@ -456,11 +456,7 @@ class DeviceFormulation(ConsolidationFormulation):
         bounds = self.pooled.certified_bounds(parsed.pooled, values)
         if any(bound is not None and math.isinf(bound) for bound in bounds):
             return bounds
-        by_shape = shape_bounds(self.instance, self.objectives, parsed.devices, values, bounds)
-        return tuple(
-            objective.tighter(one, other)
-            for objective, one, other in zip(self.objectives, bounds, by_shape, strict=True)
-        )
+        return shape_bounds(self.instance, self.objectives, parsed.devices, values, bounds)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the error in the format of a certificate; None if it is valid."""

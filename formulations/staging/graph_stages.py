@@ -15,7 +15,6 @@ long as the pairs can be stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,8 +46,8 @@ class GraphArrays(NamedTuple):
         Memory of a unit of each type, and units that a stage may have, shape (T,).
     touching_start, touching
         The tensors of block b are touching[touching_start[b]:touching_start[b + 1]].
-    touched_start, touched
-        The blocks of each tensor, in the same form.
+    touched
+        Number of blocks of each tensor, shape (H,).
     transfer
         Seconds of each tensor on each type, shape (H, T); empty where stages relay.
     crossing
@@ -67,7 +66,6 @@ class GraphArrays(NamedTuple):
     most_units: Floats
     touching_start: Ints
     touching: Ints
-    touched_start: Ints
     touched: Ints
     transfer: Floats
     crossing: Floats
@@ -126,7 +124,7 @@ def _add_block(
         tensor = problem.touching[at]
         count[tensor] += 1
         first = count[tensor] == 1
-        whole = count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]
+        whole = count[tensor] == problem.touched[tensor]
         for t in range(types):
             if alive[depth - 1, t]:
                 if first:
@@ -241,21 +239,19 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
 
 def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
     """Return the blocks of layers and the ideals (down-sets) as arrays for compiled loops."""
-    hardware, relayed = hardware_of(instance), instance.stage_cost == "relay"
-    counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
-    touched_start, touched = _concatenated(counted)
-    touching: list[list[int]] = [[] for _ in range(len(blocks))]
-    for index, own in enumerate(counted):
-        for block in own:
-            touching[block].append(index)
-    touching_start, flat = _concatenated(touching)
+    hardware, seconds = hardware_of(instance), blocks.transfer_s
+    touches = np.zeros((len(blocks), len(blocks.tensors)), dtype=bool)
+    for tensor, own in enumerate(blocks.tensors):
+        touches[list(own), tensor] = True
     size = (len(blocks) + 7) // 8
     packed = b"".join(ideal.to_bytes(size, "little") for ideal in ideals.sets)
     octets = np.frombuffer(packed, dtype=np.uint8).reshape(-1, size)
     inside = np.unpackbits(octets, axis=1, count=len(blocks), bitorder="little").view(bool)
     crossing = np.zeros((len(ideals), len(instance.types)))
-    if relayed:
-        crossing = _crossing_seconds(inside, blocks)
+    if instance.stage_cost == "relay":
+        crossing = _crossing_seconds(inside, touches, seconds)
+        touches, seconds = touches[:, :0], seconds[:0]
+    toucher, touching = np.nonzero(touches)
     parts = blocks.parts.copy()
     # An impossible part is infinite in S alone, so that no inf - inf can arise.
     parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
@@ -268,37 +264,27 @@ def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> G
         memory=blocks.memory_gib,
         room=hardware.room_gib,
         most_units=hardware.most,
-        touching_start=touching_start,
-        touching=flat,
-        touched_start=touched_start,
-        touched=touched,
+        touching_start=np.searchsorted(toucher, np.arange(len(blocks) + 1)),
+        touching=touching,
+        touched=touches.sum(axis=0),
         transfer=seconds,
         crossing=crossing,
         adds_up=instance.stage_cost == "sum",
     )
 
 
-def _crossing_seconds(inside: Flags, blocks: Blocks) -> Floats:
+def _crossing_seconds(inside: Flags, touches: Flags, seconds: Floats) -> Floats:
     """Return the transfer times [s] of the tensors that each ideal cuts, in all, shape (I, T).
 
     Each ideal has a separate sum without differences, so that no rounding error remains.
     """
-    touched = np.zeros((len(blocks), len(blocks.tensors)), dtype=np.float32)
-    for tensor, own in enumerate(blocks.tensors):
-        touched[list(own), tensor] = 1.0
-    crossing = np.empty((len(inside), blocks.transfer_s.shape[1]))
+    touched, crossing = touches.astype(np.float32), np.empty((len(inside), seconds.shape[1]))
     for start in range(0, len(inside), IDEALS_AT_ONCE):
         check_time()
         part = slice(start, start + IDEALS_AT_ONCE)
         count = inside[part].astype(np.float32) @ touched
-        crossing[part] = ((count > 0) & (count < touched.sum(axis=0))) @ blocks.transfer_s
+        crossing[part] = ((count > 0) & (count < touched.sum(axis=0))) @ seconds
     return crossing
-
-
-def _concatenated(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Concatenate lists; return the start of each list, with the total length last, and the elements."""
-    members = np.array([member for own in lists for member in own], dtype=np.int64)
-    return np.cumsum([0, *map(len, lists)]), members
 
 
 def weighted_work(work: Floats) -> tuple[list[Floats], list[Floats]]:

@@ -268,8 +268,8 @@ def shape_bounds(
     goals: Sequence[PricedGoal],
     values: Sequence[float] | None,
     known: Sequence[float | None],
-) -> list[float | None]:
-    """Return the bound on each objective that dual prices by server shape prove; None without one.
+) -> tuple[float | None, ...]:
+    """Return the bound on each objective that dual prices by server shape prove, or the known one if tighter.
 
     A bound that depends on the values of earlier objectives counts only if all of these but the last are
     proven optimal.
@@ -294,12 +294,12 @@ def shape_bounds(
             if least is not None:
                 least = round_up_bound(instance, objective.name, least)
                 proven = float(-least if objective.name == "value" else least)
-        bounds.append(proven)
+        best = objective.tighter(known[index], proven)
+        bounds.append(best)
         if values is None:
             continue
         if certain and objective.name in PRICED_BY_SHAPE:
             reached = exact_fraction(values[index]) * (-1 if objective.name == "value" else 1)
             levels[objective.name] = reached + abs(reached) * LEVEL_TOLERANCE
-        best = objective.tighter(known[index], proven)
         certain = certain and best is not None and agree(best, values[index])
-    return bounds
+    return tuple(bounds)

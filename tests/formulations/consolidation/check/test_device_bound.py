@@ -250,10 +250,10 @@ def test_fewest_servers_at_the_best_value() -> None:
     certificate = read_device_certificate(INSTANCE, GOALS)
     assert isinstance(certificate, DeviceCertificate)
     objectives = DeviceFormulation(INSTANCE).objectives
-    assert shape_bounds(INSTANCE, objectives, certificate.devices, (3.0, 3.0), (3.0, 0.0)) == [3.0, 3.0]
+    assert shape_bounds(INSTANCE, objectives, certificate.devices, (3.0, 3.0), (3.0, 0.0)) == (3.0, 3.0)
     worse = shape_bounds(INSTANCE, objectives, certificate.devices, (2.0, 2.0), (3.0, 0.0))
-    assert worse == [3.0, 2.0]
-    assert shape_bounds(INSTANCE, objectives, certificate.devices, None, (3.0, 0.0)) == [3.0, None]
+    assert worse == (3.0, 2.0)
+    assert shape_bounds(INSTANCE, objectives, certificate.devices, None, (3.0, None)) == (3.0, None)
 
 
 def test_exact_finds_such_prices() -> None:
