@@ -107,13 +107,13 @@ class _Builder:
             tuple([math.floor(exact_fraction(group.demand.get(name, 0.0)) / unit) for name, unit in pairs])
             for group in groups
         ]
-        if loose:
-            parts = tuple(
-                Part(self._task_shape([demand], job.gpu_model), (g,), (count,))
-                for g, (demand, count) in enumerate(zip(demands, tasks, strict=True))
+        every = tuple(range(len(tasks)))
+        parts = tuple(
+            Part(
+                self._task_shape([demands[g] for g in own], job.gpu_model), own, tuple(tasks[g] for g in own)
             )
-        else:
-            parts = (Part(self._task_shape(demands, job.gpu_model), tuple(range(len(tasks))), tasks),)
+            for own in ([(g,) for g in every] if loose else [every])
+        )
         moves = self.data.instance.moves_count
         placed = self._current_placements(parts, members) if moves else ()
         stays = bool(placed) and self.data.can_stay(job)

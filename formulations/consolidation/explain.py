@@ -13,7 +13,15 @@ from functools import cached_property
 from ...instances.consolidation.devices import Device, states_after
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
-from .fewest_servers import Shapes, estimated_work, fewest_servers, shape_of, tasks_on_devices, tasks_that_fit
+from .fewest_servers import (
+    Shape,
+    Shapes,
+    estimated_work,
+    fewest_servers,
+    shape_of,
+    tasks_on_devices,
+    tasks_that_fit,
+)
 from .plan import Action, JobPlacement, staying_tasks
 
 MAX_SHAPES = 4
@@ -130,10 +138,12 @@ def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str, choices
             return f"{what} {need:g} {resource}; the largest server{of_model} has {most}"
     lacks = Counter[str]()
     for shape, count in shapes.items():
-        amounts = dict(shape)
-        has = {r: amounts.get(r, 0.0) for r, _ in demand}
-        words = ((f"{'too little' if has[r] else 'no'} {r}", need) for r, need in demand if need > has[r])
-        short = [f"{what} ({need:g} needed)" for what, need in words]
+        amounts = defaultdict(float, shape)
+        short = [
+            f"{'too little' if amounts[r] else 'no'} {r} ({need:g} needed)"
+            for r, need in demand
+            if need > amounts[r]
+        ]
         lacks[" and ".join(short)] += count
     listed = sorted(lacks.items(), key=lambda item: (-item[1], item[0]))
     causes = [f"on {_server_count_text(count)}: {what}" for what, count in listed[:MAX_SHAPES]]
@@ -183,26 +193,26 @@ class Reasons:
     def left(self, gpu_model: GpuModels) -> Shapes:
         """Count the servers of the given GPU models by residual capacity under the plan."""
         if gpu_model not in self._left_by_model:
-            residual = self._left_by_model[gpu_model] = Shapes()
-            for model, shapes in self._left.items():
-                if allows(gpu_model, model):
-                    residual.update(shapes)
+            self._left_by_model[gpu_model] = Shapes(
+                shape for model, shape in self._left if allows(gpu_model, model)
+            )
         return self._left_by_model[gpu_model]
 
     @cached_property
-    def _left(self) -> dict[str | None, Shapes]:
+    def _left(self) -> list[tuple[str | None, Shape]]:
+        """The GPU model and the residual capacity under the plan of each server."""
         used: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for _, group, server, count in self.data.placed_tasks(self.plan):
             for resource, amount in group.demand.items():
                 used[server][resource] += count * amount
-        residual: dict[str | None, Shapes] = defaultdict(Shapes)
+        residual = []
         for name, server_data in self.data.servers.items():
             amounts = server_data.available
             if name in used:
                 # Rounding may leave a little less than nothing, or than what would just fit.
                 amounts = {r: max(0.0, a * (1 + 1e-9) - used[name][r]) for r, a in amounts.items()}
-            residual[server_data.gpu_model][shape_of(amounts)] += 1
-        return dict(residual)
+            residual.append((server_data.gpu_model, shape_of(amounts)))
+        return residual
 
 
 def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None = None) -> Action:

@@ -516,9 +516,7 @@ def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dic
             return {}
         classes = checked.classes
         certificate = read_certificate(checked, data)
-        if isinstance(certificate, str):
-            return {}
-        if not _server_changes_no_job(checked):
+        if isinstance(certificate, str) or not _server_changes_no_job(checked):
             return {}
         goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
         if goal is None:
