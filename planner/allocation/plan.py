@@ -76,7 +76,6 @@ LONG_S = 1000.0
 def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]:
     """Return the columns of the text table of a plan."""
     digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
-    where: list[TextColumn[JobAllocation]] = [("servers", False, lambda e: placement_text(e, FEW) or "–")]
     return [
         ("job", False, lambda e: e.job),
         ("placed", False, lambda e: "yes" if e.placed else "no"),
@@ -84,7 +83,11 @@ def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]
         ("ps", True, lambda e: str(e.ps)),
         ("workers", True, lambda e: str(e.workers)),
         ("seconds", True, lambda e: f"{e.completion_s or 0.0:,.{digits}f}"),
-        *(where if any(entry.placement for entry in entries) else ()),
+        *(
+            [("servers", False, lambda e: placement_text(e, FEW) or "–")]
+            if any(entry.placement for entry in entries)
+            else ()
+        ),
     ]
 
 

@@ -22,12 +22,16 @@ from ...instances.common.errors import OptionError, some
 
 NAMED = 5
 """Most jobs named in a message."""
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return an option with a text for `--help`; its name is that of its parameter if none is given."""
+    return typer.Option(*names, help=text, **more)
+
+
 DeviceMoves = Annotated[
     bool,
-    typer.Option(
-        "--device-moves",
-        help="A move between devices of one server is a migration.",
-    ),
+    option("A move between devices of one server is a migration.", "--device-moves"),
 ]
 
 
@@ -37,60 +41,55 @@ class MoveOptions:
 
     running: Annotated[
         Literal["stay", "move"] | None,
-        typer.Option(
-            help="stay: running jobs keep what they have; move: they may move. [default: move]",
-        ),
+        option("stay: running jobs keep what they have; move: they may move. [default: move]"),
     ] = None
     pin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Running jobs whose names match stay; may be repeated.",
-        ),
+        option("Running jobs whose names match stay; may be repeated.", metavar="PATTERN"),
     ] = None
     max_moves: Annotated[
         int | None,
-        typer.Option(help="Most running jobs that are moved or stopped.", min=0),
+        option("Most running jobs that are moved or stopped.", min=0),
     ] = None
     restart_cost: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
             metavar="HOURS",
-            help="Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
             min=0,
         ),
     ] = None
     free: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
             metavar="SERVERS",
-            help="Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
             min=1,
         ),
     ] = None
     per: Annotated[
         Literal["server", "rack"],
-        typer.Option(help="Whether --free counts servers or racks."),
+        option("Whether --free counts servers or racks."),
     ] = "server"
     seat: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
             metavar="PATTERN",
-            help="Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
         ),
     ] = None
     drain: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
             metavar="PATTERN",
-            help="Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
         ),
     ] = None
     stop: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
             metavar="never|allowed|PATTERN",
-            help="Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
         ),
     ] = None
     device_moves: DeviceMoves = False
@@ -146,8 +145,8 @@ Format = Literal["table", "json", "csv"]
 Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
 InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")]
 ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
-Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
-Seed = Annotated[int | None, typer.Option(help="Of everything random. [default: 0]")]
+Threads = Annotated[int | None, option("Most threads to use.")]
+Seed = Annotated[int | None, option("Of everything random. [default: 0]")]
 SCENARIO_CHANGES = (
     "A comma joins changes. Consolidation: drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, "
     "must-place=JOB; allocation: RESOURCE=+8, budget=X, add=NxJOB, remove=JOB, weight=JOB:X, on servers "
@@ -156,11 +155,11 @@ SCENARIO_CHANGES = (
     "drain=SERVER, remove=JOB."
 )
 """What a scenario may say, for help texts."""
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
-HowToPrint = Annotated[Format, typer.Option(help="How to print.")]
+Quiet = Annotated[bool, option("No progress, only errors.", "--quiet", "-q")]
+HowToPrint = Annotated[Format, option("How to print.")]
 AllowOutside = Annotated[
     bool,
-    typer.Option("--allow-outside", help="Also read files that an instance names outside its own folder."),
+    option("Also read files that an instance names outside its own folder.", "--allow-outside"),
 ]
 
 
@@ -169,86 +168,75 @@ class RunOptions(MoveOptions):
     """The options of `solve`, in the order of `--help`, after those of kinds; `compare` inherits them."""
 
     files: Files
-    solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = (
-        None
-    )
+    solver: Annotated[str | None, option("A name from 'clusterplan solvers'. [default: auto]")] = None
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
+        float | None, option("Seconds for each instance, 0 for no limit. [default: 60]")
     ] = None
-    gap: Annotated[
-        float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")
-    ] = None
+    gap: Annotated[float | None, option("Relative gap that counts as optimal. [default: 1e-6]")] = None
     threads: Threads = None
     seed: Seed = None
     memory_limit: Annotated[
         float | None,
-        typer.Option(help="GiB that the backend, or in a batch each worker process, may take."),
+        option("GiB that the backend, or in a batch each worker process, may take."),
     ] = None
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
+        option("Option of the method; may be repeated.", "--set", metavar="KEY=VALUE"),
     ] = None
     provisioning: Annotated[
         Literal["load-balance", "exact"] | None,
-        typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
+        option("How HeterPS's methods find units. [default: load-balance]"),
     ] = None
     what_if: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            f"Compare with a scenario, as 'what-if' does; may be repeated. {SCENARIO_CHANGES}",
             "--what-if",
             metavar="KEY=VALUE,…",
-            help=f"Compare with a scenario, as 'what-if' does; may be repeated. {SCENARIO_CHANGES}",
         ),
     ] = None
     apply: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Write the plan of this scenario, by its name or number, to --output PLAN.json.",
             metavar="SCENARIO",
-            help="Write the plan of this scenario, by its name or number, to --output PLAN.json.",
         ),
     ] = None
     robust: Annotated[
         bool,
-        typer.Option(
-            "--robust",
-            help="Plan at the ends of the instance's intervals too, and show what each plan loses.",
+        option(
+            "Plan at the ends of the instance's intervals too, and show what each plan loses.", "--robust"
         ),
     ] = False
     warm_start: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Start from the plan of this result, as of an hour ago; jobs may have changed.",
             metavar="RESULT.json",
-            help="Start from the plan of this result, as of an hour ago; jobs may have changed.",
         ),
     ] = None
-    config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
-    jobs: Annotated[
-        int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)
-    ] = None
+    config: Annotated[Path | None, option("YAML file with options; those given here win.")] = None
+    jobs: Annotated[int | None, option("Solves at a time, each in a process of its own.", min=1)] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the files, as 'validate' does, and solve nothing.")
+        bool, option("Check the files, as 'validate' does, and solve nothing.", "--dry-run")
     ] = False
-    resume: Annotated[bool, typer.Option(help="Continue the batch in the folder --output.")] = False
+    resume: Annotated[bool, option("Continue the batch in the folder --output.")] = False
     kill_after: Annotated[
         float | None,
-        typer.Option(
-            help="Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0
-        ),
+        option("Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0),
     ] = None
     engine: Annotated[
         Literal["local", "dask"],
-        typer.Option(help="Where a batch runs: this machine, or a Dask cluster."),
+        option("Where a batch runs: this machine, or a Dask cluster."),
     ] = "local"
-    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None
+    scheduler: Annotated[str | None, option("Address of the Dask scheduler.")] = None
     allow_outside: AllowOutside = False
     format: HowToPrint = "table"
     output: Annotated[
         Path | None,
-        typer.Option(help="Write the results here and print none: a file, one a line; of a batch, a folder."),
+        option("Write the results here and print none: a file, one a line; of a batch, a folder."),
     ] = None
-    verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")
-    ] = 0
+    verbose: Annotated[int, option("Say more; twice: even more.", "--verbose", "-v", count=True)] = 0
     quiet: Quiet = False
 
 

@@ -22,7 +22,7 @@ from ..pareto import pareto as find
 from ..registry import frontier_kinds
 from ..reports.result_page import to_csv, write
 from ..reports.text import console
-from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, taking
+from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, option, taking
 from .progress import working
 from .solving import merged_options
 
@@ -40,67 +40,63 @@ class FrontierOptions:
     ]
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder for frontier.html, .md, .csv and .json; nothing is printed then."),
+        option("Folder for frontier.html, .md, .csv and .json; nothing is printed then."),
     ] = None
     error: Annotated[
         float | None,
-        typer.Option(
-            help="Relative error, of staging in cost, of consolidation in moves, else in mean completion "
+        option(
+            "Relative error, of staging in cost, of consolidation in moves, else in mean completion "
             "time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1, of "
             "consolidation 0.05]"
         ),
     ] = None
     most_usd: Annotated[
         float | None,
-        typer.Option(
-            "--most-usd", help="Leave out what costs more; USD, of allocation and scheduling per hour."
-        ),
+        option("Leave out what costs more; USD, of allocation and scheduling per hour.", "--most-usd"),
     ] = None
     mix: Annotated[
         Literal["fixed", "any"] | None,
-        typer.Option(
-            help="Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
-        ),
+        option("Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"),
     ] = None
     price: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Allocation, scheduling: price of a resource per unit and hour; may be repeated.",
             metavar="NAME=USD",
-            help="Allocation, scheduling: price of a resource per unit and hour; may be repeated.",
         ),
     ] = None
     resource: Annotated[
         str | None,
-        typer.Option(help="Scheduling: of which there shall be more or less. [default: the only one]"),
+        option("Scheduling: of which there shall be more or less. [default: the only one]"),
     ] = None
     least: Annotated[
         float | None,
-        typer.Option(
-            "--from",
-            help="Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
+        option(
+            "Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
             "servers freed. [default: 1]",
+            "--from",
         ),
     ] = None
     most: Annotated[
         float | None,
-        typer.Option(
-            "--to",
-            help="Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
+        option(
+            "Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
             "servers freed. [default: all that are in use]",
+            "--to",
         ),
     ] = None
     per: Annotated[
         Literal["server", "rack"] | None,
-        typer.Option(help="Consolidation: free servers or whole racks. [default: as the instance says]"),
+        option("Consolidation: free servers or whole racks. [default: as the instance says]"),
     ] = None
     baselines: Annotated[
         str | None,
-        typer.Option(
-            help="Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
+        option(
+            "Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
             "[default: single-type,greedy,genetic]"
         ),
     ] = None
-    time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None
+    time_limit: Annotated[float | None, option("Seconds, 0 for no limit. [default: 60]")] = None
     threads: Threads = None
     seed: Seed = None
     format: HowToPrint = "table"
@@ -138,7 +134,7 @@ def pareto(run: FrontierOptions) -> None:
         if frontier.points:
             out.print(points)
         for line in lines:
-            out.print(line, markup=False)
+            out.print(line)
     raise typer.Exit(code_of_frontier(frontier))
 
 

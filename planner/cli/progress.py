@@ -69,7 +69,7 @@ class Progress:
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0])
             if wrong:
-                self._bar.console.print(_line(record), markup=False)
+                self._bar.console.print(_line(record))
         elif wrong or not self._quiet:
             say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {_line(record)}")
 

@@ -14,7 +14,7 @@ import typer
 
 from ...instances.common.errors import OptionError
 from ..batch.engines import start_early
-from .options import SCENARIO_CHANGES, RunOptions, start_logging, taking
+from .options import SCENARIO_CHANGES, RunOptions, option, start_logging, taking
 
 
 @taking(RunOptions)
@@ -63,7 +63,7 @@ class ScenarioOptions(RunOptions):
     ]
     output: Annotated[
         Path | None,
-        typer.Option(help="Write a page (.html) or everything (.json); with --apply, the plan (.json)."),
+        option("Write a page (.html) or everything (.json); with --apply, the plan (.json)."),
     ] = None
 
 
@@ -86,19 +86,19 @@ class CompareOptions(RunOptions):
 
     solver: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Names, separated by commas. [default: all that can be used here, but auto]",
             "--solvers",
             "--solver",
-            help="Names, separated by commas. [default: all that can be used here, but auto]",
         ),
     ] = None
     memory_limit: Annotated[
         float | None,
-        typer.Option(help="GiB of each worker process. [default: a share of 80 % of the machine's]"),
+        option("GiB of each worker process. [default: a share of 80 % of the machine's]"),
     ] = None
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder for comparison.html, .csv, .json and .md, and the journal of the solves."),
+        option("Folder for comparison.html, .csv, .json and .md, and the journal of the solves."),
     ] = None
 
 

@@ -28,7 +28,7 @@ from ...solvers.registry import all_solvers, suggestion_text
 from ..api import solve
 from ..exit_codes import FAILED, SOLVED
 from ..reports.text import console, csv_line, table
-from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, write_text
+from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, option, write_text
 
 NameOfOne = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its options.", show_default=False)
@@ -188,12 +188,12 @@ def export_model(
     file: Annotated[str, typer.Argument(help="An instance file, or example:NAME.")],
     format: Annotated[
         Literal["mps", "lp"] | None,
-        typer.Option(help="By default what the ending of --output says, else MPS."),
+        option("By default what the ending of --output says, else MPS."),
     ] = None,
     objective: Annotated[
-        int, typer.Option(help="Which objective, counted from 1, of an instance that has several.")
+        int, option("Which objective, counted from 1, of an instance that has several.")
     ] = 1,
-    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    output: Annotated[Path | None, option("Where to write it; stdout if not given.")] = None,
     allow_outside: AllowOutside = False,
     device_moves: DeviceMoves = False,
 ) -> None:

@@ -301,11 +301,11 @@ def _show(records: Sequence[Record], folder: Path | None) -> None:
         out.print(_table(shown))
     for record in shown:
         for line in notes(record.result) if record in wrong and record.result is not None else ():
-            out.print(f"{record.source}: {line}", markup=False)
+            out.print(f"{record.source}: {line}")
     counts = Counter(record.result.status if record.result else "not solved" for record in records)
     ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
     seconds = sum(record.seconds for record in records)
-    out.print(f"{len(records):,} instances: {ended or 'none'}; {seconds:,.1f} s of work", markup=False)
+    out.print(f"{len(records):,} instances: {ended or 'none'}; {seconds:,.1f} s of work")
 
 
 def _table(records: Sequence[Record]) -> Table:
@@ -411,16 +411,16 @@ def show_results(results: list[Result], only: Instance | None = None) -> None:
     """Print the text tables of results; of an only instance also the plan, and remarks on it."""
     out = console()
     for part in summary(results, out.width):
-        out.print(part, markup=False)
+        out.print(part)
     plan = plan_table(results[0]) if only else None
     if plan is not None:
         out.print(plan)
     for result in results:
         for line in notes(result):
-            out.print(line if only else f"{result.instance}: {line}", markup=False)
+            out.print(line if only else f"{result.instance}: {line}")
     if only and results[0].plan is not None:
         for line in KINDS[only.kind].remarks(only, results[0].plan):
-            out.print(line, markup=False)
+            out.print(line)
 
 
 def solve_imported(

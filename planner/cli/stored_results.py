@@ -41,6 +41,7 @@ from .options import (
     InstanceFile,
     MoveOptions,
     ResultFile,
+    option,
     write_text,
 )
 
@@ -78,7 +79,7 @@ def report(
         Path,
         typer.Argument(metavar="RESULT", help="A stored result or frontier, or the journal of a batch."),
     ],
-    output: Annotated[Path, typer.Option(help="HTML file to write.")],
+    output: Annotated[Path, option("HTML file to write.")],
     allow_outside: AllowOutside = False,
     device_moves: DeviceMoves = False,
 ) -> None:
@@ -120,7 +121,7 @@ def verify(
     result_file: ResultFile,
     accept_claimed: Annotated[
         bool,
-        typer.Option("--accept-claimed", help="Exit code 0, not 8, for what is only claimed."),
+        option("Exit code 0, not 8, for what is only claimed.", "--accept-claimed"),
     ] = False,
     format: HowToPrint = "table",
     allow_outside: AllowOutside = False,
@@ -205,7 +206,7 @@ def _print(changes: Changes, format: Format) -> None:
     else:
         out = console()
         for line in (changes.headline(), *changes.sentences()):
-            out.print(line, markup=False)
+            out.print(line)
         columns = [(title, *column[1:]) for title, column in zip(titles, CHANGE_COLUMNS, strict=True)]
         if changes.changes:
             out.print("")
@@ -214,7 +215,7 @@ def _print(changes: Changes, format: Format) -> None:
             out.print("")
             out.print(first_rows(place_columns(changes.place), changes.places))
         for line in changes.notes:
-            out.print(line, markup=False)
+            out.print(line)
 
 
 def export_plan(
@@ -222,15 +223,15 @@ def export_plan(
     result_file: ResultFile,
     format: Annotated[
         str,
-        typer.Option(
-            help="json: of every kind; slurm, kubernetes: a script to run; slurm-options, "
+        option(
+            "json: of every kind; slurm, kubernetes: a script to run; slurm-options, "
             "kubernetes-affinity: what to add to the jobs by hand."
         ),
     ] = "json",
     every: Annotated[
-        bool, typer.Option("--all", help="slurm, kubernetes: also jobs that keep running where they are.")
+        bool, option("slurm, kubernetes: also jobs that keep running where they are.", "--all")
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    output: Annotated[Path | None, option("Where to write it; stdout if not given.")] = None,
     allow_outside: AllowOutside = False,
     device_moves: DeviceMoves = False,
 ) -> None:

@@ -18,7 +18,7 @@ from rich.table import Table
 from ...instances.common.errors import OptionError
 from ...instances.documents import load, save
 from ..batch.comparison import Comparison, compare
-from ..batch.comparison_rows import ComparisonRow, SolverSummary
+from ..batch.comparison_rows import ComparisonRow
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED, code_of_result, worst
 from ..output import say
 from ..reports.comparison_page import measures_table, to_csv, write
@@ -127,11 +127,11 @@ def _show(
         typer.echo(csv_text([title for title, _, _ in columns], cells_of(columns, rows)), nl=False)
     else:
         out = console()
-        out.print(study.headline(), markup=False)
+        out.print(study.headline())
         out.print("")
         out.print(table_of(columns, rows))
         for line in study.sentences():
-            out.print(line, markup=False)
+            out.print(line)
 
 
 def compare_and_show(run: RunOptions) -> int:
@@ -174,11 +174,9 @@ def _print(comparison: Comparison, format: str) -> None:
                 out.print()
             out.print(rows_table(objective, rows))
     elif comparison.rows:
-        out.print(
-            f"{len(comparison.rows):,} rows are too many to show; --output DIR writes them", markup=False
-        )
+        out.print(f"{len(comparison.rows):,} rows are too many to show; --output DIR writes them")
     for line in failures(comparison):
-        out.print(line, markup=False)
+        out.print(line)
     if comparison.rows:
         out.print()
         out.print(summary_table(comparison))
@@ -189,7 +187,7 @@ def _print(comparison: Comparison, format: str) -> None:
         out.print(table(titles, [[cell.text for cell in row] for row in measures.rows]))
     for advice in comparison.advice:
         out.print()
-        out.print(advice, markup=False)
+        out.print(advice)
 
 
 def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
@@ -218,15 +216,17 @@ def failures(comparison: Comparison) -> Iterator[str]:
 
 def summary_table(comparison: Comparison) -> Table:
     """Return the text table of aggregate results, with a row for each solver."""
-    columns: list[TextColumn[SolverSummary]] = [
-        ("solver", False, lambda one: one.solver),
-        ("instances", True, lambda one: str(one.instances)),
-        ("optimal", True, lambda one: one.optimal_text),
-        ("plans", True, lambda one: str(one.plans)),
-        ("best plan", True, lambda one: str(one.wins)),
-        ("failed", True, lambda one: str(one.failed)),
-        ("mean to best bound", True, lambda one: percent(one.mean_gap_to_best_bound)),
-        ("mean to best plan", True, lambda one: percent(one.mean_gap_to_best_plan)),
-        ("mean seconds", True, lambda one: f"{one.mean_runtime_s:.3g}"),
-    ]
-    return table_of(columns, comparison.summary())
+    return table_of(
+        [
+            ("solver", False, lambda one: one.solver),
+            ("instances", True, lambda one: str(one.instances)),
+            ("optimal", True, lambda one: one.optimal_text),
+            ("plans", True, lambda one: str(one.plans)),
+            ("best plan", True, lambda one: str(one.wins)),
+            ("failed", True, lambda one: str(one.failed)),
+            ("mean to best bound", True, lambda one: percent(one.mean_gap_to_best_bound)),
+            ("mean to best plan", True, lambda one: percent(one.mean_gap_to_best_plan)),
+            ("mean seconds", True, lambda one: f"{one.mean_runtime_s:.3g}"),
+        ],
+        comparison.summary(),
+    )

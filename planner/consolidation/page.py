@@ -12,7 +12,7 @@ from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, CellColumn, Column, Facts, Table, figure_column, number, table_of
+from ..reports.page import Cell, Column, Facts, Table, figure_column, number, table_of
 from ..reports.servers import ServersInUse, ServerUsage
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
@@ -186,17 +186,22 @@ def _jobs_table(
             return Cell(entry.reason or "no reason is given")
         return Cell(placement_text(entry, few), note=" ".join(jobs[entry.job].assumed or ()))
 
-    columns: list[CellColumn[JobPlacement]] = [
-        (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),
-        (Column("action" if acts else "status"), _action),
-        figure_column("tasks", lambda e: sum(group.tasks for group in jobs[e.job].task_groups)),
-        figure_column(f"{servers.resource} in all", amount),
-        figure_column("servers", lambda e: len(e.used_servers) if e.placed else None),
-        figure_column("value", lambda e: jobs[e.job].worth),
-        (Column("where, or why not", wide=True), place),
-    ]
     filter = "Show jobs with these words (job, server, action …)"
-    return table_of("placements", "Where each job runs", _listed_jobs(plan), columns, filter=filter)
+    return table_of(
+        "placements",
+        "Where each job runs",
+        _listed_jobs(plan),
+        [
+            (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),
+            (Column("action" if acts else "status"), _action),
+            figure_column("tasks", lambda e: sum(group.tasks for group in jobs[e.job].task_groups)),
+            figure_column(f"{servers.resource} in all", amount),
+            figure_column("servers", lambda e: len(e.used_servers) if e.placed else None),
+            figure_column("value", lambda e: jobs[e.job].worth),
+            (Column("where, or why not", wide=True), place),
+        ],
+        filter=filter,
+    )
 
 
 def _action(entry: JobPlacement) -> Cell:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..batch.comparison import Comparison
-from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, SolverSummary
+from ..batch.comparison_rows import ComparisonRow, Distribution, Measure
 from ..output import write_all
 from .page import (
     Cell,
@@ -235,13 +235,17 @@ def measures_table(comparison: Comparison) -> Table | None:
         return None
     several = len(comparison.instances) > 1
     names = dict.fromkeys(one.name for row in rows if row.measures for one in row.measures.figures)
-    columns: list[CellColumn[ComparisonRow]] = [
-        *([INSTANCE] if several else []),
-        _solver(comparison),
-        figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
-        *(_column(name) for name in names),
-    ]
-    return table_of("measures", "What else can be said of each plan", rows, columns)
+    return table_of(
+        "measures",
+        "What else can be said of each plan",
+        rows,
+        [
+            *([INSTANCE] if several else []),
+            _solver(comparison),
+            figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
+            *(_column(name) for name in names),
+        ],
+    )
 
 
 def _column(name: str) -> CellColumn[ComparisonRow]:
@@ -387,25 +391,29 @@ def _footer(comparison: Comparison) -> Facts:
 
 def summary_table(comparison: Comparison) -> Table:
     """Return the table of aggregate results, with a row for each solver."""
-    columns: list[CellColumn[SolverSummary]] = [
-        _solver(comparison),
-        figure_column("instances", lambda one: one.instances),
-        (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
-        figure_column("plans", lambda one: one.plans),
-        (
-            Column("failed", True),
-            lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
-        ),
-        figure_column("best plan", lambda one: one.wins, note="ties count for all"),
-        figure_column("seconds", lambda one: one.mean_runtime_s, seconds, note="geometric mean"),
-        figure_column(
-            "gap to best bound", lambda one: one.mean_gap_to_best_bound, share, note="geometric mean"
-        ),
-        figure_column(
-            "gap to best plan", lambda one: one.mean_gap_to_best_plan, share, note="geometric mean"
-        ),
-    ]
-    return table_of("solvers", "Each solver over all its instances", comparison.summary(), columns)
+    return table_of(
+        "solvers",
+        "Each solver over all its instances",
+        comparison.summary(),
+        [
+            _solver(comparison),
+            figure_column("instances", lambda one: one.instances),
+            (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
+            figure_column("plans", lambda one: one.plans),
+            (
+                Column("failed", True),
+                lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
+            ),
+            figure_column("best plan", lambda one: one.wins, note="ties count for all"),
+            figure_column("seconds", lambda one: one.mean_runtime_s, seconds, note="geometric mean"),
+            figure_column(
+                "gap to best bound", lambda one: one.mean_gap_to_best_bound, share, note="geometric mean"
+            ),
+            figure_column(
+                "gap to best plan", lambda one: one.mean_gap_to_best_plan, share, note="geometric mean"
+            ),
+        ],
+    )
 
 
 def _solver(comparison: Comparison) -> CellColumn[Any]:
@@ -431,22 +439,27 @@ def results_tables(comparison: Comparison) -> list[Table]:
 def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
     several = len({row.kind for row in rows}) > 1
     kind: list[CellColumn[ComparisonRow]] = [text_column("kind", lambda row: row.kind)] if several else []
-    columns: list[CellColumn[ComparisonRow]] = [
-        INSTANCE,
-        *kind,
-        _solver(comparison),
-        STATUS,
-        figure_column(title, lambda row: row.objective, exact),
-        figure_column("bound", lambda row: row.bound, exact),
-        figure_column("own gap", lambda row: row.gap, share),
-        figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
-        (Column("gap to best plan", True), _gap_to_best_plan),
-        SECONDS,
-        text_column("message", lambda row: row.message or "–", wide=True),
-    ]
     caption = f"{title}: every solver on every instance; ★ marks plans that no other solver beats"
     filter = "Show rows with these words (instance, solver, status …)"
-    return table_of(f"every{place or ''}", caption, rows, columns, filter=filter)
+    return table_of(
+        f"every{place or ''}",
+        caption,
+        rows,
+        [
+            INSTANCE,
+            *kind,
+            _solver(comparison),
+            STATUS,
+            figure_column(title, lambda row: row.objective, exact),
+            figure_column("bound", lambda row: row.bound, exact),
+            figure_column("own gap", lambda row: row.gap, share),
+            figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
+            (Column("gap to best plan", True), _gap_to_best_plan),
+            SECONDS,
+            text_column("message", lambda row: row.message or "–", wide=True),
+        ],
+        filter=filter,
+    )
 
 
 def _gap_to_best_plan(row: ComparisonRow) -> Cell:
@@ -455,14 +468,18 @@ def _gap_to_best_plan(row: ComparisonRow) -> Cell:
 
 
 def _failures(rows: list[ComparisonRow]) -> Table:
-    columns: list[CellColumn[ComparisonRow]] = [
-        INSTANCE,
-        text_column("solver", lambda row: row.solver),
-        STATUS,
-        SECONDS,
-        text_column("what it said", lambda row: row.message or "–", wide=True),
-    ]
-    return table_of("failed", "Solves that gave no answer, or a wrong one", rows, columns)
+    return table_of(
+        "failed",
+        "Solves that gave no answer, or a wrong one",
+        rows,
+        [
+            INSTANCE,
+            text_column("solver", lambda row: row.solver),
+            STATUS,
+            SECONDS,
+            text_column("what it said", lambda row: row.message or "–", wide=True),
+        ],
+    )
 
 
 def comparison_markdown(comparison: Comparison) -> str:

@@ -281,20 +281,25 @@ def versions_text(versions: Mapping[str, str]) -> str:
 
 def objectives_table(result: Result) -> Table:
     """Return the table of value, bound and gap of each objective."""
-    columns: list[CellColumn[ObjectiveRecord]] = [
-        text_column("objective", titled),
-        text_column("better is", lambda o: "less" if o.sense == "min" else "more"),
-        figure_column("value", lambda o: o.value, exact),
-        figure_column("bound", lambda o: o.bound, exact, note="what the method proved"),
-        figure_column("gap", lambda o: o.gap, share),
-        figure_column(
-            "certified bound", lambda o: o.certified_bound, exact, note="what our own check derives"
-        ),
-        figure_column("certified gap", lambda o: o.certified_gap, share),
-        (Column("proven"), lambda o: _proven(o, result.options.gap)),
-    ]
     caption = "How good the plan is" if result.plan is not None else "What is proven"
-    return table_of("goals", caption, result.objectives, columns, sortable=False)
+    return table_of(
+        "goals",
+        caption,
+        result.objectives,
+        [
+            text_column("objective", titled),
+            text_column("better is", lambda o: "less" if o.sense == "min" else "more"),
+            figure_column("value", lambda o: o.value, exact),
+            figure_column("bound", lambda o: o.bound, exact, note="what the method proved"),
+            figure_column("gap", lambda o: o.gap, share),
+            figure_column(
+                "certified bound", lambda o: o.certified_bound, exact, note="what our own check derives"
+            ),
+            figure_column("certified gap", lambda o: o.certified_gap, share),
+            (Column("proven"), lambda o: _proven(o, result.options.gap)),
+        ],
+        sortable=False,
+    )
 
 
 def _proven(record: ObjectiveRecord, gap: float) -> Cell:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...instances.prediction import OF_MEMORY, Prediction
 from ...instances.prediction import short as roughly
-from .page import Cell, CellColumn, Column, Facts, Table, figure_column, render, table_of, text, text_column
+from .page import Cell, Column, Facts, Table, figure_column, render, table_of, text, text_column
 from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
 
 Row = dict[str, Any]
@@ -94,26 +94,29 @@ def _range(row: Row) -> Cell:
 
 
 def _rent(rows: Sequence[Row], best: str | None) -> Table:
-    columns: list[CellColumn[Row]] = [
-        (
-            Column("GPUs"),
-            lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
-        ),
-        (Column("as"), _machines),
-        text_column("precision", lambda row: row["precision"] or "–"),
-        text_column("divided", lambda row: row["parallelism"] or "–", wide=True),
-        (
-            Column("hours", True, "with 90 % interval"),
-            lambda row: _between(row, "hours", "hours_low", "hours_high"),
-        ),
-        (
-            Column("USD", True, "with 90 % interval"),
-            lambda row: _between(row, "cost_usd", "cost_low_usd", "cost_high_usd"),
-        ),
-        (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
-    ]
     return table_of(
-        "offers", "The best way to train it on each sort of hardware", rows, columns, sortable=False
+        "offers",
+        "The best way to train it on each sort of hardware",
+        rows,
+        [
+            (
+                Column("GPUs"),
+                lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
+            ),
+            (Column("as"), _machines),
+            text_column("precision", lambda row: row["precision"] or "–"),
+            text_column("divided", lambda row: row["parallelism"] or "–", wide=True),
+            (
+                Column("hours", True, "with 90 % interval"),
+                lambda row: _between(row, "hours", "hours_low", "hours_high"),
+            ),
+            (
+                Column("USD", True, "with 90 % interval"),
+                lambda row: _between(row, "cost_usd", "cost_low_usd", "cost_high_usd"),
+            ),
+            (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
+        ],
+        sortable=False,
     )
 
 
@@ -129,12 +132,17 @@ def _machines(row: Row) -> Cell:
 
 
 def _measured(rows: Sequence[Row]) -> Table:
-    columns: list[CellColumn[Row]] = [
-        text_column("hardware", lambda row: row["hardware"]),
-        (Column("what was measured"), _range),
-        text_column("rests on", lambda row: row["basis"] or "–", wide=True),
-    ]
-    return table_of("basis", "Whether it lies inside what was measured", rows, columns, sortable=False)
+    return table_of(
+        "basis",
+        "Whether it lies inside what was measured",
+        rows,
+        [
+            text_column("hardware", lambda row: row["hardware"]),
+            (Column("what was measured"), _range),
+            text_column("rests on", lambda row: row["basis"] or "–", wide=True),
+        ],
+        sortable=False,
+    )
 
 
 def _step(rows: Sequence[Row]) -> Table:
@@ -142,31 +150,42 @@ def _step(rows: Sequence[Row]) -> Table:
         part_of = row[part] / row["step_s"]
         return Cell(f"{PERCENT * part_of:.1f} %", part_of)
 
-    columns: list[CellColumn[Row]] = [
-        text_column("hardware", lambda row: row["hardware"]),
-        figure_column("samples", lambda row: row["global_batch"], note="of all GPUs"),
-        (
-            Column("seconds", True, "with 90 % interval"),
-            lambda row: _between(row, "step_s", "step_low_s", "step_high_s"),
-        ),
-        *((Column(name, True), lambda row, part=part: share(row, part)) for part, name in STEP_PARTS),
-        (Column("one batch", True, "on one GPU"), lambda row: _rough(row["batch_s"])),
-    ]
-    return table_of("steps", "A step of the optimiser, and its parts", rows, columns, sortable=False)
+    return table_of(
+        "steps",
+        "A step of the optimiser, and its parts",
+        rows,
+        [
+            text_column("hardware", lambda row: row["hardware"]),
+            figure_column("samples", lambda row: row["global_batch"], note="of all GPUs"),
+            (
+                Column("seconds", True, "with 90 % interval"),
+                lambda row: _between(row, "step_s", "step_low_s", "step_high_s"),
+            ),
+            *((Column(name, True), lambda row, part=part: share(row, part)) for part, name in STEP_PARTS),
+            (Column("one batch", True, "on one GPU"), lambda row: _rough(row["batch_s"])),
+        ],
+        sortable=False,
+    )
 
 
 def _memory(rows: Sequence[Row]) -> Table:
-    columns: list[CellColumn[Row]] = [
-        text_column("hardware", lambda row: row["hardware"]),
-        (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
-        (
-            Column("GB needed", True),
-            lambda row: replace(_rough(row["memory_gb"]), mark="" if row["fits"] else "bad"),
-        ),
-        *((Column(name, True), lambda row, part=part: _rough(row[part])) for part, name in MEMORY_PARTS),
-    ]
     notes = [] if all(row["fits"] for row in rows) else ["What does not fit is shown undivided, on one GPU."]
-    return table_of("bytes", "The fullest GPU", rows, columns, sortable=False, footnotes=notes)
+    return table_of(
+        "bytes",
+        "The fullest GPU",
+        rows,
+        [
+            text_column("hardware", lambda row: row["hardware"]),
+            (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
+            (
+                Column("GB needed", True),
+                lambda row: replace(_rough(row["memory_gb"]), mark="" if row["fits"] else "bad"),
+            ),
+            *((Column(name, True), lambda row, part=part: _rough(row[part])) for part, name in MEMORY_PARTS),
+        ],
+        sortable=False,
+        footnotes=notes,
+    )
 
 
 def _figures(rows: Sequence[Row], within_h: float | None) -> dict[str, Figure]:

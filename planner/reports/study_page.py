@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...instances.common.base import Instance, Uncertain
+from ...instances.common.base import Instance
 from ..registry import KINDS
-from ..study import NO_OBJECTIVE, Regret, Robust, Row, Scenario, Study, WhatIf, signed
+from ..study import NO_OBJECTIVE, Regret, Robust, Scenario, Study, WhatIf, signed
 from .page import (
     Cell,
     CellColumn,
@@ -95,14 +95,19 @@ def _plans(
     reason
         Whether the reason is told why there is no plan.
     """
-    columns: list[CellColumn[Scenario]] = [
-        text_column(titles[0], lambda each: each.name),
-        (Column("status"), lambda each: result_cell(each.result)),
-        text_column(titles[1], lambda each: each.answer(reason), wide=True),
-        *more,
-        figure_column("time to solve", lambda each: each.result.runtime_s, seconds),
-    ]
-    return table_of(id, caption, study.all(), columns, sortable=False)
+    return table_of(
+        id,
+        caption,
+        study.all(),
+        [
+            text_column(titles[0], lambda each: each.name),
+            (Column("status"), lambda each: result_cell(each.result)),
+            text_column(titles[1], lambda each: each.answer(reason), wide=True),
+            *more,
+            figure_column("time to solve", lambda each: each.result.runtime_s, seconds),
+        ],
+        sortable=False,
+    )
 
 
 def what_if_page(analysis: WhatIf) -> str:
@@ -130,20 +135,28 @@ def what_if_page(analysis: WhatIf) -> str:
 
 
 def _objectives(analysis: WhatIf) -> Table:
-    columns: list[CellColumn[Row]] = [
-        text_column("scenario", lambda row: row.scenario.name),
-        text_column("objective", lambda row: row.objective.name),
-        figure_column("value", lambda row: row.objective.value, exact),
-        (
-            Column("difference", True, "of the plans"),
-            lambda row: Cell(signed(row.difference), row.difference),
-        ),
-        (Column("proven difference", True, "of the best possible"), lambda row: Cell(row.proven, row.least)),
-        figure_column("bound", lambda row: row.objective.bound, exact),
-        figure_column("gap", lambda row: row.objective.gap, share),
-        figure_column("certified bound", lambda row: row.objective.certified_bound, exact),
-    ]
-    return table_of("goals", "Each objective beside what it is now", analysis.rows(), columns, sortable=False)
+    return table_of(
+        "goals",
+        "Each objective beside what it is now",
+        analysis.rows(),
+        [
+            text_column("scenario", lambda row: row.scenario.name),
+            text_column("objective", lambda row: row.objective.name),
+            figure_column("value", lambda row: row.objective.value, exact),
+            (
+                Column("difference", True, "of the plans"),
+                lambda row: Cell(signed(row.difference), row.difference),
+            ),
+            (
+                Column("proven difference", True, "of the best possible"),
+                lambda row: Cell(row.proven, row.least),
+            ),
+            figure_column("bound", lambda row: row.objective.bound, exact),
+            figure_column("gap", lambda row: row.objective.gap, share),
+            figure_column("certified bound", lambda row: row.objective.certified_bound, exact),
+        ],
+        sortable=False,
+    )
 
 
 def _scenario_figure(analysis: WhatIf) -> Figure | None:
@@ -172,10 +185,6 @@ FACTOR_DIGITS = 3
 def robust_page(analysis: Robust) -> str:
     """Return the HTML page of plans and their regrets at the ends of uncertainty intervals."""
     objective, titles = _objective(analysis), ("end", "what its plan does")
-    figures: list[CellColumn[Scenario]] = [
-        figure_column(objective, lambda end: end.first.value, exact, note="there"),
-        figure_column("bound", lambda end: end.first.bound, exact),
-    ]
     return _page(
         "robust.html.j2",
         analysis,
@@ -187,7 +196,15 @@ def robust_page(analysis: Robust) -> str:
         sections=[("regrets", "Regrets"), ("plans", "Plans"), ("intervals", "Intervals")],
         regrets=_regrets(analysis),
         broken=[f"The {line}" for line in analysis.not_allowed()],
-        plans=_plans("ends-table", "The best plan of each end", analysis, titles, *figures, reason=False),
+        plans=_plans(
+            "ends-table",
+            "The best plan of each end",
+            analysis,
+            titles,
+            figure_column(objective, lambda end: end.first.value, exact, note="there"),
+            figure_column("bound", lambda end: end.first.bound, exact),
+            reason=False,
+        ),
         intervals=_intervals(analysis),
     )
 
@@ -207,13 +224,18 @@ def _regrets(analysis: Robust) -> Table:
         return Column(f"loses at the {end.name} end", True), lambda row: _lost(known[row.name, end.name])
 
     best = analysis.best()
-    columns: list[CellColumn[Scenario]] = [
-        (Column("plan of"), lambda row: Cell(row.name, mark="good" if row.name == best else "")),
-        *(lost(end) for end in analysis.ends),
-        (Column("at most"), lambda row: _worst(analysis, row)),
-    ]
     caption = "What each plan loses against the best plan of each end"
-    return table_of("regret", caption, planned, columns, sortable=False)
+    return table_of(
+        "regret",
+        caption,
+        planned,
+        [
+            (Column("plan of"), lambda row: Cell(row.name, mark="good" if row.name == best else "")),
+            *(lost(end) for end in analysis.ends),
+            (Column("at most"), lambda row: _worst(analysis, row)),
+        ],
+        sortable=False,
+    )
 
 
 def _worst(analysis: Robust, end: Scenario) -> Cell:
@@ -233,17 +255,22 @@ def _lost(one: Regret) -> Cell:
 def _intervals(analysis: Robust) -> Table:
     """Return the table of the instance's uncertainty intervals."""
     given = analysis.instance.uncertainty or ()
-    columns: list[CellColumn[Uncertain]] = [
-        text_column("figure", lambda one: one.figure, wide=True),
-        (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
-        (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
-        (
-            Column("what was measured"),
-            lambda one: Cell("inside", mark="good") if one.inside else Cell("outside", mark="fair"),
-        ),
-        text_column("rests on", lambda one: one.basis or "–", wide=True),
-    ]
-    return table_of("given", "All figures go to the same end together", given, columns, sortable=False)
+    return table_of(
+        "given",
+        "All figures go to the same end together",
+        given,
+        [
+            text_column("figure", lambda one: one.figure, wide=True),
+            (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
+            (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
+            (
+                Column("what was measured"),
+                lambda one: Cell("inside", mark="good") if one.inside else Cell("outside", mark="fair"),
+            ),
+            text_column("rests on", lambda one: one.basis or "–", wide=True),
+        ],
+        sortable=False,
+    )
 
 
 def _regret_figure(analysis: Robust, objective: str) -> Figure | None:

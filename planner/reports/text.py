@@ -37,10 +37,10 @@ class VisibleConsole(Console):
 
 
 def console(stderr: bool = False) -> VisibleConsole:
-    """Return a console that does not cut lines where the output is not a terminal."""
+    """Return a console that takes texts as they are, and cuts no lines where the output is no terminal."""
     stream = unwrapped_stream(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() else 200
-    return VisibleConsole(file=stream, width=width, highlight=False, emoji=False)
+    return VisibleConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def figure(value: float | None, digits: int = 7) -> str:

@@ -403,16 +403,22 @@ def _baselines(
 def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
     if not baselines:
         return None
-    columns: list[CellColumn[Baseline]] = [
-        text_column("method", lambda b: b.solver),
-        figure_column("samples/s", lambda b: b.point.throughput_samples_per_s),
-        figure_column("USD", lambda b: b.point.cost_usd),
-        figure_column("USD on the frontier", lambda b: b.cheapest_usd, note="for a plan at least as fast"),
-        (Column("dearer by", True), lambda b: Cell(b.words, b.dearer)),
-        figure_column("time to solve", lambda b: b.runtime_s, seconds),
-        (STAGES, lambda b: Cell(stages_text(b.point.plan))),
-    ]
-    return table_of("methods", "Plans of other methods, against the frontier", baselines, columns)
+    return table_of(
+        "methods",
+        "Plans of other methods, against the frontier",
+        baselines,
+        [
+            text_column("method", lambda b: b.solver),
+            figure_column("samples/s", lambda b: b.point.throughput_samples_per_s),
+            figure_column("USD", lambda b: b.point.cost_usd),
+            figure_column(
+                "USD on the frontier", lambda b: b.cheapest_usd, note="for a plan at least as fast"
+            ),
+            (Column("dearer by", True), lambda b: Cell(b.words, b.dearer)),
+            figure_column("time to solve", lambda b: b.runtime_s, seconds),
+            (STAGES, lambda b: Cell(stages_text(b.point.plan))),
+        ],
+    )
 
 
 FRONTIER = FrontierKind(

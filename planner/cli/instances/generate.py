@@ -30,15 +30,10 @@ from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
 from ...registry import frontier_kinds
-from ..options import AllowOutside, Files, MoveOptions
+from ..options import AllowOutside, Files, MoveOptions, option
 from .output import BY_NAME, Output, emit
 
 generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-
-def option(text: str, *names: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return the option of a generator's parameter, whose type and default are those of the parameter."""
-    return typer.Option(*names, help=text, min=least, max=most)
 
 
 def _add(name: str, make: Callable[..., Instance], about: str, table: Any = None, **options: Any) -> None:
@@ -56,7 +51,7 @@ def _add(name: str, make: Callable[..., Instance], about: str, table: Any = None
         emit(make(**given), output, table)
 
     parameters, hints = inspect.signature(make).parameters, get_type_hints(make)
-    options["seed"] = option("The same seed gives the same instance.", least=0)
+    options["seed"] = option("The same seed gives the same instance.", min=0)
     offered = [
         inspect.Parameter(
             each, BY_NAME, default=parameters[each].default, annotation=Annotated[hints[each], shown]
@@ -80,21 +75,21 @@ _add(
     generate_allocation,
     "Jobs with published speed coefficients and heavy-tailed remaining work.",
     JOBS_TABLE,
-    jobs=option("How many jobs.", least=1),
-    resources=option("How many resources.", least=1, most=4),
-    tightness=option("0: plenty; 1: only the smallest fit. [default: 0.5]", least=0, most=1),
-    optional_share=option("Share of jobs that may wait.", least=0, most=1),
-    spare=option("Every resource binds, with at most so many units to spare.", least=0),
-    servers=option("Servers of 4 GPUs, on which the tasks are placed.", least=1),
-    shapes=option("With --servers: 2: of 8 GPUs too; 3: of 2 GPUs too.", least=1, most=3),
-    running_share=option("With --servers: share of jobs that run now.", least=0, most=1),
+    jobs=option("How many jobs.", min=1),
+    resources=option("How many resources.", min=1, max=4),
+    tightness=option("0: plenty; 1: only the smallest fit. [default: 0.5]", min=0, max=1),
+    optional_share=option("Share of jobs that may wait.", min=0, max=1),
+    spare=option("Every resource binds, with at most so many units to spare.", min=0),
+    servers=option("Servers of 4 GPUs, on which the tasks are placed.", min=1),
+    shapes=option("With --servers: 2: of 8 GPUs too; 3: of 2 GPUs too.", min=1, max=3),
+    running_share=option("With --servers: share of jobs that run now.", min=0, max=1),
 )
 _add(
     "staging",
     generate_staging,
     "Chains of embedding and dense layers on random hardware.",
-    layers=option("How many layers.", least=1),
-    types=option("How many types of hardware.", least=1),
+    layers=option("How many layers.", min=1),
+    types=option("How many types of hardware.", min=1),
     limits=option("How scarce units are; tight: a good plan needs all of every type."),
     memory=option("Units have a memory limit."),
     transfers=option("Stages wait for their input."),
@@ -103,7 +98,7 @@ _add(
     "ctr",
     generate_ctr,
     "Synthetic click-through-rate models on HeterPS's CPU cores and V100: a staging instance.",
-    layers=option("How many layers.", least=3),
+    layers=option("How many layers.", min=3),
     floor=option("Floor in samples/s. [default: 150000 for 16 layers]"),
 )
 _add(
@@ -111,19 +106,19 @@ _add(
     generate_consolidation,
     "Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks.",
     option("Write servers and jobs to tables beside the document. [default: parquet from 5000 on]"),
-    servers=option("How many servers, up to 100,000.", least=1),
-    jobs=option("How many jobs.", least=1),
-    gpus_per_server=option("GPUs of each server, where all have one shape. [default: 8]", least=1),
+    servers=option("How many servers, up to 100,000.", min=1),
+    jobs=option("How many jobs.", min=1),
+    gpus_per_server=option("GPUs of each server, where all have one shape. [default: 8]", min=1),
     load=option("GPUs asked over GPUs free; if not given, two fifths are free."),
-    resources=option("1: GPUs; 3: CPUs and memory too.", least=1, most=3),
-    shapes=option("How many shapes of servers.", least=1),
+    resources=option("1: GPUs; 3: CPUs and memory too.", min=1, max=3),
+    shapes=option("How many shapes of servers.", min=1),
     required_share=option("Share of jobs that must be consolidated."),
     preferred_share=option("Share of jobs that had better be."),
-    must_place_share=option("Share of jobs that must be placed.", least=0, most=1),
-    rack_size=option("Servers of a rack; 0: no racks.", least=0),
+    must_place_share=option("Share of jobs that must be placed.", min=0, max=1),
+    rack_size=option("Servers of a rack; 0: no racks.", min=0),
     devices=option("GPUs are single devices.", "--devices"),
-    shared=option("With --devices: share of one-GPU jobs that share GPUs.", least=0, most=1),
-    partitioned=option("With --devices: share of one-GPU jobs on partitions.", least=0, most=1),
+    shared=option("With --devices: share of one-GPU jobs that share GPUs.", min=0, max=1),
+    partitioned=option("With --devices: share of one-GPU jobs on partitions.", min=0, max=1),
     unlike=option("Amounts in milli-CPUs and MiB, values with nine decimals.", "--unlike"),
 )
 _add(
@@ -131,8 +126,8 @@ _add(
     generate_scheduling,
     "Jobs of 1 to 32 GPUs that arrive at random, with heavy-tailed durations.",
     JOBS_TABLE,
-    jobs=option("How many jobs.", least=1),
-    gpus=option("GPUs of the cluster.", least=1),
+    jobs=option("How many jobs.", min=1),
+    gpus=option("GPUs of the cluster.", min=1),
     load=option("GPU-seconds asked over those until the last arrival."),
     malleable=option("Jobs run on any of a few sizes.", "--malleable"),
 )

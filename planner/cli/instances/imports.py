@@ -20,14 +20,12 @@ from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
-from ...reports.text import TextColumn, console, figure, first_rows, percent, table_of
-from ..options import Quiet, pairs, start_logging
+from ...reports.text import console, figure, first_rows, percent, table_of
+from ..options import Quiet, option, pairs, start_logging
 from .output import BY_NAME, Output, Steps, emit
 
 if TYPE_CHECKING:
     from ....instances.allocation.fits import LossFit, SpeedFit
-    from ....instances.allocation.fits.loss import FittedLoss
-    from ....instances.allocation.fits.speed import Candidate, FittedSpeed
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -40,15 +38,15 @@ def _parameter(field_name: str, field: FieldInfo) -> tuple[str, inspect.Paramete
     kind, read = _typed(shown.option or f"--{field_name}", field.annotation, shown, marks)
     name = shown.argument or field_name
     if shown.argument:
-        option: Any = typer.Argument(help=shown.help)
+        made: Any = typer.Argument(help=shown.help)
     else:
         # Typer makes the name of an option of that of its parameter, and a --no- beside that of a flag.
         names = [shown.option] if shown.option else []
         least = max(mark.ge for mark in marks if hasattr(mark, "ge")) if kind is int else shown.least
-        option = typer.Option(*names, help=shown.help, min=least, show_default="[default:" not in shown.help)
+        made = option(shown.help, *names, min=least, show_default="[default:" not in shown.help)
     if default in ((), {}):
         default = None
-    annotation: Any = Annotated[kind | None if default is None else kind, option]
+    annotation: Any = Annotated[kind | None if default is None else kind, made]
     return field_name, inspect.Parameter(name, BY_NAME, default=default, annotation=annotation), read
 
 
@@ -112,16 +110,12 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "output": (None, Output),
     "solve": (
         None,
-        Annotated[
-            str | None, typer.Option(metavar="SOLVER", help="Solve the instance too, such as with auto.")
-        ],
+        Annotated[str | None, option("Solve the instance too, such as with auto.", metavar="SOLVER")],
     ),
-    "report": (None, Annotated[Path | None, typer.Option(help="HTML file to write of the plan.")]),
+    "report": (None, Annotated[Path | None, option("HTML file to write of the plan.")]),
     "time_limit": (
         None,
-        Annotated[
-            float | None, typer.Option(help="Seconds for --solve, 0 for no limit. [default: 60]", min=0)
-        ],
+        Annotated[float | None, option("Seconds for --solve, 0 for no limit. [default: 60]", min=0)],
     ),
     "quiet": (False, Quiet),
 }
@@ -137,7 +131,7 @@ FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measurements.", show_default=False)]
-Format = Annotated[Literal["table", "json"], typer.Option(help="How to print.")]
+Format = Annotated[Literal["table", "json"], option("How to print.")]
 
 
 @fits.command()
@@ -145,20 +139,18 @@ def speed(
     file: File,
     model: Annotated[
         Literal["auto", "ps_sync", "ps_async", "ring_allreduce"],
-        typer.Option(help="Form of the speed; auto takes the smallest leave-one-out error."),
+        option("Form of the speed; auto takes the smallest leave-one-out error."),
     ] = "auto",
     batch: Annotated[
-        float | None, typer.Option(help="Global batch of the job, and of rows that do not name theirs.")
+        float | None, option("Global batch of the job, and of rows that do not name theirs.")
     ] = None,
     batch_per_gpu: Annotated[
         float | None,
-        typer.Option(help="Batch of each worker in all rows and in the job, in place of --batch."),
+        option("Batch of each worker in all rows and in the job, in place of --batch."),
     ] = None,
     allow_rank_deficient: Annotated[
         bool,
-        typer.Option(
-            "--allow-rank-deficient", help="Accept coefficients that the measurements leave undetermined."
-        ),
+        option("Accept coefficients that the measurements leave undetermined.", "--allow-rank-deficient"),
     ] = False,
     format: Format = "table",
 ) -> None:
@@ -171,12 +163,12 @@ def speed(
 @fits.command()
 def loss(
     file: File,
-    steps_per_epoch: Annotated[float, typer.Option(help="Steps of one pass over the data.")],
+    steps_per_epoch: Annotated[float, option("Steps of one pass over the data.")],
     delta: Annotated[
-        float, typer.Option(help="Converged: the loss falls by less than this share of its maximum …")
+        float, option("Converged: the loss falls by less than this share of its maximum …")
     ] = 0.01,
-    patience: Annotated[int, typer.Option(help="… in each of so many epochs in a row.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the resampling behind the interval.", min=0)] = 0,
+    patience: Annotated[int, option("… in each of so many epochs in a row.")] = 3,
+    seed: Annotated[int, option("Of the resampling behind the interval.", min=0)] = 0,
     format: Format = "table",
 ) -> None:
     """Remaining steps until convergence from the columns step and loss."""
@@ -209,25 +201,33 @@ def _flow(value: dict[str, Any]) -> str:
 
 
 def _show_speed(fit: SpeedFit) -> None:
-    points: list[TextColumn[FittedSpeed]] = [
-        ("where", False, lambda row: row.place),
-        ("ps", True, lambda row: str(row.ps)),
-        ("workers", True, lambda row: str(row.workers)),
-        ("batch", True, lambda row: figure(row.batch)),
-        ("measured s/step", True, lambda row: figure(row.step_s)),
-        ("fitted s/step", True, lambda row: figure(row.fitted_step_s)),
-        ("error", True, lambda row: _signed_percent(row.error)),
-    ]
-    candidates: list[TextColumn[Candidate]] = [
-        ("model", False, lambda one: one.model),
-        ("MAPE", True, lambda one: percent(one.mape)),
-        ("leave-one-out", True, lambda one: percent(one.leave_one_out)),
-        ("rank", True, lambda one: f"{one.rank} of {one.coefficients}"),
-        ("", False, lambda one: "chosen" if one.model == fit.model else ""),
-    ]
-    console().print(first_rows(points, fit.rows))
+    console().print(
+        first_rows(
+            [
+                ("where", False, lambda row: row.place),
+                ("ps", True, lambda row: str(row.ps)),
+                ("workers", True, lambda row: str(row.workers)),
+                ("batch", True, lambda row: figure(row.batch)),
+                ("measured s/step", True, lambda row: figure(row.step_s)),
+                ("fitted s/step", True, lambda row: figure(row.fitted_step_s)),
+                ("error", True, lambda row: _signed_percent(row.error)),
+            ],
+            fit.rows,
+        )
+    )
     typer.echo()
-    console().print(table_of(candidates, fit.candidates))
+    console().print(
+        table_of(
+            [
+                ("model", False, lambda one: one.model),
+                ("MAPE", True, lambda one: percent(one.mape)),
+                ("leave-one-out", True, lambda one: percent(one.leave_one_out)),
+                ("rank", True, lambda one: f"{one.rank} of {one.coefficients}"),
+                ("", False, lambda one: "chosen" if one.model == fit.model else ""),
+            ],
+            fit.candidates,
+        )
+    )
     typer.echo()
     for number, value in enumerate(fit.theta):
         typer.echo(f"θ{number} = {value:.8g}")
@@ -237,14 +237,18 @@ def _show_speed(fit: SpeedFit) -> None:
 
 
 def _show_loss(fit: LossFit) -> None:
-    points: list[TextColumn[FittedLoss]] = [
-        ("where", False, lambda row: row.place),
-        ("step", True, lambda row: figure(row.step)),
-        ("measured loss", True, lambda row: figure(row.loss)),
-        ("fitted loss", True, lambda row: figure(row.fitted_loss)),
-        ("error", True, lambda row: "outlier" if row.outlier else _signed_percent(row.error)),
-    ]
-    console().print(first_rows(points, fit.rows))
+    console().print(
+        first_rows(
+            [
+                ("where", False, lambda row: row.place),
+                ("step", True, lambda row: figure(row.step)),
+                ("measured loss", True, lambda row: figure(row.loss)),
+                ("fitted loss", True, lambda row: figure(row.fitted_loss)),
+                ("error", True, lambda row: "outlier" if row.outlier else _signed_percent(row.error)),
+            ],
+            fit.rows,
+        )
+    )
     b0, b1, b2 = fit.coefficients
     typer.echo(f"\nloss(k) = 1/({b0:.6g}·k + {b1:.6g}) + {b2:.6g}, MAPE {percent(fit.mape)}")
     low, high = fit.interval

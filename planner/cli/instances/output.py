@@ -21,8 +21,9 @@ from ....instances.common.errors import OptionError
 from ....instances.documents import save, to_text, wants_tables
 from ...output import say
 from ...reports.text import console
+from ..options import option
 
-Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
+Output = Annotated[Path | None, option("YAML or JSON file to write; YAML on stdout if not given.")]
 
 BY_NAME = inspect.Parameter.KEYWORD_ONLY
 

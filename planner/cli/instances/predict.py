@@ -21,7 +21,7 @@ from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output import say, write_file
 from ...reports.prediction_page import prediction_page
 from ...reports.text import TextColumn, console, csv_text, table_of
-from ..options import HowToPrint, pairs, start_logging, taking, write_text
+from ..options import HowToPrint, option, pairs, start_logging, taking, write_text
 from ..solving import show_results
 from .output import emit
 
@@ -77,75 +77,57 @@ class PredictOptions:
     """The options of `predict`, in the order of `--help`."""
 
     model: Annotated[str, typer.Argument(help="A model's name, config.json, table of layers or ONNX file.")]
-    hardware: Annotated[
-        str, typer.Option(help="GPUs or machines of the price list, such as h100,a100-80,l4.")
-    ]
-    batch: Annotated[int, typer.Option(help="Samples of one GPU at a time.", min=1)] = 8
-    sequence: Annotated[int | None, typer.Option(help="Tokens of a sample. [default: the most]", min=1)] = (
-        None
-    )
+    hardware: Annotated[str, option("GPUs or machines of the price list, such as h100,a100-80,l4.")]
+    batch: Annotated[int, option("Samples of one GPU at a time.", min=1)] = 8
+    sequence: Annotated[int | None, option("Tokens of a sample. [default: the most]", min=1)] = None
     precision: Annotated[
         str | None,
-        typer.Option(
-            help="fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"
-        ),
+        option("fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"),
     ] = None
     measurements: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]FILE", help="What was timed on a GPU; may be repeated, with its name."),
+        option("What was timed on a GPU; may be repeated, with its name.", metavar="[NAME=]FILE"),
     ] = None
     plan_measurements: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Print which shapes to time; with --output FILE.py write the script that times them.",
             "--plan-measurements",
-            help="Print which shapes to time; with --output FILE.py write the script that times them.",
         ),
     ] = False
-    samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6
-    epochs: Annotated[float, typer.Option(help="How many times over.")] = 1.0
+    samples: Annotated[float, option("Samples to train.")] = 1e6
+    epochs: Annotated[float, option("How many times over.")] = 1.0
     records: Annotated[
         Path | None,
-        typer.Option(help="CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."),
+        option("CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."),
     ] = None
-    within: Annotated[
-        float | None, typer.Option(metavar="HOURS", help="In how many hours it has to be done.")
-    ] = None
-    deadline: Annotated[
-        str | None, typer.Option(help="By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")
-    ] = None
-    gpus: Annotated[
-        int | None, typer.Option(help="GPUs that share the training. [default: the best number]")
-    ] = None
-    tensor: Annotated[int | None, typer.Option(help="GPUs that share each layer. [default: the best]")] = None
-    pipeline: Annotated[int | None, typer.Option(help="Stages of layers. [default: the best]")] = None
-    zero: Annotated[int | None, typer.Option(help="Stage of ZeRO, 0 to 3. [default: the fastest]")] = None
+    within: Annotated[float | None, option("In how many hours it has to be done.", metavar="HOURS")] = None
+    deadline: Annotated[str | None, option("By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")] = (
+        None
+    )
+    gpus: Annotated[int | None, option("GPUs that share the training. [default: the best number]")] = None
+    tensor: Annotated[int | None, option("GPUs that share each layer. [default: the best]")] = None
+    pipeline: Annotated[int | None, option("Stages of layers. [default: the best]")] = None
+    zero: Annotated[int | None, option("Stage of ZeRO, 0 to 3. [default: the fastest]")] = None
     recompute: Annotated[
         bool | None,
-        typer.Option(
-            "--recompute/--no-recompute", help="Compute activations again. [default: where memory needs it]"
-        ),
+        option("Compute activations again. [default: where memory needs it]", "--recompute/--no-recompute"),
     ] = None
     fused_attention: Annotated[
-        bool, typer.Option("--fused-attention", help="Attention is one kernel that keeps no scores.")
+        bool, option("Attention is one kernel that keeps no scores.", "--fused-attention")
     ] = False
-    optimiser: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adam"
+    optimiser: Annotated[str, option("sgd, momentum, adam or adamw.")] = "adam"
     global_batch: Annotated[
-        int | None, typer.Option(help="Samples of all GPUs between two exchanges of gradients.", min=1)
+        int | None, option("Samples of all GPUs between two exchanges of gradients.", min=1)
     ] = None
-    microbatches: Annotated[int, typer.Option(help="Batches between two exchanges of gradients.", min=1)] = 8
-    price: Annotated[str | None, typer.Option(help="USD an hour of a GPU, such as h100=4.5,l4=0.8.")] = None
-    limit: Annotated[str | None, typer.Option(help="How many GPUs there are, such as h100=8,l4=32.")] = None
-    network: Annotated[float | None, typer.Option(metavar="GBIT/S", help="Network of a GPU.")] = None
-    catalogue: Annotated[str, typer.Option(help="The price list.")] = CATALOGUE
-    kind: Annotated[
-        Literal["staging", "allocation"] | None, typer.Option(help="Make an instance, and write it.")
-    ] = None
-    solve: Annotated[
-        bool, typer.Option("--solve", help="Solve the instance too, and show its proven plan.")
-    ] = False
-    output: Annotated[
-        Path | None, typer.Option(help="File of the page (.html), the instance or the script.")
-    ] = None
+    microbatches: Annotated[int, option("Batches between two exchanges of gradients.", min=1)] = 8
+    price: Annotated[str | None, option("USD an hour of a GPU, such as h100=4.5,l4=0.8.")] = None
+    limit: Annotated[str | None, option("How many GPUs there are, such as h100=8,l4=32.")] = None
+    network: Annotated[float | None, option("Network of a GPU.", metavar="GBIT/S")] = None
+    catalogue: Annotated[str, option("The price list.")] = CATALOGUE
+    kind: Annotated[Literal["staging", "allocation"] | None, option("Make an instance, and write it.")] = None
+    solve: Annotated[bool, option("Solve the instance too, and show its proven plan.", "--solve")] = False
+    output: Annotated[Path | None, option("File of the page (.html), the instance or the script.")] = None
     format: HowToPrint = "table"
 
 
@@ -327,8 +309,8 @@ def _show(prediction: Prediction, form: str) -> None:
         typer.echo(csv_text(list(rows[0]), cells), nl=False)
         return
     out = console()
-    out.print(prediction.answer(), markup=False)
+    out.print(prediction.answer())
     out.print("")
     out.print(table_of(COLUMNS, rows))
     for line in prediction.sentences():
-        out.print(line, markup=False)
+        out.print(line)
