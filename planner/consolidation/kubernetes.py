@@ -102,7 +102,7 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
     taken: set[str] = set()
     for entry in placed:
         for group, servers in entry.tasks.items():
-            check_nodes(entry.job, servers, *KUBERNETES_NODE)
+            check_nodes(entry.job, servers, KUBERNETES_NODE)
             name = _object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
             counts = ", ".join(f"{server} {count}" for server, count in servers.items())
             annotations = {"clusterplan/job": entry.job}

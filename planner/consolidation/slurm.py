@@ -13,8 +13,8 @@ from ...instances.consolidation.devices import DeviceDemand
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
 from ..migration import slurm
-from ..migration.nodes import check_nodes
-from ..migration.slurm import NODE, NODE_IS
+from ..migration.nodes import SLURM_NODE, check_nodes
+from ..migration.slurm import common_count
 from ..output import some_lines
 from .migration_steps import migration_of
 from .plan import partitions
@@ -42,11 +42,11 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         job = jobs[entry.job]
         parts = []
         for group, servers in entry.tasks.items():
-            check_nodes(entry.job, servers, NODE, NODE_IS)
+            check_nodes(entry.job, servers, SLURM_NODE)
             asks = _gpu_demand(job, group)
             options = _nodes(servers) if shares and any(asks) else _nodes_and_tasks(servers)
             gpus = _gpus_by_node(asks, servers)
-            number = _common_count(gpus)
+            number = common_count(gpus.values())
             if number is not None:
                 options.append(f"--gres=gpu:{_type(job, asks) if shares or asks.profile else ''}{number}")
             parts.append(" ".join(map(shlex.quote, options)))
@@ -66,7 +66,7 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
             asks = _gpu_demand(jobs[entry.job], group)
             gpus = _gpus_by_node(asks, servers)
             own_tasks |= any(asks) and shares
-            if gpus and _common_count(gpus) is None:
+            if gpus and common_count(gpus.values()) is None:
                 listed = ", ".join(f"{server} {count:g}" for server, count in gpus.items())
                 yield f"{entry.job}: one --gres cannot ask for the GPUs that the plan means: {listed}"
     if own_tasks:
@@ -120,13 +120,6 @@ def _gpu_demand(job: PlacementJob, name: str) -> _GpuDemand:
 def _gpus_by_node(asks: _GpuDemand, servers: Mapping[str, int]) -> dict[str, float]:
     """Return the number of GPUs that a task group uses on each node; empty if it needs none."""
     return {server: count * asks.number for server, count in servers.items()} if asks.number else {}
-
-
-def _common_count(gpus: Mapping[str, float]) -> int | None:
-    """Return the number of GPUs on each node if it is the same integer on all of them, else None."""
-    numbers = {round(count, 6) for count in gpus.values()}
-    number = numbers.pop() if len(numbers) == 1 else 0.5
-    return int(number) if number == int(number) else None
 
 
 def _type(job: PlacementJob, asks: _GpuDemand) -> str:

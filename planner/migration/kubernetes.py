@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ...instances.common.errors import one_line
 from ...instances.common.workload import Workload
 from ...instances.files.reading import fail
-from .nodes import KUBERNETES_NODE, check_nodes
+from .nodes import KUBERNETES_NODE
 from .steps import (
     SCRIPT_USAGE,
     Migration,
@@ -23,7 +23,6 @@ from .steps import (
     Placement,
     Step,
     drain_lines,
-    reopen_lines,
     shell_script,
     steps,
     total,
@@ -43,8 +42,8 @@ SCALED = ("deployments.apps", "statefulsets.apps")
 PATHS = {"jobs.batch": TEMPLATE, "pods": "spec", **dict.fromkeys(SCALED, TEMPLATE)}
 JOB_SET = "jobsets.jobset.x-k8s.io"
 RESTART_NOTES = {
-    "pods": "it is deleted, and made again with another affinity",
-    **dict.fromkeys(SCALED, "it is scaled to 0, gets another affinity, and is scaled back"),
+    "pods": "; it is deleted, and made again with another affinity",
+    **dict.fromkeys(SCALED, "; it is scaled to 0, gets another affinity, and is scaled back"),
 }
 """How pods of these objects are started elsewhere; all others are suspended, changed, and resumed."""
 CHECKED = "is all as the plan supposes, would the server take each change?"
@@ -130,6 +129,12 @@ class ManagedObject:
                 allowed[self.path(group)].update(servers)
         return [f"{path}={','.join(sorted(servers))}" for path, servers in sorted(allowed.items())]
 
+    def place(self, placements: Sequence[Placement]) -> str:
+        """Return the call that starts its pods on these servers."""
+        return " ".join(
+            ["place", self.name, _counted(placements), *map(shlex.quote, self.limits(placements))]
+        )
+
     def sizes(self, back: bool = False) -> list[str]:
         """Return the call with its planned numbers of pods, or those before; none if they stay."""
         counts: Counter[str] = Counter()
@@ -151,13 +156,12 @@ def script_lines(migration: Migration) -> Iterator[str]:
         If a server's name is no valid node name, or a script cannot move or stop a job of the plan.
     """
     chosen, left = units_of(migration.jobs)
-    units = _distinct(chosen.values())
-    for job in migration.jobs:
-        check_nodes(job.name, job.servers, *KUBERNETES_NODE)
+    units = list({unit.name: unit for unit in chosen.values()}.values())
+    migration.check_nodes(KUBERNETES_NODE)
     emptied = migration.emptied
-    check_nodes("drain", emptied, *KUBERNETES_NODE)
     order = steps(migration.jobs, migration.fits)
     forward = [*drain_lines(emptied), *_forward(chosen, order, len(emptied))]
+    changed = [unit for unit in units if unit.held]
     yield "#!/usr/bin/env bash"
     yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(migration.title)}."
     yield from (f"# {line}" for line in (*_summary(units, left), *map(one_line, migration.notes)))
@@ -167,9 +171,9 @@ def script_lines(migration: Migration) -> Iterator[str]:
     yield ""
     yield f"saved=${{SAVED:-{migration.name}}}"
     functions: dict[str, Iterable[str]] = {
-        "checks": _checks(units),
+        "checks": _checks(changed),
         "steps": forward,
-        "back": [*reopen_lines(emptied), *_back(units)],
+        "back": [*(f"reopen {server}" for server in emptied), *_back(changed[::-1])],
     }
     yield from shell_script(("kubernetes", "kubernetes_sizes")[: 1 + sized], functions, "return 0", MAIN)
 
@@ -205,8 +209,8 @@ def units_of(jobs: Iterable[MovingJob]) -> tuple[dict[str, ManagedObject], dict[
         if job.never_starts:
             continue  # no place will be free for it, so it need not be held
         if job.workload is not None:
-            key = f"{job.workload.resource} {job.workload.namespace} {job.workload.name}"
-            known_units.setdefault(key, ManagedObject(job.workload)).jobs.append(job)
+            unit = ManagedObject(job.workload)
+            known_units.setdefault(unit.name, unit).jobs.append(job)
         elif job.action != "keep":
             left[job.name] = _why_not(job, "it does not say which object it is (workload)")
         if job.action == "keep" and total(job.planned) != total(job.now):
@@ -246,14 +250,6 @@ def _summary(units: Sequence[ManagedObject], left: Mapping[str, str]) -> Iterato
         yield f"LEFT TO THE SCHEDULER: {one_line(name)}: {why}."
 
 
-def _distinct(units: Iterable[ManagedObject]) -> list[ManagedObject]:
-    return list({unit.name: unit for unit in units}.values())
-
-
-def _changed(units: Iterable[ManagedObject]) -> list[ManagedObject]:
-    return [unit for unit in units if unit.held]
-
-
 def _forward(units: Mapping[str, ManagedObject], order: Sequence[Step], number: int) -> Iterator[str]:
     """Yield the shell calls of the migration steps.
 
@@ -287,14 +283,13 @@ def _call(unit: ManagedObject, step: Step) -> str:
         return ""
     if step.do == "release":
         return f"release {unit.name}"
-    placements = [job.planned for job in unit.jobs]
-    return " ".join(["place", unit.name, _counted(placements), *map(shlex.quote, unit.limits(placements))])
+    return unit.place([job.planned for job in unit.jobs])
 
 
 def _step_text(unit: ManagedObject, step: Step) -> str:
     """Return the description of a migration step as text."""
     name = one_line(unit.workload.name if len(unit.jobs) > 1 else step.job)
-    how = f"; {RESTART_NOTES[unit.workload.resource]}" if unit.workload.resource in RESTART_NOTES else ""
+    how = RESTART_NOTES.get(unit.workload.resource, "")
     if step.do == "hold":
         return f"hold {name}: it waits, and must not take a place that is not its own{how}"
     if step.do == "stop":
@@ -302,7 +297,7 @@ def _step_text(unit: ManagedObject, step: Step) -> str:
         return f"stop {name} on {', '.join(step.servers)}{why}{how}"
     if step.do == "release":
         return f"release {name}: it waits for room, as before"
-    return f"start {name} on {', '.join(sorted({s for job in unit.jobs for s in job.servers}))}"
+    return f"start {name} on {', '.join(sorted({s for job in unit.jobs for s in total(job.planned)}))}"
 
 
 def _counted(placements: Iterable[Placement]) -> str:
@@ -312,27 +307,23 @@ def _counted(placements: Iterable[Placement]) -> str:
 
 
 def _checks(units: Iterable[ManagedObject]) -> Iterator[str]:
-    changed = _changed(units)
-    for unit in changed:
+    for unit in units:
         yield f"check {unit.name} {_counted(job.now for job in unit.jobs)}"
         limits = unit.limits(job.planned for job in unit.jobs)
         if limits:
             yield " ".join(["check_place", unit.name, *map(shlex.quote, limits)])
             yield from (f"check_{call}" for call in unit.sizes())
-    servers = {server for unit in changed for job in unit.jobs for server in job.servers}
+    servers = {server for unit in units for job in unit.jobs for server in total(job.planned)}
     yield from (f"check_server {server}" for server in sorted(servers))
     yield '[ "$wrong" = 0 ] || fail "the cluster is not as the plan supposes, or you may not change it"'
 
 
 def _back(units: Iterable[ManagedObject]) -> Iterator[str]:
     """Yield the shell calls that undo the plan: all objects are held, then placed as before or released."""
-    changed = list(reversed(_changed(units)))
-    ran = [unit for unit in changed if any(total(job.now) for job in unit.jobs)]
-    yield from (f"hold {unit.name}" for unit in changed)
-    yield from (call for unit in changed for call in unit.sizes(back=True))
-    for unit in ran:
-        placements = [job.now for job in unit.jobs]
-        yield " ".join(["place", unit.name, _counted(placements), *map(shlex.quote, unit.limits(placements))])
-    for unit in changed:
+    yield from (f"hold {unit.name}" for unit in units)
+    yield from (call for unit in units for call in unit.sizes(back=True))
+    ran = [unit for unit in units if any(job.now for job in unit.jobs)]
+    yield from (unit.place([job.now for job in unit.jobs]) for unit in ran)
+    for unit in units:
         if unit not in ran:
-            yield f"release {unit.name} {' '.join(map(shlex.quote, unit.paths()))}"
+            yield " ".join(["release", unit.name, *map(shlex.quote, unit.paths())])

@@ -7,14 +7,19 @@ from collections.abc import Iterable
 
 from ...instances.files.reading import fail
 
-KUBERNETES_NODE = (
+NodeNames = tuple[re.Pattern[str], str]
+"""Pattern of valid names, and its description."""
+KUBERNETES_NODE: NodeNames = (
     re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
     "a Kubernetes node: a-z, 0-9, '-', and '.' between them",
 )
-"""Pattern of valid node names, and its description."""
+SLURM_NODE: NodeNames = (
+    re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"),
+    "a Slurm node: letters, digits, '.', '_', '-'",
+)
 
 
-def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what: str) -> None:
+def check_nodes(job: str, servers: Iterable[str], node: NodeNames) -> None:
     """Raise an error for server names that are not valid node names of a cluster manager.
 
     Raises
@@ -23,5 +28,5 @@ def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what
         Naming the job and the server.
     """
     for server in servers:
-        if not allowed.fullmatch(server):
-            raise fail("plan", f"the server {server!r} cannot be {what}", f"job {job!r}")
+        if not node[0].fullmatch(server):
+            raise fail("plan", f"the server {server!r} cannot be {node[1]}", f"job {job!r}")

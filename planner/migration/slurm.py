@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...instances.common.errors import one_line, some
 from ...instances.files.reading import fail
-from .nodes import check_nodes
+from .nodes import SLURM_NODE
 from .steps import (
     SCRIPT_USAGE,
     Migration,
@@ -21,14 +21,10 @@ from .steps import (
     Placement,
     Step,
     drain_lines,
-    reopen_lines,
     shell_script,
     steps,
+    total,
 )
-
-NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-NODE_IS = "a Slurm node: letters, digits, '.', '_', '-'"
-"""Description of valid node names."""
 
 NAMED = 20
 """Most jobs named that stay where they run."""
@@ -62,10 +58,7 @@ def script_lines(migration: Migration) -> Iterator[str]:
         If a job has no Slurm job id, or a server's name is no valid node name.
     """
     ids, emptied = _ids(migration), migration.emptied
-    check_nodes("drain", emptied, NODE, NODE_IS)
-    for job in migration.jobs:
-        places = [*job.now.values(), *job.planned.values()]
-        check_nodes(job.name, {server for placed in places for server in placed}, NODE, NODE_IS)
+    migration.check_nodes(SLURM_NODE)
     taken = steps(migration.jobs, migration.fits, shrinking=True)
     yield "#!/usr/bin/env bash"
     yield f"# {one_line(migration.title)}: carries out a plan in Slurm."
@@ -148,15 +141,19 @@ def _ids(migration: Migration) -> dict[str, str]:
 
 def _node_list(tasks: Placement) -> str:
     """Return the sorted nodes of a job's tasks as a comma-separated list."""
-    return ",".join(sorted({server for placed in tasks.values() for server in placed}))
+    return ",".join(sorted(total(tasks)))
+
+
+def common_count(numbers: Iterable[float]) -> int | None:
+    """Return the number of GPUs on each node if it is the same integer on all of them, else None."""
+    (number, *others) = {round(number, 6) for number in numbers} or {0.5}
+    return None if others or number != int(number) else int(number)
 
 
 def _size(job: MovingJob) -> str:
     """Return the number of tasks, and of GPUs on each node, or ``-`` where this differs between nodes."""
-    tasks = sum(sum(counts.values()) for counts in job.planned.values())
-    gpus = {round(number, 6) for number in (job.gpus or {}).values()}
-    number = gpus.pop() if len(gpus) == 1 else 0.5
-    return f"{tasks} {int(number) if number == int(number) else '-'}"
+    gpus = common_count((job.gpus or {}).values())
+    return f"{total(job.planned).total()} {'-' if gpus is None else gpus}"
 
 
 def _checks(taken: Sequence[Step], ids: Mapping[str, str], jobs: Mapping[str, MovingJob]) -> Iterator[str]:
@@ -208,16 +205,15 @@ def _back(
 
     Placed jobs leave, stopped jobs return, and others wait again.
     """
-    waited = [job.name for job in jobs.values() if job.action in ("start", "wait")] if taken else []
     placed = {step.job: step for step in taken if step.do in ("place", "shrink")}
-    stopped = dict.fromkeys(step.job for step in taken if step.do in ("stop", "shrink"))
+    stopped = [step.job for step in taken if step.do in ("stop", "shrink")]
     for name in stopped:
         if name not in placed:
             yield f"leave_elsewhere {ids[name]} {_node_list(jobs[name].now)}"
     yield from (f"leave {ids[name]} {_node_list(step.tasks)}" for name, step in reversed(placed.items()))
     yield from (f"resize_back {ids[name]}" for name in placed if jobs[name].gpus is not None)
-    yield from reopen_lines(emptied)
+    yield from (f"reopen {server}" for server in emptied)
     for name in stopped:
         servers = _node_list(jobs[name].now)
         yield f"return_to {ids[name]} {servers} {servers.count(',') + 1}"
-    yield from (f"let_wait {ids[name]}" for name in waited)
+    yield from (f"let_wait {ids[step.job]}" for step in taken if step.do == "hold")

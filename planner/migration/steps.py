@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...instances.common.workload import Workload
+from .nodes import NodeNames, check_nodes
 
 Placement = Mapping[str, Mapping[str, int]]
 """Group of tasks → server → their number."""
@@ -63,11 +64,6 @@ class MovingJob:
     shrinks: bool = False
     gpus: Mapping[str, float] | None = None
 
-    @property
-    def servers(self) -> set[str]:
-        """Names of the servers of the plan."""
-        return {*total(self.planned)}
-
 
 def total(placed: Placement) -> Counter[str]:
     """Return the number of tasks by server, summed over the groups of tasks of a job."""
@@ -103,6 +99,18 @@ class Migration:
     stay: Sequence[str] = ()
     instead: str = ""
 
+    def check_nodes(self, node: NodeNames) -> None:
+        """Raise an error if a server's name is no valid name of a node.
+
+        Raises
+        ------
+        InstanceError
+            Naming a job and the server.
+        """
+        check_nodes("drain", self.emptied, node)
+        for job in self.jobs:
+            check_nodes(job.name, total(job.now) | total(job.planned), node)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -128,7 +136,7 @@ class Step:
     @property
     def servers(self) -> list[str]:
         """The distinct servers of the tasks."""
-        return list(dict.fromkeys(server for placed in self.tasks.values() for server in placed))
+        return list(total(self.tasks))
 
 
 def steps(jobs: Sequence[MovingJob], fits: Fits, shrinking: bool = False) -> list[Step]:
@@ -146,18 +154,17 @@ def steps(jobs: Sequence[MovingJob], fits: Fits, shrinking: bool = False) -> lis
     ValueError
         If the servers do not hold what the plan places.
     """
-    by_action: dict[Action, list[str]] = defaultdict(list)
-    for job in jobs:
-        by_action[job.action].append(job.name)
-    if not (by_action["start"] or by_action["move"] or by_action["stop"]):
+    if all(job.action in ("keep", "wait") for job in jobs):
         return []
     order = _Order(jobs, fits)
+    stops = [job.name for job in jobs if job.action == "stop"]
+    waits = [job.name for job in jobs if job.action == "wait"]
     # Who is to wait must not take a place on which the plan counts either.
     ordered = [Step("hold", job.name) for job in jobs if job.action in ("start", "wait")]
-    ordered += [order.stop(name) for name in by_action["stop"]]
+    ordered += map(order.stop, stops)
     ordered += [order.shrink(job.name) for job in jobs if shrinking and job.shrinks]
     ordered += order.placing()
-    return ordered + [Step("release", name) for name in (*by_action["stop"], *by_action["wait"])]
+    return ordered + [Step("release", name) for name in stops + waits]
 
 
 def drain_lines(servers: Sequence[str]) -> Iterator[str]:
@@ -167,96 +174,65 @@ def drain_lines(servers: Sequence[str]) -> Iterator[str]:
         yield f"drain {server}"
 
 
-def reopen_lines(servers: Sequence[str]) -> Iterator[str]:
-    """Yield the first steps of the way back: the servers that were to be empty take tasks again."""
-    yield from (f"reopen {server}" for server in servers)
-
-
-class _ClusterState:
-    """The placement of jobs on servers at one point of the migration.
+class _Order:
+    """Computes the order in which a migration stops and places jobs within the servers' capacity.
 
     Attributes
     ----------
-    places
-        Placement of each job.
+    to_place
+        Jobs that are to be started or moved, and have not been placed yet.
+    unsettled
+        Running jobs that are to be stopped, or may have to be for others.
     moved
         Jobs that have been stopped, so that their devices are no longer known.
-    unsettled
-        Running jobs that are to be stopped.
+    places, held
+        Placement of each job at this point; and server → (job, group) → number of tasks.
     """
 
-    def __init__(self, jobs: Iterable[MovingJob], fits: Fits) -> None:
-        self._fits = fits
-        self.places: dict[str, Placement] = {}
+    def __init__(self, jobs: Sequence[MovingJob], fits: Fits) -> None:
+        self.fits = fits
+        self.jobs = {job.name: job for job in jobs}
+        self.rank = {name: position for position, name in enumerate(self.jobs)}
+        self.to_place = {job.name for job in jobs if job.action in ("start", "move")}
+        self.unsettled = {job.name for job in jobs if job.gives_way or job.action in ("move", "stop")}
         self.moved: set[str] = set()
-        self.unsettled: set[str] = set()
-        self._held: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+        self.places: dict[str, Placement] = {}
+        self.held: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
         for job in jobs:
-            self.put(job.name, job.now)
+            self._put(job.name, job.now)
 
-    def put(self, job: str, tasks: Placement) -> None:
+    def _put(self, job: str, tasks: Placement) -> None:
         """Place a job's tasks on servers, without a check of capacity."""
         self.places[job] = tasks
         for group, placed in tasks.items():
             for server, count in placed.items():
-                self._held[server][job, group] = count
+                self.held[server][job, group] = count
 
-    def take(self, job: str) -> Placement:
+    def _take(self, job: str) -> Placement:
         """Remove a job from its servers, and return its placement."""
         tasks = self.places.pop(job, {})
         for group, placed in tasks.items():
             for server in placed:
-                del self._held[server][job, group]
+                del self.held[server][job, group]
         return tasks
-
-    def blocking_jobs(self, servers: Iterable[str]) -> set[str]:
-        """Return the jobs with tasks on these servers that are still to be stopped."""
-        return {job for server in servers for job, _ in self._held[server] if job in self.unsettled}
-
-    def without_room(self, job: str, tasks: Placement) -> str | None:
-        """Return a server that cannot hold a job's new tasks in place of its current ones, else None."""
-        was_moved, now = job in self.moved, self.take(job)
-        self.moved.add(job)
-        self.put(job, tasks)
-        touched = dict.fromkeys(server for placed in tasks.values() for server in placed)
-        full_server = next((server for server in touched if not self._holds(server)), None)
-        self.take(job)
-        self.put(job, now)
-        if not was_moved:
-            self.moved.discard(job)
-        return full_server
-
-    def _holds(self, server: str) -> bool:
-        return self._fits(server, self._held[server], self.moved, self.unsettled)
-
-
-class _Order:
-    """Computes the order in which a migration stops and places jobs within the servers' capacity."""
-
-    def __init__(self, jobs: Sequence[MovingJob], fits: Fits) -> None:
-        self.now = _ClusterState(jobs, fits)
-        self.jobs = {job.name: job for job in jobs}
-        self.rank = {job.name: position for position, job in enumerate(jobs)}
-        self.targets = {job.name: job.planned for job in jobs if job.action in ("start", "move")}
-        self.leaving = {job.name for job in jobs if job.action in ("move", "stop")}
-        # These are restarted only where others need the devices that they have now.
-        self.kept = {job.name: job.planned for job in jobs if job.gives_way}
-        self.now.unsettled = self.leaving | self.kept.keys()
 
     def stop(self, job: str, early: bool = False) -> Step:
         """Remove a job from its servers, and return the migration step that stops it."""
-        self.leaving.discard(job)
-        self.now.unsettled.discard(job)
-        self.now.moved.add(job)
-        return Step("stop", job, self.now.take(job), early)
+        self.unsettled.discard(job)
+        self.moved.add(job)
+        return Step("stop", job, self._take(job), early)
 
     def shrink(self, job: str) -> Step:
         """Take the servers from a job that the plan leaves out, and return the step that does so."""
-        self.leaving.discard(job)
-        self.now.unsettled.discard(job)
-        self.now.take(job)
-        self.now.put(job, self.targets.pop(job))
-        return Step("shrink", job, self.now.places[job])
+        self.unsettled.discard(job)
+        self._take(job)
+        return self._place("shrink", job)
+
+    def _place(self, do: Literal["place", "shrink"], job: str) -> Step:
+        """Place a job as planned, and return the step that does so."""
+        self.to_place.discard(job)
+        self._put(job, self.jobs[job].planned)
+        return Step(do, job, self.jobs[job].planned)
 
     def placing(self) -> Iterator[Step]:
         """Yield migration steps (stop, place) until every job has its planned placement.
@@ -266,24 +242,22 @@ class _Order:
         ValueError
             If the servers do not hold what the plan places.
         """
-        ready = [self._turn(job) for job in self.targets]
-        heapq.heapify(ready)
+        ready = sorted(map(self._turn, self.to_place))
         blocked: dict[str, list[str]] = {}
-        while self.targets:
+        while self.to_place:
             if ready:
                 job = heapq.heappop(ready)[-1]
-                if job not in self.targets:
+                if job not in self.to_place:
                     continue
-                full = self.now.without_room(job, self.targets[job])
+                full = self._full_server(job)
                 if full is not None:
                     blocked.setdefault(full, []).append(job)
                     continue
-                left = [self.stop(job)] if job in self.leaving else []
-                self.now.put(job, self.targets.pop(job))
-                yield from (*left, Step("place", job, self.now.places[job]))
+                left = [self.stop(job)] if job in self.unsettled else []
+                yield from (*left, self._place("place", job))
             else:
                 job = self._to_stop(blocked)
-                self.targets.setdefault(job, self.kept.pop(job, {}))
+                self.to_place.add(job)
                 left = [self.stop(job, early=True)]
                 heapq.heappush(ready, self._turn(job))
                 yield from left
@@ -292,17 +266,32 @@ class _Order:
                 for name in blocked.pop(server):
                     heapq.heappush(ready, self._turn(name))
 
+    def _full_server(self, job: str) -> str | None:
+        """Return a server that cannot hold a job's planned tasks in place of its current ones, else None."""
+        was_moved, now, planned = job in self.moved, self._take(job), self.jobs[job].planned
+        self.moved.add(job)
+        self._put(job, planned)
+        full = next((server for server in total(planned) if not self._holds(server)), None)
+        self._take(job)
+        self._put(job, now)
+        if not was_moved:
+            self.moved.discard(job)
+        return full
+
+    def _holds(self, server: str) -> bool:
+        return self.fits(server, self.held[server], self.moved, self.unsettled)
+
     def _turn(self, job: str) -> tuple[int, int, str]:
         """Return the heap key of a job to place: stopped jobs first, then running ones, then others."""
-        first = 0 if job in self.now.moved else 1 if job in self.leaving else 2
+        first = 0 if job in self.moved else 1 if job in self.unsettled else 2
         return first, self.rank[job], job
 
     def _to_stop(self, blocked: Iterable[str]) -> str:
         """Return the job to stop early on full servers: fewest GPUs first, jobs to be kept last."""
-        able = self.now.blocking_jobs(blocked)
+        able = {job for server in blocked for job, _ in self.held[server] if job in self.unsettled}
         if not able:
             raise ValueError(f"the servers do not hold what the plan places: {', '.join(blocked)}")
-        return min(able, key=lambda job: (job in self.kept, *self.jobs[job].size, self.rank[job]))
+        return min(able, key=lambda job: (self.jobs[job].gives_way, *self.jobs[job].size, self.rank[job]))
 
 
 HERE = Path(__file__).parent

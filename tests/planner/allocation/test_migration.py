@@ -16,8 +16,7 @@ from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.planner.allocation.kind import ALLOCATION
 from clusterplan.planner.allocation.migration import migration_of
-from clusterplan.planner.migration.nodes import check_nodes
-from clusterplan.planner.migration.slurm import NODE, NODE_IS
+from clusterplan.planner.migration.nodes import SLURM_NODE, check_nodes
 from clusterplan.planner.migration.steps import steps
 
 SLURM, KUBERNETES = ALLOCATION.formats["slurm"], ALLOCATION.formats["kubernetes"]
@@ -157,7 +156,7 @@ def test_what_no_script_can_carry_out_is_refused() -> None:
     with pytest.raises(InstanceError, match=r"of how deployments.apps are stopped and placed$"):
         list(KUBERNETES.lines(scaled, planned(scaled, j=tasks(a=2))))
     with pytest.raises(InstanceError, match="a Slurm node"):
-        check_nodes("j", ["a;b"], NODE, NODE_IS)
+        check_nodes("j", ["a;b"], SLURM_NODE)
     assert set(ALLOCATION.formats) == {"slurm", "kubernetes"}
 
 
