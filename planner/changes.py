@@ -291,6 +291,14 @@ class Changes:
         return asdict(self)
 
 
+def amounts_in_use(
+    lead: str, before: Mapping[str, float], after: Mapping[str, float], totals: Mapping[str, float]
+) -> list[Amount]:
+    """Return how much of each resource is in use before and after, the leading resource first."""
+    order = sorted(totals, key=lambda name: name != lead)
+    return [Amount(f"{name} in use", before[name], after[name], totals[name]) for name in order]
+
+
 def leading_resource(resources: Iterable[str]) -> str:
     """Return the name of the resource shown first: GPUs under any of their names, else the first one."""
 

@@ -18,6 +18,10 @@ def _nothing(*_: Any) -> Iterator[Any]:
     return iter(())
 
 
+PlanLines = Callable[[Any, Sequence[Any]], Iterator[str]]
+"""Returns lines on a plan, or on some of its entries, given the instance and these."""
+
+
 @dataclass(frozen=True)
 class PlanFormat:
     """An export format of plans for a cluster manager.
@@ -34,8 +38,8 @@ class PlanFormat:
         Whether it gets all entries of the plan, including jobs that wait, stop or keep running.
     """
 
-    lines: Callable[[Any, Sequence[Any]], Iterator[str]]
-    notes: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    lines: PlanLines
+    notes: PlanLines = _nothing
     comment: str | None = None
     whole: bool = False
 
@@ -139,11 +143,11 @@ class PlannerKind:
     rows_of_plan: str
     entries_of_row: int = 1
     notes: Callable[[Any, int], Iterator[str]] = _nothing
-    remarks: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    remarks: PlanLines = _nothing
     left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
     to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)
-    actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    actions: PlanLines = _nothing
     answer: Callable[[Any, Sequence[Any]], str] | None = None
     lead: Callable[[Any, Any], str] | None = None
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None

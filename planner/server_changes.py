@@ -64,8 +64,11 @@ def _most_common_server(instance: Any, model: str) -> dict[str, Any]:
     return first[shapes.most_common(1)[0][0]]
 
 
-def differing(before: ServersInUse, after: ServersInUse) -> list[Amount]:
-    """Return the servers of whose resource two plans use different amounts."""
+def server_changes(before: ServersInUse, after: ServersInUse) -> tuple[Amount, dict[str, Any]]:
+    """Return the number of servers in use, and the further fields of differences between two plans.
+
+    These are the servers of whose resource the plans use different amounts.
+    """
     places = [
         Amount(
             name,
@@ -76,4 +79,7 @@ def differing(before: ServersInUse, after: ServersInUse) -> list[Amount]:
         )
         for name, row in before.rows.items()
     ]
-    return [place for place in places if place.differs]
+    return Amount("servers in use", before.busy, after.busy, len(after.rows)), {
+        "places": [place for place in places if place.differs],
+        "place": f"{after.resource} on server",
+    }

@@ -182,19 +182,26 @@ def plan_violations(
         violations += _server_violations(table, entries, servers)
     elif any(entry.placement for entry in plan):
         violations.append(Violation("placement", "the plan names servers, but the instance has none"))
-    ps_demand, worker_demand = task_demands(instance, table)
-    placed = entries.variant >= 0
-    variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
-    usage = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
     names, limits = resource_limits(instance)
     return violations + [
         Violation(
             "budget" if name == BUDGET else f"capacity of {name}",
             f"the plan takes {used:g}, {used - limit:g} more than the {limit:g} there are",
         )
-        for name, used, limit in zip(names, usage.tolist(), limits.tolist(), strict=True)
+        for name, used, limit in zip(
+            names, usage_of(instance, table, entries).tolist(), limits.tolist(), strict=True
+        )
         if not within(used, limit)
     ]
+
+
+def usage_of(instance: AllocationInstance, table: JobTable, entries: Entries) -> Floats:
+    """Return how much of each resource a plan takes, and of the hourly budget if there is one, shape (R,)."""
+    ps_demand, worker_demand = task_demands(instance, table)
+    placed = entries.variant >= 0
+    variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
+    usage: Floats = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
+    return usage
 
 
 def server_use(table: JobTable, entries: Entries, servers: Servers) -> Floats:

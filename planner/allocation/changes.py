@@ -6,7 +6,6 @@ import fnmatch
 from collections.abc import Sequence
 from typing import Any
 
-from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError
@@ -16,6 +15,7 @@ from ..changes import (
     Changes,
     ScenarioChange,
     amount,
+    amounts_in_use,
     changes_of,
     count_and_name,
     fresh_names,
@@ -27,7 +27,7 @@ from ..changes import (
     rows_of,
     without_jobs,
 )
-from ..server_changes import added_servers, chosen_servers, differing
+from ..server_changes import added_servers, chosen_servers, server_changes
 from .placement import placement_text, remarks, servers_in_use
 from .plan import Usage
 
@@ -134,27 +134,20 @@ def changes(
         }
         for plan in plans
     )
-    usage = Usage(instance)
-    used = [usage.of(plan) for plan in plans]
-    amounts = [
-        Amount(f"{name} in use", used[0][name], used[1][name], total)
-        for name, total in usage.amounts.items()
-        if name != BUDGET
-    ]
+    used = [*map(Usage(instance).of, plans)]
     taken = [name for name in instance.resources if used[0][name] or used[1][name]]
-    first = leading_resource(taken or instance.resources)
-    amounts.sort(key=lambda amount: amount.name != f"{first} in use")
+    lead = leading_resource(taken or instance.resources)
+    amounts = amounts_in_use(lead, used[0], used[1], instance.resources)
     prices = instance.prices_usd_per_hour
     if any(prices.values()):
         now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
         amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
     more: dict[str, Any] = {}
     if instance.servers is not None:
-        drawn = [servers_in_use(instance, plan) for plan in plans]
-        amounts.append(Amount("servers in use", drawn[0].busy, drawn[1].busy, len(drawn[1].rows)))
-        place = f"{drawn[1].resource} on server"
-        more = {"places": differing(*drawn), "place": place, "notes": tuple(remarks(instance))}
-    return changes_of("job", "change", old, new, amounts, len(instance.jobs), **more)
+        servers, more = server_changes(*(servers_in_use(instance, plan) for plan in plans))
+        amounts.append(servers)
+    notes = tuple(remarks(instance))
+    return changes_of("job", "change", old, new, amounts, len(instance.jobs), notes=notes, **more)
 
 
 def _configuration_text(entry: JobAllocation, several: bool, where: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 
 from ...formulations.allocation.plan import JobAllocation
@@ -10,7 +11,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.common.errors import OptionError
 from ...instances.files.reading import fail
-from ..migration.steps import Action, Fits, Migration, MovingJob
+from ..migration.steps import Action, Fits, Migration, MovingJob, total
 from .changes import current_plan
 from .placement import variants_of
 
@@ -66,7 +67,7 @@ def _moving_job(
         now=before,
         planned=after,
         groups=[group for group in DEMANDS if group in before or group in after],
-        size=(sum(sum(placed.values()) for placed in before.values()),),
+        size=(total(before).total(),),
         workload=job.workload,
         shrinks=action == "move" and same and there.items() <= here.items(),
         gpus={server: tasks.workers * each for server, tasks in there.items()},
@@ -88,11 +89,11 @@ def _fits_of(
     then = {entry.job: entry for entry in plan}
 
     def fits(server: str, held: Mapping[tuple[str, str], int], moved: Set[str], _: Collection[str]) -> bool:
-        used: dict[str, float] = {}
+        used: dict[str, float] = defaultdict(float)
         for (job, group), count in held.items():
-            entry = now[job] if job in now and job not in moved else then[job]
+            entry = then[job] if job in moved else now.get(job, then[job])
             for name, amount in getattr(variants[job, entry.variant or ""], DEMANDS[group]).items():
-                used[name] = used.get(name, 0.0) + count * amount
+                used[name] += count * amount
         available = servers[server].available
         return all(within(amount, available.get(name, 0.0)) for name, amount in used.items())
 

@@ -40,8 +40,8 @@ def servers_in_use(instance: AllocationInstance, plan: Sequence[JobAllocation]) 
     asked = {name for demand in demands for name, amount in demand.items() if amount}
     drawn, rows = {}, {}
     for name, server in instance.expanded_servers.items():
-        has = [each for each in server.capacity if server.capacity[each]]
-        drawn[name] = leading_resource([each for each in has if each in asked] or server.capacity)
+        has = [each for each, amount in server.capacity.items() if amount and each in asked]
+        drawn[name] = leading_resource(has or server.capacity)
     lead = leading_resource(drawn.values())
     for name, server in instance.expanded_servers.items():
         own = lead if server.capacity.get(lead) else drawn[name]

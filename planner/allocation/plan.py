@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from ...formulations.allocation.configurations import BUDGET, resource_limits, task_demands
+from ...formulations.allocation.configurations import BUDGET, resource_limits
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation, read_entries
+from ...formulations.allocation.plan import JobAllocation, read_entries, usage_of
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
 from ..changes import (
@@ -22,6 +22,7 @@ from ..reports.page import (
     Table,
     figure_column,
     number,
+    placed_cell,
     seconds,
     table_of,
     text_column,
@@ -57,15 +58,11 @@ class Usage:
         self._index = {name: j for j, name in enumerate(self.table.names)}
         names, limits = resource_limits(instance)
         self.amounts = dict(zip(names, limits.tolist(), strict=True))
-        self._demands = task_demands(instance, self.table)
 
     def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
         """Return a plan's usage of each resource, and of the budget (USD/h) if there is one."""
         entries = read_entries(self.table, self._index, plan)
-        placed = entries.variant >= 0
-        variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
-        per_ps, per_worker = self._demands
-        used = (ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]).sum(axis=0)
+        used = usage_of(self.instance, self.table, entries)
         return dict(zip(self.amounts, used.tolist(), strict=True))
 
 
@@ -120,7 +117,7 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
     """Return the variables of `plan_allocation.html.j2`, the template of a result's page."""
     plan = cast("tuple[JobAllocation, ...]", result.plan or ())
     usage, shown_jobs = Usage(instance), shown_rows(plan)
-    used = usage.of(plan) if plan else None
+    used = usage.of(plan) if plan else {}
     sections = [("resources", "Resources")]
     if plan:
         sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
@@ -200,29 +197,21 @@ def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
     return {first: amounts[first], **amounts}
 
 
-def usage_bars(
-    amounts: Mapping[str, float], used: Mapping[str, float] | None
-) -> list[tuple[str, float, str]]:
+def usage_bars(amounts: Mapping[str, float], used: Mapping[str, float]) -> list[tuple[str, float, str]]:
     """Return (name, utilisation, amounts as text) of each resource; empty if no usage is given."""
-    return [
-        (
-            NAMES.get(name, name),
-            min(1.0, used.get(name, 0.0) / amount) if amount else 0.0,
-            f"{short(used.get(name, 0.0))} of {short(amount)}"
-            + (f", {100 * used.get(name, 0.0) / amount:.1f} %" if amount else ""),
-        )
-        for name, amount in amounts.items()
-        if used is not None
-    ]
+    bars = []
+    for name, amount in amounts.items() if used else ():
+        busy = used[name] / amount if amount else 0.0
+        words = f"{short(used[name])} of {short(amount)}" + (f", {100 * busy:.1f} %" if amount else "")
+        bars.append((NAMES.get(name, name), min(1.0, busy), words))
+    return bars
 
 
-def _resources_table(
-    usage: Usage, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
-) -> Table:
+def _resources_table(usage: Usage, used: Mapping[str, float], prices: Mapping[str, float] | None) -> Table:
     amounts, usd = usage.amounts, usage.instance.prices_usd_per_hour
     columns: list[CellColumn[str]] = [text_column("resource", lambda name: NAMES.get(name, name))]
     columns.append(figure_column("there are", lambda name: amounts[name]))
-    if used is not None:
+    if used:
         columns.append(figure_column("in use", lambda name: used[name]))
         columns.append(figure_column("left", lambda name: max(0.0, amounts[name] - used[name])))
     if usd:
@@ -261,11 +250,12 @@ def _jobs_table(
 ) -> Table:
     table = instance.table()
     weight = dict(zip(table.names, table.weight.tolist(), strict=True))
-    deadline = dict(zip(table.names, table.deadline_s.tolist(), strict=True))
+    limits = zip(table.names, table.deadline_s.tolist(), strict=True)
+    deadline = {name: limit for name, limit in limits if math.isfinite(limit)}
     variants = {name: index for index, name in enumerate(_variants(plan))}
     columns: list[CellColumn[JobAllocation]] = [
         (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job) if servers else None)),
-        (Column("status"), lambda e: Cell("runs", mark="good") if e.placed else Cell("waits", mark="fair")),
+        (Column("status"), lambda e: placed_cell(e.placed)),
         (
             Column("variant"),
             lambda e: Cell(e.variant or "–", swatch=None if servers else variants.get(e.variant or "")),
@@ -276,12 +266,8 @@ def _jobs_table(
     ]
     if any(value != 1 for value in weight.values()):
         columns.append(figure_column("weight", lambda e: weight[e.job]))
-    if any(math.isfinite(limit) for limit in deadline.values()):
-
-        def due(entry: JobAllocation) -> Cell:
-            return seconds(deadline[entry.job] if math.isfinite(deadline[entry.job]) else None)
-
-        columns.append((Column("deadline", True), due))
+    if deadline:
+        columns.append(figure_column("deadline", lambda e: deadline.get(e.job), seconds))
     if servers is not None:
         columns.append(text_column("servers", lambda e: placement_text(e, MANY) or "–", wide=True))
     filter = "Show jobs with these words"

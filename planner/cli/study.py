@@ -182,9 +182,8 @@ def _print(comparison: Comparison, format: str) -> None:
         out.print(summary_table(comparison))
     measures = measures_table(comparison)
     if measures is not None and len(measures.rows) <= MAX_ROWS:
-        titles = [(column.title, column.numeric) for column in measures.columns]
         out.print()
-        out.print(table(titles, [[cell.text for cell in row] for row in measures.rows]))
+        out.print(table(measures.head, measures.texts))
     for advice in comparison.advice:
         out.print()
         out.print(advice)

@@ -13,6 +13,7 @@ from ..changes import (
     Amount,
     Changes,
     ScenarioChange,
+    amounts_in_use,
     changes_of,
     matching,
     of_rows,
@@ -20,7 +21,7 @@ from ..changes import (
 )
 from ..output import some_lines
 from ..reports.text import counted, listed
-from ..server_changes import Rows, added_servers, chosen_servers, differing
+from ..server_changes import Rows, added_servers, chosen_servers, server_changes
 from .kubernetes import scheduler_notes
 from .migration_steps import not_planned_notes
 from .page import ClusterUsage
@@ -82,14 +83,11 @@ def changes(
         # What keeps running need not say on which devices.
         new |= {entry.job: old[entry.job] for entry in after if entry.action == "keep"}
     drawn = [ClusterUsage(instance, plan) for plan in plans]
-    resource = drawn[0].resource
-    totals = [
-        Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
-        for name, (capacity, taken, used) in drawn[1].total.items()
-        if capacity
-    ]
-    totals.sort(key=lambda amount: amount.name != f"{resource} in use")
-    totals.append(Amount("servers in use", drawn[0].busy, drawn[1].busy, len(drawn[1].rows)))
+    before_use, after_use = ({name: each[2] for name, each in one.total.items()} for one in drawn)
+    there = {name: capacity - taken for name, (capacity, taken, _) in drawn[1].total.items() if capacity}
+    totals = amounts_in_use(drawn[0].resource, before_use, after_use, there)
+    servers, more = server_changes(*drawn)
+    totals.append(servers)
     totals += _hourly_costs(*drawn)
     begun = {job for job, place in new.items() if old.get(job) != place}
     return changes_of(
@@ -99,9 +97,8 @@ def changes(
         new,
         totals,
         len(instance.jobs),
-        places=differing(*drawn),
-        place=f"{resource} on server",
         notes=tuple(remarks(instance, after, begun)),
+        **more,
     )
 
 

@@ -16,7 +16,7 @@ from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_fr
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage
-from ..reports.page import CellColumn, figure_column, instance_facts, share
+from ..reports.page import CellColumn, as_text_column, figure_column, instance_facts, share
 from ..reports.plot_style import Figure, plot_text
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
@@ -92,11 +92,18 @@ class MovesFrontierCheck(FrontierCheck):
 def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:
     """Return the columns of the text table of the points."""
     return [
-        (f"{frontier.per}s freed", True, lambda p: f"{p.freed:,}"),
-        ("tasks moved", True, lambda p: f"{p.migrations:,}"),
-        ("no plan moves fewer than", True, lambda p: f"{p.bound:,}"),
-        ("gap", True, lambda p: percent(p.gap)),
+        *map(as_text_column, cell_columns(frontier)),
         (f"moves per {frontier.per}", True, lambda p: figure(p.migrations / p.freed, 3)),
+    ]
+
+
+def cell_columns(frontier: MovesFrontier) -> list[CellColumn[FreedPoint]]:
+    """Return the columns of the page's table of points, without the point's number."""
+    return [
+        figure_column(f"{frontier.per}s freed", lambda p: p.freed),
+        figure_column("tasks moved", lambda p: p.migrations),
+        figure_column("no plan moves fewer than", lambda p: p.bound),
+        figure_column("gap", lambda p: p.gap, share),
     ]
 
 
@@ -192,13 +199,8 @@ class MovesFrontierPage(FrontierPage):
         }
 
     def columns(self) -> list[CellColumn[FreedPoint]]:
-        """Return the columns of the table of points."""
-        return [
-            figure_column(f"{self.frontier.per}s freed", lambda p: p.freed),
-            figure_column("tasks moved", lambda p: p.migrations),
-            figure_column("no plan moves fewer than", lambda p: p.bound),
-            figure_column("gap", lambda p: p.gap, share),
-        ]
+        """Return the columns of the table of points, without the point's number."""
+        return cell_columns(self.frontier)
 
     def context(self) -> dict[str, Any]:
         """Return the template's variables: sections and facts of the instance."""

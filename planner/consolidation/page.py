@@ -12,7 +12,7 @@ from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, Column, Facts, Table, figure_column, number, table_of
+from ..reports.page import Cell, Column, Facts, Table, figure_column, number, placed_cell, table_of
 from ..reports.servers import ServersInUse, ServerUsage
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
@@ -207,7 +207,7 @@ def _jobs_table(
 def _action(entry: JobPlacement) -> Cell:
     if entry.action is not None:
         return Cell(entry.action, mark=ACTION_MARK[entry.action])
-    return Cell("runs", mark="good") if entry.placed else Cell("waits", mark="fair")
+    return placed_cell(entry.placed)
 
 
 def _worth_table(result: Result) -> Table | None:

@@ -490,16 +490,11 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts += [escaped(advice) for advice in comparison.advice]
     measures = measures_table(comparison)
     tables = [summary_table(comparison), *([measures] if measures else []), *results_tables(comparison)]
-    parts += [_table(table) for table in tables]
+    parts += ["\n".join(table_lines(table.head, table.texts)) for table in tables]
     if comparison.faults:
         parts.append("Left out:")
         parts.append("\n".join(f"- {escaped(fault)}" for fault in comparison.faults))
     return "\n\n".join(parts) + "\n"
-
-
-def _table(table: Table) -> str:
-    columns = [(column.title, column.numeric) for column in table.columns]
-    return "\n".join(table_lines(columns, ([cell.text for cell in row] for row in table.rows)))
 
 
 def to_csv(comparison: Comparison) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from ...solvers.common.result import Result
 from ..findings import Verification
 from .page import CellColumn, Column, Table, headline, number, provenance, render
-from .plot_style import Figure, marker, place_on, plot_of, spread_axis
+from .plot_style import Figure, marker, markers, place_on, plot_of, spread_axis, steps
 from .text import counted, unit_of_time
 
 
@@ -39,37 +39,28 @@ def lower_steps(bounds: Mapping[float, float], after: Callable[[float], float]) 
 
 def infeasible_area(lower: Sequence[tuple[float, float]], end: float) -> Figure:
     """Return the trace of the area without a plan, below the steps `lower` up to `end`."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*(x for x, _ in lower), end],
-        "y": [*(bound for _, bound in lower), lower[-1][1]],
-        "line": {"shape": "hv", "color": "@s2", "width": 1.5},
-        "fill": "tozeroy",
-        "fillcolor": "@panel",
-        "fillpattern": {
+    x, y = zip(*lower, (end, lower[-1][1]), strict=True)
+    return steps(
+        x,
+        y,
+        2,
+        fill="tozeroy",
+        fillcolor="@panel",
+        fillpattern={
             "shape": "/",
             "fgcolor": "@s2/0.5",
             "bgcolor": "@panel",
             "size": 7,
             "solidity": 0.12,
         },
-        "hovertemplate": "no plan is below %{y:.5g}<extra></extra>",
-    }
+        hovertemplate="no plan is below %{y:.5g}<extra></extra>",
+    )
 
 
 def open_area(points: Sequence[tuple[float, float]], end: float) -> Figure:
     """Return the trace that fills the area between bounds and points, where better plans may exist."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*(x for x, _ in points), end],
-        "y": [*(y for _, y in points), points[-1][1]],
-        "line": {"shape": "hv", "width": 0, "color": "@s0"},
-        "fill": "tonexty",
-        "fillcolor": "@s0/0.22",
-        "hoverinfo": "skip",
-    }
+    x, y = zip(*points, (end, points[-1][1]), strict=True)
+    return steps(x, y, 0, {"width": 0}, fill="tonexty", fillcolor="@s0/0.22", hoverinfo="skip")
 
 
 LEAST_BEND = 0.1
@@ -205,14 +196,9 @@ class FrontierPage(ABC):
         """Return a trace of points with hover texts; titles are HTML."""
         hover = [[title, *self.hover(point)] for point, title in zip(points, titles, strict=True)]
         lines = [f"<br>%{{customdata[{line}]}}" for line in range(1, len(hover[0]))]
-        return {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [self.place(point)[0] for point in points],
-            "y": [self.place(point)[1] for point in points],
-            "customdata": hover,
-            "hovertemplate": f"<b>%{{customdata[0]}}</b>{''.join(lines)}<extra></extra>",
-        }
+        x, y = zip(*map(self.place, points), strict=True)
+        text = f"<b>%{{customdata[0]}}</b>{''.join(lines)}<extra></extra>"
+        return markers(x, y, customdata=hover, hovertemplate=text)
 
     def line(self) -> Figure:
         """Return the trace of the frontier as a step function."""
@@ -231,14 +217,7 @@ class FrontierPage(ABC):
     def ring(self) -> Figure:
         """Return the trace that marks the selected point, which a script moves."""
         x, y = self.place(self.points[self.start])
-        return {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [x],
-            "y": [y],
-            "hoverinfo": "skip",
-            "marker": marker("circle-open", "@ink", 20, 3),
-        }
+        return markers([x], [y], hoverinfo="skip", marker=marker("circle-open", "@ink", 20, 3))
 
     def plot(
         self,

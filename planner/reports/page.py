@@ -13,7 +13,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,7 @@ from ...instances.common.errors import OptionError
 from ...solvers.common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions, is_certified
 from ..batch.comparison_rows import ComparisonRow
 from ..findings import Verification
-from .text import MARK, duration, percent, short, status_words, titled
+from .text import MARK, TextColumn, duration, percent, short, status_words, titled
 
 if TYPE_CHECKING:
     import jinja2
@@ -91,7 +91,17 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     sortable: bool = True
     filter: str | None = None
-    footnotes: Sequence[str] = field(default=())
+    footnotes: Sequence[str] = ()
+
+    @property
+    def head(self) -> list[tuple[str, bool]]:
+        """Title of each column, and whether it is numeric."""
+        return [(column.title, column.numeric) for column in self.columns]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The text of each cell, by rows."""
+        return [[cell.text for cell in row] for row in self.rows]
 
 
 ItemT = TypeVar("ItemT")
@@ -144,6 +154,11 @@ def text(value: str | None, mark: str = "") -> Cell:
     return Cell(value or "–", mark=mark)
 
 
+def placed_cell(placed: bool) -> Cell:
+    """Return the table cell that says whether a job runs or waits."""
+    return text("runs", "good") if placed else text("waits", "fair")
+
+
 def figure_column(
     title: str,
     of: Callable[[ItemT], float | None],
@@ -157,6 +172,12 @@ def figure_column(
 def text_column(title: str, of: Callable[[ItemT], str], wide: bool = False) -> CellColumn[ItemT]:
     """Return a column of texts, given the function that returns an item's text."""
     return Column(title, wide=wide), lambda item: Cell(of(item))
+
+
+def as_text_column(column: CellColumn[ItemT]) -> TextColumn[ItemT]:
+    """Return a column of a page as one of a text table."""
+    head, cell = column
+    return head.title, head.numeric, lambda item: cell(item).text
 
 
 HERE = Path(__file__).parent

@@ -63,7 +63,7 @@ def axis(title: str, **more: Any) -> Figure:
     }
 
 
-def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
+def log_axis(title: str, values: Sequence[float]) -> Figure:
     """Return a logarithmic axis over these values, with ticks at round numbers."""
     given = [value for value in values if value > 0]
     low, high = (min(given), max(given)) if given else (1.0, 10.0)
@@ -76,7 +76,6 @@ def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
         range=[math.log10(low) - pad, math.log10(high) + pad],
         tickvals=ticks,
         ticktext=[_tick(tick) for tick in ticks],
-        **more,
     )
 
 

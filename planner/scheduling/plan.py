@@ -128,11 +128,11 @@ def _bound_clause(result: Result, value: float, unit: tuple[float, str]) -> str:
     return f"{no} ({far} % away)"
 
 
-def rounded_down(value: float, digits: int = 4) -> float:
-    """Return a bound rounded down to a number of significant digits, so that it stays valid."""
+def rounded_down(value: float) -> float:
+    """Return a bound rounded down to four significant digits, so that it stays valid."""
     if value <= 0:
         return 0.0
-    step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return math.floor(value / step) * step
 
 

@@ -113,13 +113,19 @@ def stages_text(plan: Sequence[Stage], most: int = 6) -> str:
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
 
 
+def units_of(plan: Sequence[Stage]) -> Counter[str]:
+    """Return how many units of each type a plan has."""
+    units = Counter[str]()
+    for stage in plan:
+        units[stage.type] += stage.units
+    return units
+
+
 def types_table(
     instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
 ) -> Table:
     """Return the table of hardware types: price, available units, memory, and units in the plan."""
-    used = Counter({hardware.name: 0 for hardware in instance.types})
-    for stage in plan or ():
-        used[stage.type] += stage.units
+    used = units_of(plan or ())
     swatch = {hardware.name: index for index, hardware in enumerate(instance.types)}
     columns: list[CellColumn[StageType]] = [
         (Column("type"), lambda t: Cell(t.name, swatch=swatch[t.name])),
@@ -236,14 +242,11 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
     old, new = (
         {f"stage {s}": _stage_text(stage) for s, stage in enumerate(plan)} for plan in (before, after)
     )
-    units = [Counter[str](), Counter[str]()]
-    for count, plan in zip(units, (before, after), strict=True):
-        for stage in plan:
-            count[stage.type] += stage.units
+    now, then = units_of(before), units_of(after)
     amounts = [
-        Amount(f"units of {kind.name}", units[0][kind.name], units[1][kind.name], kind.limit)
+        Amount(f"units of {kind.name}", now[kind.name], then[kind.name], kind.limit)
         for kind in instance.types
-        if units[0][kind.name] or units[1][kind.name]
+        if now[kind.name] or then[kind.name]
     ]
     return changes_of("stage", "change", old, new, amounts)
 
@@ -251,10 +254,7 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
 def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
     """Return a one-sentence summary of a plan: its number of stages, and units by hardware type."""
     del instance
-    units = Counter[str]()
-    for stage in plan:
-        units[stage.type] += stage.units
-    used = listed([f"{count:,} × {name}" for name, count in units.most_common()])
+    used = listed([f"{count:,} × {name}" for name, count in units_of(plan).most_common()])
     return f"{counted(len(plan), 'stage')} on {used}."
 
 

@@ -90,11 +90,11 @@ def test_a_long_plan_is_cut_to_the_slowest_and_some_others() -> None:
 
 def test_bars_say_share_and_amounts() -> None:
     """An empty resource has an empty bar."""
-    assert usage_bars({"gpu": 4.0, "cpu": 0.0}, {"gpu": 3.0}) == [
+    assert usage_bars({"gpu": 4.0, "cpu": 0.0}, {"gpu": 3.0, "cpu": 0.0}) == [
         ("gpu", 0.75, "3 of 4, 75.0 %"),
         ("cpu", 0.0, "0 of 0"),
     ]
-    assert usage_bars({"gpu": 4.0}, None) == []
+    assert usage_bars({"gpu": 4.0}, {}) == []
 
 
 def test_few_jobs_are_bars_with_their_names_and_many_are_points() -> None:
