@@ -8,19 +8,19 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..instances.common.kind import KindRegistry
 from ..instances.registry import KINDS as INSTANCES
-from .common.formulation import Formulation, MilpModel
+from .common.formulation import AnyFormulation, MilpModel
 from .common.kind import FormulationKind
 
 KINDS: KindRegistry[FormulationKind] = KindRegistry(__package__, INSTANCES.names)
 
 
-def formulate(instance: Instance) -> Formulation[Any, Any]:
+def formulate(instance: Instance) -> AnyFormulation:
     """Return the formulation of an instance: its objectives, constraints and checks."""
     kind = KINDS[instance.kind]
     return (kind.formulate or kind.formulation)(instance)
 
 
-def milp_model(formulation: Formulation[Any, Any]) -> MilpModel[Any]:
+def milp_model(formulation: AnyFormulation) -> MilpModel[Any]:
     """Return the compact MILP model (textbook formulation) of an instance in PuLP.
 
     Raises

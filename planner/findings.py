@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ..formulations.common.formulation import Formulation
+from ..formulations.common.formulation import AnyFormulation
 from ..formulations.common.frontier import EQUALITY_TOLERANCE, proven_error
 from ..formulations.common.objective import agree
 from ..instances.common.base import Instance, card
@@ -302,13 +302,13 @@ class FrontierCheck(ABC):
             findings.within = f"complete means {' for '.join(conditions)} here"
 
 
-def broken_constraints(place: str, formulation: Formulation[Any, Any], plan: Any) -> list[str]:
+def broken_constraints(place: str, formulation: AnyFormulation, plan: Any) -> list[str]:
     """Return a fault for each constraint that the plan of a point breaks."""
     return [f"{place}: broken constraint: {violation}" for violation in formulation.violations(plan)]
 
 
 def certificate_faults(
-    place: str, formulation: Formulation[Any, Any], certificate: dict[str, Any] | None
+    place: str, formulation: AnyFormulation, certificate: dict[str, Any] | None
 ) -> Iterator[str]:
     """Yield a fault if the certificate of a record has not the form that it must have."""
     fault = None if certificate is None else formulation.certificate_fault(certificate)

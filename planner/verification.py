@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..formulations.common.clock import Clock
-from ..formulations.common.formulation import Formulation
+from ..formulations.common.formulation import AnyFormulation
 from ..formulations.common.objective import Diagnosis, agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
@@ -36,7 +36,7 @@ SEARCH_LIMIT_S = 3.0
 
 def check_infeasible(
     findings: Findings,
-    formulation: Formulation[Any, Any],
+    formulation: AnyFormulation,
     proven: str | None,
     diagnosis: Diagnosis | None,
     versions: Mapping[str, str],
@@ -73,7 +73,7 @@ def check_infeasible(
 
 def _check_diagnosis(
     findings: Findings,
-    formulation: Formulation[Any, Any],
+    formulation: AnyFormulation,
     known: Diagnosis | None,
     diagnosis: Diagnosis,
     versions: Mapping[str, str],
@@ -197,7 +197,7 @@ def _headline_faults(result: Result) -> Iterator[str]:
 
 
 def _check_plan(
-    findings: Findings, formulation: Formulation[Any, Any], result: Result, plan: Sequence[Any]
+    findings: Findings, formulation: AnyFormulation, result: Result, plan: Sequence[Any]
 ) -> None:
     """Check a plan's constraints, then its objectives, derived fields and hash."""
     broken = formulation.violations(plan)
@@ -211,7 +211,7 @@ def _check_plan(
         findings.faults.append(f"plan_sha256 does not agree with the plan: {what}")
 
 
-def _check_without_plan(findings: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+def _check_without_plan(findings: Findings, formulation: AnyFormulation, result: Result) -> None:
     """Check a result without a plan: the claim of infeasibility, or the bounds."""
     if result.plan_sha256 is not None:
         findings.faults.append("plan_sha256 is given, without a plan")
@@ -228,7 +228,7 @@ def _check_without_plan(findings: Findings, formulation: Formulation[Any, Any], 
 
 
 def _check_records(
-    findings: Findings, formulation: Formulation[Any, Any], result: Result, values: tuple[float, ...] | None
+    findings: Findings, formulation: AnyFormulation, result: Result, values: tuple[float, ...] | None
 ) -> None:
     """Compare the stored record of each objective with a newly derived one."""
     certified = formulation.certified_bounds(result.certificate, values)
@@ -255,7 +255,7 @@ def _check_records(
 
 
 def _weakened_bounds(
-    formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
+    formulation: AnyFormulation, derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
     """Return the certified bounds, weakened to the stored ones where the solve certified less.
 
@@ -316,7 +316,7 @@ def _note_bounds(findings: Findings, result: Result) -> None:
         findings.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"
 
 
-def _check_prices(findings: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+def _check_prices(findings: Findings, formulation: AnyFormulation, result: Result) -> None:
     """Check the dual prices against the certificate, and the purchasing advice against the prices.
 
     Prices that the certificate does not give are only claimed, since purchases depend on them.

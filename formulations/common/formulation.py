@@ -161,6 +161,10 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return plan
 
 
+AnyFormulation = Formulation[Any, Any]
+"""A formulation of any kind."""
+
+
 @cache
 def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
     """Return the pydantic validator of plans with entries of a type, cached because it is slow to build."""

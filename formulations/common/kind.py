@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .formulation import Formulation, MilpModel
+from .formulation import AnyFormulation, MilpModel
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,6 @@ class FormulationKind:
         Returns the formulation of an instance, where different instances need different classes.
     """
 
-    formulation: type[Formulation[Any, Any]]
+    formulation: type[AnyFormulation]
     milp_model: Callable[[Any], MilpModel[Any]] | None = None
-    formulate: Callable[[Any], Formulation[Any, Any]] | None = None
+    formulate: Callable[[Any], AnyFormulation] | None = None

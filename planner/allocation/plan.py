@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from ...formulations.allocation.configurations import BUDGET, resource_limits
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation, read_entries, usage_of
@@ -171,18 +173,17 @@ def _summary(
     instance: AllocationInstance, plan: Sequence[JobAllocation], servers: ServersInUse | None
 ) -> Facts:
     times = [entry.completion_s or 0.0 for entry in plan]
-    waiting = sum(not entry.placed for entry in plan)
+    placed = f"{sum(entry.placed for entry in plan):,}"
     weights = instance.table().weight.tolist()
     name = "mean completion time" if len(set(weights)) < 2 else "weighted mean completion time"
-    weighted = math.fsum(w * t for w, t in zip(weights, times, strict=True))
-    mean = weighted / math.fsum(weights) if any(weights) else None
+    mean = float(np.average(times, weights=weights)) if any(weights) else None
     own: Facts = []
     if servers is not None:
         alone = sum(len(entry.placement or ()) == 1 for entry in plan)
         own.append(("servers used by the plan", f"{servers.busy:,} of {len(servers.rows):,}"))
-        own.append(("jobs on one server", f"{alone:,} of {len(plan) - waiting:,}"))
+        own.append(("jobs on one server", f"{alone:,} of {placed}"))
     return [
-        ("jobs placed", f"{len(plan) - waiting:,} of {len(plan):,}"),
+        ("jobs placed", f"{placed} of {len(plan):,}"),
         *own,
         ("workers", f"{sum(entry.workers for entry in plan):,}"),
         ("parameter servers", f"{sum(entry.ps for entry in plan):,}"),
@@ -269,7 +270,7 @@ def _jobs_table(
     if deadline:
         columns.append(figure_column("deadline", lambda e: deadline.get(e.job), seconds))
     if servers is not None:
-        columns.append(text_column("servers", lambda e: placement_text(e, MANY) or "–", wide=True))
+        columns.append(text_column("servers", lambda e: placement_text(e, MANY), wide=True))
     filter = "Show jobs with these words"
     return table_of("configurations", "Configuration of each job", plan, columns, filter=filter)
 

@@ -268,10 +268,13 @@ def _solve_all(
 
 def print_result(result: Result, format: Format, *head: Any) -> None:
     """Print a result as JSON or CSV at once; tables are printed after the last solve."""
-    if format == "json":
-        typer.echo(result.to_json())
-    elif format == "csv":
-        typer.echo(csv_line([*head, *csv_row(result)]))
+    if format != "table":
+        typer.echo(_line(result, format, *head))
+
+
+def _line(result: Result, format: Format, *head: Any) -> str:
+    """Return a result as a line of JSON, or of CSV after the cells of a head."""
+    return result.to_json() if format == "json" else csv_line([*head, *csv_row(result)])
 
 
 def write_summary(records: Sequence[Record], folder: Path) -> Path:
@@ -392,8 +395,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
             print_result(result, form)
             continue
         head = [csv_line(COLUMNS)] if form == "csv" and len(results) == 1 else []
-        line = result.to_json() if form == "json" else csv_line(csv_row(result))
-        write_text(run.output, "\n".join([*head, line, ""]), append=len(results) > 1)
+        write_text(run.output, "\n".join([*head, _line(result, form), ""]), append=len(results) > 1)
         if not run.quiet:
             plan = result.plan
             what = "" if plan is None else f": {KINDS[result.kind].answer_of(instance, plan)}"

@@ -19,7 +19,7 @@ from ..migration.nodes import KUBERNETES_NODE, check_nodes
 from ..migration.steps import Migration
 from ..reports.text import counted, listed
 from .migration_steps import migration_of
-from .plan import devices_text, to_carry_out
+from .plan import devices_text, named_jobs, to_carry_out
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
@@ -35,7 +35,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
 
 def _migration(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Migration:
     """Return what a script has to know, where jobs of which only more tasks start are not stopped."""
-    jobs = {job.name: job for job in instance.jobs}
+    jobs = named_jobs(instance)
     return migration_of(instance, [_without_restart(jobs[entry.job], entry) for entry in entries])
 
 

@@ -15,6 +15,7 @@ from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices,
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..migration.steps import Fits, Migration, MovingJob
+from .plan import named_jobs
 
 
 def action_in(entry: JobPlacement) -> Action:
@@ -29,7 +30,7 @@ def tasks_now(job: PlacementJob) -> Placement:
 
 def migration_of(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Migration:
     """Return what a script has to know of all entries of a plan."""
-    jobs = {job.name: job for job in instance.jobs}
+    jobs = named_jobs(instance)
     return Migration(
         title=instance.name,
         name=f"plan-{instance.sha256()[:12]}",

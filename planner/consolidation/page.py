@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from ..changes import leading_resource
 from ..reports.page import Cell, Column, Facts, Table, figure_column, number, placed_cell, table_of
 from ..reports.servers import ServersInUse, ServerUsage
 from ..reports.text import counted, listed, short
-from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
+from .plan import ACTIONS, available_of, capacity_of, demand_of, named_jobs, placement_text
 
 
 class ClusterUsage(ServersInUse):
@@ -33,29 +33,20 @@ class ClusterUsage(ServersInUse):
         rows = {}
         # A server that is to be empty has what it had before: others hold none of that.
         self.servers = {s.name: s for s in instance.model_copy(update={"drain": None}).expanded_servers}
+        self.total = {name: [0.0, 0.0, 0.0] for name in counted}
         for name, server in self.servers.items():
-            capacity = capacity_of(server).get(resource, 0.0)
-            taken = capacity - available_of(server).get(resource, 0.0)
-            own = server.gpu_model, server.rack, resource, capacity, taken, name in instance.drained
-            rows[name] = ServerUsage(name, *own)
+            capacity, available = capacity_of(server), available_of(server)
+            taken = {key: amount - available.get(key, 0.0) for key, amount in capacity.items()}
+            for key in self.total.keys() & capacity.keys():
+                self.total[key][0] += capacity[key]
+                self.total[key][1] += taken[key]
+            drawn = resource, capacity.get(resource, 0.0), taken.get(resource, 0.0)
+            rows[name] = ServerUsage(name, server.gpu_model, server.rack, *drawn, name in instance.drained)
         super().__init__(resource, rows)
-        self.total: dict[str, list[float]] = self._total(instance, counted)
         self._place(instance, plan)
 
-    @staticmethod
-    def _total(instance: ConsolidationInstance, names: Iterable[str]) -> dict[str, list[float]]:
-        """Return for each resource its capacity, the amount held by others, and 0 (the plan's usage)."""
-        total = {name: [0.0, 0.0, 0.0] for name in names}
-        for server in instance.servers:
-            count, available = server.count or 1, available_of(server)
-            amounts = capacity_of(server)
-            for name in total.keys() & amounts.keys():
-                total[name][0] += count * amounts[name]
-                total[name][1] += count * (amounts[name] - available.get(name, 0.0))
-        return total
-
     def _place(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
-        jobs = {job.name: job for job in instance.jobs}
+        jobs = named_jobs(instance)
         for entry in plan:
             here: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
             for group in jobs[entry.job].task_groups:
@@ -173,7 +164,7 @@ def _cut(plan: Sequence[JobPlacement]) -> str | None:
 def _jobs_table(
     instance: ConsolidationInstance, plan: Sequence[JobPlacement], servers: ClusterUsage
 ) -> Table:
-    jobs = {job.name: job for job in instance.jobs}
+    jobs = named_jobs(instance)
     acts = any(entry.action is not None for entry in plan)
 
     def amount(entry: JobPlacement) -> float:

@@ -16,6 +16,11 @@ from ..output import some_lines
 from ..reports.text import TextColumn
 
 
+def named_jobs(instance: ConsolidationInstance) -> dict[str, PlacementJob]:
+    """Return every job by its name."""
+    return {job.name: job for job in instance.jobs}
+
+
 def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
     """Return the plan entries that start or move jobs, or with `every` those of all placed jobs."""
     return [e for e in entries if e.placed and (every or e.action in (None, "start", "move"))]

@@ -17,7 +17,7 @@ from ..migration.nodes import SLURM_NODE, check_nodes
 from ..migration.slurm import common_count
 from ..output import some_lines
 from .migration_steps import migration_of
-from .plan import partitions
+from .plan import named_jobs, partitions
 
 GPU = "gpu"
 """Name of the GPU resource in every instance."""
@@ -37,7 +37,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         If a server's name is no valid node name.
     """
     shares = are_shares(instance)
-    jobs = {job.name: job for job in instance.jobs}
+    jobs = named_jobs(instance)
     for entry in placed:
         job = jobs[entry.job]
         parts = []
@@ -56,7 +56,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
 def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
     """Yield notes on what the lines of sbatch options cannot express."""
     shares = are_shares(instance)
-    jobs = {job.name: job for job in instance.jobs}
+    jobs = named_jobs(instance)
     own_tasks = False
     yield from _device_notes(placed, jobs)
     for entry in placed:

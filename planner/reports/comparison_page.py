@@ -456,7 +456,7 @@ def _results(comparison: Comparison, place: int, title: str, rows: Sequence[Comp
             figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
             (Column("gap to best plan", True), _gap_to_best_plan),
             SECONDS,
-            text_column("message", lambda row: row.message or "–", wide=True),
+            text_column("message", lambda row: row.message, wide=True),
         ],
         filter=filter,
     )
@@ -477,7 +477,7 @@ def _failures(rows: list[ComparisonRow]) -> Table:
             text_column("solver", lambda row: row.solver),
             STATUS,
             SECONDS,
-            text_column("what it said", lambda row: row.message or "–", wide=True),
+            text_column("what it said", lambda row: row.message, wide=True),
         ],
     )
 

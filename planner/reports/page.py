@@ -169,9 +169,9 @@ def figure_column(
     return Column(title, True, note), lambda item: cell(of(item))
 
 
-def text_column(title: str, of: Callable[[ItemT], str], wide: bool = False) -> CellColumn[ItemT]:
-    """Return a column of texts, given the function that returns an item's text."""
-    return Column(title, wide=wide), lambda item: Cell(of(item))
+def text_column(title: str, of: Callable[[ItemT], str | None], wide: bool = False) -> CellColumn[ItemT]:
+    """Return a column of texts, given the function that returns an item's text; a dash stands for none."""
+    return Column(title, wide=wide), lambda item: text(of(item))
 
 
 def as_text_column(column: CellColumn[ItemT]) -> TextColumn[ItemT]:

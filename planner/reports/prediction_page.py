@@ -104,8 +104,8 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
                 lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
             ),
             (Column("as"), _machines),
-            text_column("precision", lambda row: row["precision"] or "–"),
-            text_column("divided", lambda row: row["parallelism"] or "–", wide=True),
+            text_column("precision", lambda row: row["precision"]),
+            text_column("divided", lambda row: row["parallelism"], wide=True),
             (
                 Column("hours", True, "with 90 % interval"),
                 lambda row: _between(row, "hours", "hours_low", "hours_high"),
@@ -139,7 +139,7 @@ def _measured(rows: Sequence[Row]) -> Table:
         [
             text_column("hardware", lambda row: row["hardware"]),
             (Column("what was measured"), _range),
-            text_column("rests on", lambda row: row["basis"] or "–", wide=True),
+            text_column("rests on", lambda row: row["basis"], wide=True),
         ],
         sortable=False,
     )

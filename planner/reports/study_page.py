@@ -267,7 +267,7 @@ def _intervals(analysis: Robust) -> Table:
                 Column("what was measured"),
                 lambda one: Cell("inside", mark="good") if one.inside else Cell("outside", mark="fair"),
             ),
-            text_column("rests on", lambda one: one.basis or "–", wide=True),
+            text_column("rests on", lambda one: one.basis, wide=True),
         ],
         sortable=False,
     )

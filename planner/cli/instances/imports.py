@@ -71,8 +71,14 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
     """Return the command-line function of an importer, with its own options and the common ones."""
     made = [_parameter(name, field) for name, field in importer.options.in_order().items()]
 
-    def run(output: Path | None, solve: str | None, report: Path | None, **typed: Any) -> None:
-        limit, quiet = typed.pop("time_limit"), typed.pop("quiet")
+    def run(
+        output: Path | None,
+        solve: str | None,
+        report: Path | None,
+        time_limit: float | None,
+        quiet: bool,
+        **typed: Any,
+    ) -> None:
         start_logging(verbose=0, quiet=quiet)
         if report is not None and solve is None:
             raise OptionError(
@@ -93,7 +99,7 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
             instance = importer(**given)
         if output is not None:
             emit(instance, output)
-        raise typer.Exit(solve_imported(instance, solve, limit, report, steps))
+        raise typer.Exit(solve_imported(instance, solve, time_limit, report, steps))
 
     last = [
         inspect.Parameter(name, BY_NAME, default=default, annotation=annotation)
