@@ -196,9 +196,7 @@ def _headline_faults(result: Result) -> Iterator[str]:
         yield f"diagnosis says why there is no plan; the status is {result.status}"
 
 
-def _check_plan(
-    findings: Findings, formulation: AnyFormulation, result: Result, plan: Sequence[Any]
-) -> None:
+def _check_plan(findings: Findings, formulation: AnyFormulation, result: Result, plan: Sequence[Any]) -> None:
     """Check a plan's constraints, then its objectives, derived fields and hash."""
     broken = formulation.violations(plan)
     findings.faults += [f"broken constraint: {violation}" for violation in broken]

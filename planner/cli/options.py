@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -29,6 +29,13 @@ def option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
 
+def option_field(default: Any, text: str, *names: str, **more: Any) -> Any:
+    """Return the field of a dataclass of options (see `taking`) that is an option with this default."""
+    return field(default=default, metadata={OPTION: option(text, *names, **more)})
+
+
+OPTION = "option"
+"""Key in the metadata of a field."""
 DeviceMoves = Annotated[
     bool,
     option("A move between devices of one server is a migration.", "--device-moves"),
@@ -39,59 +46,41 @@ DeviceMoves = Annotated[
 class MoveOptions:
     """Options on moves of running jobs; `changes` returns them as fields of the instance."""
 
-    running: Annotated[
-        Literal["stay", "move"] | None,
-        option("stay: running jobs keep what they have; move: they may move. [default: move]"),
-    ] = None
-    pin: Annotated[
-        list[str] | None,
-        option("Running jobs whose names match stay; may be repeated.", metavar="PATTERN"),
-    ] = None
-    max_moves: Annotated[
-        int | None,
-        option("Most running jobs that are moved or stopped.", min=0),
-    ] = None
-    restart_cost: Annotated[
-        float | None,
-        option(
-            "Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
-            metavar="HOURS",
-            min=0,
-        ),
-    ] = None
-    free: Annotated[
-        int | None,
-        option(
-            "Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
-            metavar="SERVERS",
-            min=1,
-        ),
-    ] = None
-    per: Annotated[
-        Literal["server", "rack"],
-        option("Whether --free counts servers or racks."),
-    ] = "server"
-    seat: Annotated[
-        list[str] | None,
-        option(
-            "Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
-            metavar="PATTERN",
-        ),
-    ] = None
-    drain: Annotated[
-        list[str] | None,
-        option(
-            "Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
-            metavar="PATTERN",
-        ),
-    ] = None
-    stop: Annotated[
-        list[str] | None,
-        option(
-            "Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
-            metavar="never|allowed|PATTERN",
-        ),
-    ] = None
+    running: Literal["stay", "move"] | None = option_field(
+        None, "stay: running jobs keep what they have; move: they may move. [default: move]"
+    )
+    pin: list[str] | None = option_field(
+        None, "Running jobs whose names match stay; may be repeated.", metavar="PATTERN"
+    )
+    max_moves: int | None = option_field(None, "Most running jobs that are moved or stopped.", min=0)
+    restart_cost: float | None = option_field(
+        None,
+        "Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
+        metavar="HOURS",
+        min=0,
+    )
+    free: int | None = option_field(
+        None,
+        "Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
+        metavar="SERVERS",
+        min=1,
+    )
+    per: Literal["server", "rack"] = option_field("server", "Whether --free counts servers or racks.")
+    seat: list[str] | None = option_field(
+        None,
+        "Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
+        metavar="PATTERN",
+    )
+    drain: list[str] | None = option_field(
+        None,
+        "Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
+        metavar="PATTERN",
+    )
+    stop: list[str] | None = option_field(
+        None,
+        "Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
+        metavar="never|allowed|PATTERN",
+    )
     device_moves: DeviceMoves = False
 
     def check_patterns(self, instance: Any) -> None:
@@ -168,75 +157,58 @@ class RunOptions(MoveOptions):
     """The options of `solve`, in the order of `--help`, after those of kinds; `compare` inherits them."""
 
     files: Files
-    solver: Annotated[str | None, option("A name from 'clusterplan solvers'. [default: auto]")] = None
-    time_limit: Annotated[
-        float | None, option("Seconds for each instance, 0 for no limit. [default: 60]")
-    ] = None
-    gap: Annotated[float | None, option("Relative gap that counts as optimal. [default: 1e-6]")] = None
+    solver: str | None = option_field(None, "A name from 'clusterplan solvers'. [default: auto]")
+    time_limit: float | None = option_field(None, "Seconds for each instance, 0 for no limit. [default: 60]")
+    gap: float | None = option_field(None, "Relative gap that counts as optimal. [default: 1e-6]")
     threads: Threads = None
     seed: Seed = None
-    memory_limit: Annotated[
-        float | None,
-        option("GiB that the backend, or in a batch each worker process, may take."),
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        option("Option of the method; may be repeated.", "--set", metavar="KEY=VALUE"),
-    ] = None
-    provisioning: Annotated[
-        Literal["load-balance", "exact"] | None,
-        option("How HeterPS's methods find units. [default: load-balance]"),
-    ] = None
-    what_if: Annotated[
-        list[str] | None,
-        option(
-            f"Compare with a scenario, as 'what-if' does; may be repeated. {SCENARIO_CHANGES}",
-            "--what-if",
-            metavar="KEY=VALUE,…",
-        ),
-    ] = None
-    apply: Annotated[
-        str | None,
-        option(
-            "Write the plan of this scenario, by its name or number, to --output PLAN.json.",
-            metavar="SCENARIO",
-        ),
-    ] = None
-    robust: Annotated[
-        bool,
-        option(
-            "Plan at the ends of the instance's intervals too, and show what each plan loses.", "--robust"
-        ),
-    ] = False
-    warm_start: Annotated[
-        Path | None,
-        option(
-            "Start from the plan of this result, as of an hour ago; jobs may have changed.",
-            metavar="RESULT.json",
-        ),
-    ] = None
-    config: Annotated[Path | None, option("YAML file with options; those given here win.")] = None
-    jobs: Annotated[int | None, option("Solves at a time, each in a process of its own.", min=1)] = None
-    dry_run: Annotated[
-        bool, option("Check the files, as 'validate' does, and solve nothing.", "--dry-run")
-    ] = False
-    resume: Annotated[bool, option("Continue the batch in the folder --output.")] = False
-    kill_after: Annotated[
-        float | None,
-        option("Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0),
-    ] = None
-    engine: Annotated[
-        Literal["local", "dask"],
-        option("Where a batch runs: this machine, or a Dask cluster."),
-    ] = "local"
-    scheduler: Annotated[str | None, option("Address of the Dask scheduler.")] = None
+    memory_limit: float | None = option_field(
+        None, "GiB that the backend, or in a batch each worker process, may take."
+    )
+    settings: list[str] | None = option_field(
+        None, "Option of the method; may be repeated.", "--set", metavar="KEY=VALUE"
+    )
+    provisioning: Literal["load-balance", "exact"] | None = option_field(
+        None, "How HeterPS's methods find units. [default: load-balance]"
+    )
+    what_if: list[str] | None = option_field(
+        None,
+        f"Compare with a scenario, as 'what-if' does; may be repeated. {SCENARIO_CHANGES}",
+        "--what-if",
+        metavar="KEY=VALUE,…",
+    )
+    apply: str | None = option_field(
+        None,
+        "Write the plan of this scenario, by its name or number, to --output PLAN.json.",
+        metavar="SCENARIO",
+    )
+    robust: bool = option_field(
+        False, "Plan at the ends of the instance's intervals too, and show what each plan loses.", "--robust"
+    )
+    warm_start: Path | None = option_field(
+        None,
+        "Start from the plan of this result, as of an hour ago; jobs may have changed.",
+        metavar="RESULT.json",
+    )
+    config: Path | None = option_field(None, "YAML file with options; those given here win.")
+    jobs: int | None = option_field(None, "Solves at a time, each in a process of its own.", min=1)
+    dry_run: bool = option_field(
+        False, "Check the files, as 'validate' does, and solve nothing.", "--dry-run"
+    )
+    resume: bool = option_field(False, "Continue the batch in the folder --output.")
+    kill_after: float | None = option_field(
+        None, "Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0
+    )
+    engine: Literal["local", "dask"] = option_field(
+        "local", "Where a batch runs: this machine, or a Dask cluster."
+    )
+    scheduler: str | None = option_field(None, "Address of the Dask scheduler.")
     allow_outside: AllowOutside = False
     format: HowToPrint = "table"
-    output: Annotated[
-        Path | None,
-        option("Write the results here and print none: a file, one a line; of a batch, a folder."),
-    ] = None
-    verbose: Annotated[int, option("Say more; twice: even more.", "--verbose", "-v", count=True)] = 0
+    output: Path | None = option_field(
+        None, "Write the results here and print none: a file, one a line; of a batch, a folder."
+    )
+    verbose: int = option_field(0, "Say more; twice: even more.", "--verbose", "-v", count=True)
     quiet: Quiet = False
 
 
@@ -255,9 +227,15 @@ def taking(
     leave_out
         Fields that the command does not offer.
     """
+    shown = {of.name: of.metadata[OPTION] for of in fields(cast(Any, options)) if of.metadata}
     empty = Parameter.empty
     offered = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(options, name, empty), annotation=hint)
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=getattr(options, name, empty),
+            annotation=Annotated[hint, shown[name]] if name in shown else hint,
+        )
         for name, hint in get_type_hints(options, include_extras=True).items()
         if name not in leave_out
     ]

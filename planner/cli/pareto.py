@@ -22,7 +22,7 @@ from ..pareto import pareto as find
 from ..registry import frontier_kinds
 from ..reports.result_page import to_csv, write
 from ..reports.text import console
-from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, option, taking
+from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, option_field, taking
 from .progress import working
 from .solving import merged_options
 
@@ -38,65 +38,50 @@ class FrontierOptions:
         str,
         typer.Argument(help="An instance of any kind, or example:NAME.", show_default=False),
     ]
-    output: Annotated[
-        Path | None,
-        option("Folder for frontier.html, .md, .csv and .json; nothing is printed then."),
-    ] = None
-    error: Annotated[
-        float | None,
-        option(
-            "Relative error, of staging in cost, of consolidation in moves, else in mean completion "
-            "time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1, of "
-            "consolidation 0.05]"
-        ),
-    ] = None
-    most_usd: Annotated[
-        float | None,
-        option("Leave out what costs more; USD, of allocation and scheduling per hour.", "--most-usd"),
-    ] = None
-    mix: Annotated[
-        Literal["fixed", "any"] | None,
-        option("Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"),
-    ] = None
-    price: Annotated[
-        list[str] | None,
-        option(
-            "Allocation, scheduling: price of a resource per unit and hour; may be repeated.",
-            metavar="NAME=USD",
-        ),
-    ] = None
-    resource: Annotated[
-        str | None,
-        option("Scheduling: of which there shall be more or less. [default: the only one]"),
-    ] = None
-    least: Annotated[
-        float | None,
-        option(
-            "Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
-            "servers freed. [default: 1]",
-            "--from",
-        ),
-    ] = None
-    most: Annotated[
-        float | None,
-        option(
-            "Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
-            "servers freed. [default: all that are in use]",
-            "--to",
-        ),
-    ] = None
-    per: Annotated[
-        Literal["server", "rack"] | None,
-        option("Consolidation: free servers or whole racks. [default: as the instance says]"),
-    ] = None
-    baselines: Annotated[
-        str | None,
-        option(
-            "Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
-            "[default: single-type,greedy,genetic]"
-        ),
-    ] = None
-    time_limit: Annotated[float | None, option("Seconds, 0 for no limit. [default: 60]")] = None
+    output: Path | None = option_field(
+        None, "Folder for frontier.html, .md, .csv and .json; nothing is printed then."
+    )
+    error: float | None = option_field(
+        None,
+        "Relative error, of staging in cost, of consolidation in moves, else in mean completion "
+        "time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1, of "
+        "consolidation 0.05]",
+    )
+    most_usd: float | None = option_field(
+        None, "Leave out what costs more; USD, of allocation and scheduling per hour.", "--most-usd"
+    )
+    mix: Literal["fixed", "any"] | None = option_field(
+        None, "Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
+    )
+    price: list[str] | None = option_field(
+        None,
+        "Allocation, scheduling: price of a resource per unit and hour; may be repeated.",
+        metavar="NAME=USD",
+    )
+    resource: str | None = option_field(
+        None, "Scheduling: of which there shall be more or less. [default: the only one]"
+    )
+    least: float | None = option_field(
+        None,
+        "Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
+        "servers freed. [default: 1]",
+        "--from",
+    )
+    most: float | None = option_field(
+        None,
+        "Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
+        "servers freed. [default: all that are in use]",
+        "--to",
+    )
+    per: Literal["server", "rack"] | None = option_field(
+        None, "Consolidation: free servers or whole racks. [default: as the instance says]"
+    )
+    baselines: str | None = option_field(
+        None,
+        "Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
+        "[default: single-type,greedy,genetic]",
+    )
+    time_limit: float | None = option_field(None, "Seconds, 0 for no limit. [default: 60]")
     threads: Threads = None
     seed: Seed = None
     format: HowToPrint = "table"

@@ -14,7 +14,7 @@ import typer
 
 from ...instances.common.errors import OptionError
 from ..batch.engines import start_early
-from .options import SCENARIO_CHANGES, RunOptions, option, start_logging, taking
+from .options import SCENARIO_CHANGES, RunOptions, option_field, start_logging, taking
 
 
 @taking(RunOptions)
@@ -61,10 +61,9 @@ class ScenarioOptions(RunOptions):
         list[str],
         typer.Argument(metavar="KEY=VALUE,…", help=f"Scenarios. {SCENARIO_CHANGES}", show_default=False),
     ]
-    output: Annotated[
-        Path | None,
-        option("Write a page (.html) or everything (.json); with --apply, the plan (.json)."),
-    ] = None
+    output: Path | None = option_field(
+        None, "Write a page (.html) or everything (.json); with --apply, the plan (.json)."
+    )
 
 
 BATCH = ("jobs", "resume", "kill_after", "engine", "scheduler")
@@ -84,22 +83,18 @@ def what_if(run: ScenarioOptions) -> None:
 class CompareOptions(RunOptions):
     """The options of `compare`: those of `solve`, three of them with another meaning."""
 
-    solver: Annotated[
-        str | None,
-        option(
-            "Names, separated by commas. [default: all that can be used here, but auto]",
-            "--solvers",
-            "--solver",
-        ),
-    ] = None
-    memory_limit: Annotated[
-        float | None,
-        option("GiB of each worker process. [default: a share of 80 % of the machine's]"),
-    ] = None
-    output: Annotated[
-        Path | None,
-        option("Folder for comparison.html, .csv, .json and .md, and the journal of the solves."),
-    ] = None
+    solver: str | None = option_field(
+        None,
+        "Names, separated by commas. [default: all that can be used here, but auto]",
+        "--solvers",
+        "--solver",
+    )
+    memory_limit: float | None = option_field(
+        None, "GiB of each worker process. [default: a share of 80 % of the machine's]"
+    )
+    output: Path | None = option_field(
+        None, "Folder for comparison.html, .csv, .json and .md, and the journal of the solves."
+    )
 
 
 @taking(CompareOptions, leave_out=("provisioning", "what_if", "apply", "robust", "dry_run", "warm_start"))

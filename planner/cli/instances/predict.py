@@ -21,7 +21,7 @@ from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output import say, write_file
 from ...reports.prediction_page import prediction_page
 from ...reports.text import TextColumn, console, csv_text, table_of
-from ..options import HowToPrint, option, pairs, start_logging, taking, write_text
+from ..options import HowToPrint, option, option_field, pairs, start_logging, taking, write_text
 from ..solving import show_results
 from .output import emit
 
@@ -78,56 +78,48 @@ class PredictOptions:
 
     model: Annotated[str, typer.Argument(help="A model's name, config.json, table of layers or ONNX file.")]
     hardware: Annotated[str, option("GPUs or machines of the price list, such as h100,a100-80,l4.")]
-    batch: Annotated[int, option("Samples of one GPU at a time.", min=1)] = 8
-    sequence: Annotated[int | None, option("Tokens of a sample. [default: the most]", min=1)] = None
-    precision: Annotated[
-        str | None,
-        option("fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"),
-    ] = None
-    measurements: Annotated[
-        list[str] | None,
-        option("What was timed on a GPU; may be repeated, with its name.", metavar="[NAME=]FILE"),
-    ] = None
-    plan_measurements: Annotated[
-        bool,
-        option(
-            "Print which shapes to time; with --output FILE.py write the script that times them.",
-            "--plan-measurements",
-        ),
-    ] = False
-    samples: Annotated[float, option("Samples to train.")] = 1e6
-    epochs: Annotated[float, option("How many times over.")] = 1.0
-    records: Annotated[
-        Path | None,
-        option("CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."),
-    ] = None
-    within: Annotated[float | None, option("In how many hours it has to be done.", metavar="HOURS")] = None
-    deadline: Annotated[str | None, option("By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")] = (
-        None
+    batch: int = option_field(8, "Samples of one GPU at a time.", min=1)
+    sequence: int | None = option_field(None, "Tokens of a sample. [default: the most]", min=1)
+    precision: str | None = option_field(
+        None, "fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"
     )
-    gpus: Annotated[int | None, option("GPUs that share the training. [default: the best number]")] = None
-    tensor: Annotated[int | None, option("GPUs that share each layer. [default: the best]")] = None
-    pipeline: Annotated[int | None, option("Stages of layers. [default: the best]")] = None
-    zero: Annotated[int | None, option("Stage of ZeRO, 0 to 3. [default: the fastest]")] = None
-    recompute: Annotated[
-        bool | None,
-        option("Compute activations again. [default: where memory needs it]", "--recompute/--no-recompute"),
-    ] = None
-    fused_attention: Annotated[
-        bool, option("Attention is one kernel that keeps no scores.", "--fused-attention")
-    ] = False
-    optimiser: Annotated[str, option("sgd, momentum, adam or adamw.")] = "adam"
-    global_batch: Annotated[
-        int | None, option("Samples of all GPUs between two exchanges of gradients.", min=1)
-    ] = None
-    microbatches: Annotated[int, option("Batches between two exchanges of gradients.", min=1)] = 8
-    price: Annotated[str | None, option("USD an hour of a GPU, such as h100=4.5,l4=0.8.")] = None
-    limit: Annotated[str | None, option("How many GPUs there are, such as h100=8,l4=32.")] = None
-    network: Annotated[float | None, option("Network of a GPU.", metavar="GBIT/S")] = None
-    catalogue: Annotated[str, option("The price list.")] = CATALOGUE
-    kind: Annotated[Literal["staging", "allocation"] | None, option("Make an instance, and write it.")] = None
-    solve: Annotated[bool, option("Solve the instance too, and show its proven plan.", "--solve")] = False
-    output: Annotated[Path | None, option("File of the page (.html), the instance or the script.")] = None
+    measurements: list[str] | None = option_field(
+        None, "What was timed on a GPU; may be repeated, with its name.", metavar="[NAME=]FILE"
+    )
+    plan_measurements: bool = option_field(
+        False,
+        "Print which shapes to time; with --output FILE.py write the script that times them.",
+        "--plan-measurements",
+    )
+    samples: float = option_field(1e6, "Samples to train.")
+    epochs: float = option_field(1.0, "How many times over.")
+    records: Path | None = option_field(
+        None, "CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."
+    )
+    within: float | None = option_field(None, "In how many hours it has to be done.", metavar="HOURS")
+    deadline: str | None = option_field(None, "By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")
+    gpus: int | None = option_field(None, "GPUs that share the training. [default: the best number]")
+    tensor: int | None = option_field(None, "GPUs that share each layer. [default: the best]")
+    pipeline: int | None = option_field(None, "Stages of layers. [default: the best]")
+    zero: int | None = option_field(None, "Stage of ZeRO, 0 to 3. [default: the fastest]")
+    recompute: bool | None = option_field(
+        None, "Compute activations again. [default: where memory needs it]", "--recompute/--no-recompute"
+    )
+    fused_attention: bool = option_field(
+        False, "Attention is one kernel that keeps no scores.", "--fused-attention"
+    )
+    optimiser: str = option_field("adam", "sgd, momentum, adam or adamw.")
+    global_batch: int | None = option_field(
+        None, "Samples of all GPUs between two exchanges of gradients.", min=1
+    )
+    microbatches: int = option_field(8, "Batches between two exchanges of gradients.", min=1)
+    price: str | None = option_field(None, "USD an hour of a GPU, such as h100=4.5,l4=0.8.")
+    limit: str | None = option_field(None, "How many GPUs there are, such as h100=8,l4=32.")
+    network: float | None = option_field(None, "Network of a GPU.", metavar="GBIT/S")
+    catalogue: str = option_field(CATALOGUE, "The price list.")
+    kind: Literal["staging", "allocation"] | None = option_field(None, "Make an instance, and write it.")
+    solve: bool = option_field(False, "Solve the instance too, and show its proven plan.", "--solve")
+    output: Path | None = option_field(None, "File of the page (.html), the instance or the script.")
     format: HowToPrint = "table"
 
 
