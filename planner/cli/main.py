@@ -235,7 +235,10 @@ class Verbs(TyperGroup):
         most = formatter.width - 6 - longest
         for title, commands in groupby(COMMANDS.items(), lambda item: item[1].group):
             with formatter.section(title):
-                rows = [(name.ljust(longest), _shortened(command.line, most)) for name, command in commands]
+                rows = [
+                    (name.ljust(longest), textwrap.shorten(command.line, most, placeholder="..."))
+                    for name, command in commands
+                ]
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
@@ -268,11 +271,6 @@ def _given(options: Sequence[str]) -> str | None:
         if option in options and option.startswith("-"):
             return value if sign else following
     return None
-
-
-def _shortened(line: str, most: int) -> str:
-    """Return a line of text, truncated to a maximum number of characters."""
-    return line if len(line) <= most else textwrap.shorten(line, most, placeholder="...")
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

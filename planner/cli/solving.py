@@ -18,7 +18,6 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from ...formulations.common.objective import agree
 from ...instances.common.base import Instance
 from ...instances.common.errors import ClusterplanError, InstanceError, OptionError
 from ...instances.documents import load
@@ -35,6 +34,7 @@ from ..registry import KINDS
 from ..reports.result_page import plan_page
 from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table, titled
 from ..stored_results import parse_result, read_results
+from ..verification import differs
 from .instances.output import Steps
 from .options import Format, RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
@@ -169,11 +169,8 @@ def _check(result: Result) -> str:
     """Return `verified` if plan and bounds were certified, `plan verified` if some bound was not."""
     if result.plan is None:
         return "–"
-    for record in result.objectives:
-        bound, certified = record.bound, record.certified_bound
-        if bound != certified and (bound is None or certified is None or not agree(bound, certified)):
-            return "plan verified"
-    return "verified"
+    sure = not any(differs(record.bound, record.certified_bound) for record in result.objectives)
+    return "verified" if sure else "plan verified"
 
 
 def _summary_in_parts(result: Result) -> list[Table | str]:

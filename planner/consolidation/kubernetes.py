@@ -19,7 +19,7 @@ from ..migration.nodes import KUBERNETES_NODE, check_nodes
 from ..migration.steps import Migration
 from ..reports.text import counted, listed
 from .migration_steps import migration_of
-from .plan import devices_text, named_jobs, to_carry_out
+from .plan import counts_text, devices_text, named_jobs, to_carry_out
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
@@ -104,11 +104,11 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
         for group, servers in entry.tasks.items():
             check_nodes(entry.job, servers, KUBERNETES_NODE)
             name = _object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
-            counts = ", ".join(f"{server} {count}" for server, count in servers.items())
             annotations = {"clusterplan/job": entry.job}
             if entry.groups is not None:
                 annotations["clusterplan/group"] = group
             yield "---"
+            counts = counts_text(servers)
             yield f"# Pods per node: {counts}. Affinity alone does not hold them to these numbers."
             for server, tasks in (entry.devices or {}).get(group, {}).items():
                 devices = devices_text(tasks, jobs[entry.job][group])

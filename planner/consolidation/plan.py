@@ -32,7 +32,9 @@ def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) ->
     if keep:
         yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
     now = running_tasks(instance)
-    stops = [f"to stop: {e.job}: runs on {_counts(total(now[e.job]))}" for e in entries if e.action == "stop"]
+    stops = [
+        f"to stop: {e.job}: runs on {counts_text(total(now[e.job]))}" for e in entries if e.action == "stop"
+    ]
     yield from some_lines(stops, "to stop: {:,} more")
     moves = [f"to move: {e.job}: {_move_text(now[e.job], e)}" for e in entries if e.action == "move"]
     yield from some_lines(moves, "to move: {:,} more")
@@ -50,12 +52,13 @@ def _move_text(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
     planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
     leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
     coming = total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
-    parts = [f"from {_counts(leaving)}" if leaving else "", f"to {_counts(coming)}" if coming else ""]
+    parts = [f"from {counts_text(leaving)}" if leaving else "", f"to {counts_text(coming)}" if coming else ""]
     # Nothing leaves a server where tasks only change devices.
     return " ".join(filter(None, parts)) or f"to other devices of {', '.join(total(planned))}"
 
 
-def _counts(servers: Counter[str]) -> str:
+def counts_text(servers: Mapping[str, int]) -> str:
+    """Return numbers of tasks by server as text, such as ``a 2, b 1``."""
     return ", ".join(f"{server} {count}" for server, count in servers.items())
 
 

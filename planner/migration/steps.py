@@ -271,15 +271,19 @@ class _Order:
         was_moved, now, planned = job in self.moved, self._take(job), self.jobs[job].planned
         self.moved.add(job)
         self._put(job, planned)
-        full = next((server for server in total(planned) if not self._holds(server)), None)
+        full = next(
+            (
+                server
+                for server in total(planned)
+                if not self.fits(server, self.held[server], self.moved, self.unsettled)
+            ),
+            None,
+        )
         self._take(job)
         self._put(job, now)
         if not was_moved:
             self.moved.discard(job)
         return full
-
-    def _holds(self, server: str) -> bool:
-        return self.fits(server, self.held[server], self.moved, self.unsettled)
 
     def _turn(self, job: str) -> tuple[int, int, str]:
         """Return the heap key of a job to place: stopped jobs first, then running ones, then others."""

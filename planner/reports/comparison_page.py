@@ -23,6 +23,7 @@ from .page import (
     Table,
     exact,
     figure_column,
+    known_facts,
     number,
     options_text,
     render,
@@ -249,12 +250,11 @@ def measures_table(comparison: Comparison) -> Table | None:
 
 
 def _column(name: str) -> CellColumn[ComparisonRow]:
-    return Column(name, True), lambda row: measure_cell(_named(row, name))
+    def cell(row: ComparisonRow) -> Cell:
+        figures = row.measures.figures if row.measures else ()
+        return measure_cell(next((one for one in figures if one.name == name), None))
 
-
-def _named(row: ComparisonRow, name: str) -> Measure | None:
-    figures = row.measures.figures if row.measures else ()
-    return next((one for one in figures if one.name == name), None)
+    return Column(name, True), cell
 
 
 def measure_cell(measure: Measure | None) -> Cell:
@@ -385,8 +385,9 @@ def _lead(comparison: Comparison, failed: int) -> str:
 
 
 def _footer(comparison: Comparison) -> Facts:
-    facts = [("options", options_text(comparison.options)), ("versions", versions_text(comparison.versions))]
-    return [pair for pair in facts if pair[1]]
+    return known_facts(
+        ("options", options_text(comparison.options)), ("versions", versions_text(comparison.versions))
+    )
 
 
 def summary_table(comparison: Comparison) -> Table:

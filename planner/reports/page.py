@@ -159,6 +159,11 @@ def placed_cell(placed: bool) -> Cell:
     return text("runs", "good") if placed else text("waits", "fair")
 
 
+def inside_cell(inside: bool) -> Cell:
+    """Return the table cell that says whether a figure lies inside what was measured."""
+    return text("inside", "good") if inside else text("outside", "fair")
+
+
 def figure_column(
     title: str,
     of: Callable[[ItemT], float | None],
@@ -252,6 +257,11 @@ Facts = list[tuple[str, str]]
 """Pairs of a name and a text."""
 
 
+def known_facts(*facts: tuple[str, str | None]) -> Facts:
+    """Return the facts of which there is a text."""
+    return [(name, text) for name, text in facts if text]
+
+
 def check_same(instance: Instance, sha256: str, what: str) -> None:
     """Raise an error if a result or frontier is of another instance.
 
@@ -272,20 +282,22 @@ def result_cell(result: Result | ComparisonRow) -> Cell:
 
 def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
     """Return the facts of a page's footer: solver, runtime, options, versions and hash of the instance."""
-    facts = [("solver", solver)] if solver else []
-    facts += [("library", backend)] if backend else []
-    facts.append(("time to solve", duration(made.runtime_s)))
-    facts.append(("options", options_text(made.options)))
-    facts.append(("versions", versions_text(made.versions)))
-    facts.append(("sha256 of the instance", made.instance_sha256))
-    return [(name, value) for name, value in facts if value]
+    return known_facts(
+        ("solver", solver),
+        ("library", backend),
+        ("time to solve", duration(made.runtime_s)),
+        ("options", options_text(made.options)),
+        ("versions", versions_text(made.versions)),
+        ("sha256 of the instance", made.instance_sha256),
+    )
 
 
 def options_text(options: SolveOptions) -> str:
     """Return the solver options that are set, as text."""
     given = options.model_dump(exclude_none=True, exclude={"warm_start"})
-    given["warm_start"] = "a given plan" if options.warm_start is not None else None
-    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
+    if options.warm_start is not None:
+        given["warm_start"] = "a given plan"
+    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value != {}]
     return ", ".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...instances.prediction import OF_MEMORY, Prediction
 from ...instances.prediction import short as roughly
-from .page import Cell, Column, Facts, Table, figure_column, render, table_of, text, text_column
+from .page import Cell, Column, Facts, Table, figure_column, inside_cell, render, table_of, text, text_column
 from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
 
 Row = dict[str, Any]
@@ -89,10 +89,6 @@ def _between(row: Row, value: str, low: str, high: str) -> Cell:
     return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
 
 
-def _range(row: Row) -> Cell:
-    return Cell("inside", mark="good") if row["inside"] else Cell("outside", mark="fair")
-
-
 def _rent(rows: Sequence[Row], best: str | None) -> Table:
     return table_of(
         "offers",
@@ -138,7 +134,7 @@ def _measured(rows: Sequence[Row]) -> Table:
         rows,
         [
             text_column("hardware", lambda row: row["hardware"]),
-            (Column("what was measured"), _range),
+            (Column("what was measured"), lambda row: inside_cell(row["inside"])),
             text_column("rests on", lambda row: row["basis"], wide=True),
         ],
         sortable=False,

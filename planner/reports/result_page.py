@@ -15,7 +15,7 @@ from ..kind import PlannerKind
 from ..output import write_all
 from ..pareto import frontier_table
 from ..registry import KINDS, frontier_kinds
-from .page import check_same, headline, instance_facts, objectives_table, provenance, render
+from .page import check_same, headline, instance_facts, known_facts, objectives_table, provenance, render
 from .text import csv_text, duration, escaped, figure, table_lines
 
 
@@ -36,6 +36,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
     kind = KINDS[instance.kind]
     parts = kind.page(instance, result)
     sections = [*parts.pop("sections"), ("objectives", "How good it is"), ("about", "The instance")]
+    seed = None if result.seed is None else str(result.seed)
     if result.diagnosis is not None:
         sections.insert(0, ("why", "Why there is no plan"))
     return render(
@@ -54,8 +55,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         assumptions=instance.assumptions,
         footer=[
             *provenance(result, result.solver, result.backend),
-            *([] if result.seed is None else [("seed", str(result.seed))]),
-            *([] if result.plan_sha256 is None else [("sha256 of the plan", result.plan_sha256)]),
+            *known_facts(("seed", seed), ("sha256 of the plan", result.plan_sha256)),
         ],
         **parts,
     )

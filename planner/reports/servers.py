@@ -188,6 +188,7 @@ class ServersInUse:
     def states_table(self, rest: Iterable[ServerUsage]) -> Table:
         """Return the table of the servers not drawn one by one, with the count of each equal usage."""
         counts = Counter(row.state for row in rest)
+        shown = counts.most_common(MAX_STATES)
         unit = self.resource
         columns = [
             Column("servers", True),
@@ -206,10 +207,10 @@ class ServersInUse:
                 number(taken),
                 number(max(0.0, capacity - used - taken)),
             ]
-            for (model, capacity, used, taken), count in counts.most_common(MAX_STATES)
+            for (model, capacity, used, taken), count in shown
         ]
-        total = sum(counts.values())
-        left = total - sum(count for _, count in counts.most_common(MAX_STATES))
+        total = counts.total()
+        left = total - sum(count for _, count in shown)
         notes = [f"{left:,} more servers, in {len(counts) - MAX_STATES:,} more states."] if left else []
         caption = f"The other {total:,} servers, by what they hold of {unit}"
         return Table("states", caption, columns, rows, footnotes=notes)

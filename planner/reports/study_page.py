@@ -19,6 +19,7 @@ from .page import (
     Table,
     exact,
     figure_column,
+    inside_cell,
     instance_facts,
     number,
     provenance,
@@ -265,7 +266,7 @@ def _intervals(analysis: Robust) -> Table:
             (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
             (
                 Column("what was measured"),
-                lambda one: Cell("inside", mark="good") if one.inside else Cell("outside", mark="fair"),
+                lambda one: inside_cell(one.inside),
             ),
             text_column("rests on", lambda one: one.basis, wide=True),
         ],

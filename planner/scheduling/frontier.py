@@ -22,7 +22,16 @@ from ...solvers.scheduling.frontier import (
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage, lower_steps
-from ..reports.page import CellColumn, figure_column, instance_facts, seconds, share, text_column
+from ..reports.page import (
+    CellColumn,
+    Column,
+    figure_column,
+    instance_facts,
+    number,
+    seconds,
+    share,
+    text_column,
+)
 from ..reports.plot_style import Figure, plot_text
 from ..reports.text import TextColumn, duration, figure, percent, short
 
@@ -111,11 +120,13 @@ class SchedulingFrontierCheck(FrontierCheck):
 
 def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
     """Return the columns of the text table of the frontier's points (cluster sizes)."""
-    size_columns: list[TextColumn[SizePoint]] = [(frontier.resource, True, lambda p: figure(p.size, 6))]
-    if frontier.prices_usd_per_hour:
-        size_columns.append(("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)))
     return [
-        *size_columns,
+        (frontier.resource, True, lambda p: figure(p.size, 6)),
+        *(
+            [("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6))]
+            if frontier.prices_usd_per_hour
+            else ()
+        ),
         ("mean completion", True, lambda p: duration(p.mean_completion_s)),
         ("no plan is below", True, lambda p: duration(p.bound_s)),
         ("gap", True, lambda p: percent(gap(p))),
@@ -220,11 +231,10 @@ class SchedulingFrontierPage(FrontierPage):
 
     def columns(self) -> list[CellColumn[SizePoint]]:
         """Return the columns of the table of points: size, USD/h, mean, bound, gap and solver."""
-        size_columns: list[CellColumn[SizePoint]] = [figure_column(self.frontier.resource, lambda p: p.size)]
-        if self.frontier.prices_usd_per_hour:
-            size_columns.append(figure_column("USD/h", lambda p: p.rate_usd_per_hour))
+        priced = self.frontier.prices_usd_per_hour
         return [
-            *size_columns,
+            figure_column(self.frontier.resource, lambda p: p.size),
+            *([(Column("USD/h", True), lambda p: number(p.rate_usd_per_hour))] if priced else []),
             figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
             figure_column("no scheduler is below", lambda p: p.bound_s, seconds),
             figure_column("gap", gap, share),

@@ -38,14 +38,13 @@ from ..changes import (
     rows_of,
 )
 from ..reports.page import (
-    Cell,
-    CellColumn,
     Column,
     Table,
     figure_column,
     number,
     seconds,
     table_of,
+    text,
     text_column,
 )
 from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
@@ -54,18 +53,21 @@ from ..reports.text import TextColumn, counted, duration, figure, in_unit, short
 
 def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
     """Return the columns of the text table of a schedule's run segments."""
-    shown_columns: list[TextColumn[Segment]] = [
+    return [
         ("job", False, lambda e: e.job),
         ("starts at s", True, lambda e: figure(e.start_s)),
         ("ends at s", True, lambda e: figure(e.end_s)),
+        *(
+            [("configuration", False, lambda e: e.configuration)]
+            if any(entry.configuration for entry in entries)
+            else ()
+        ),
+        *(
+            [("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items()))]
+            if any(entry.servers for entry in entries)
+            else ()
+        ),
     ]
-    if any(entry.configuration for entry in entries):
-        shown_columns.append(("configuration", False, lambda e: e.configuration))
-    if any(entry.servers for entry in entries):
-        shown_columns.append(
-            ("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items()))
-        )
-    return shown_columns
 
 
 def as_data(instance: SchedulingInstance, plan: Sequence[Segment]) -> dict[str, Any]:
@@ -440,21 +442,22 @@ def _waited(instance: SchedulingInstance, segments: SegmentTable, why: WaitAnaly
     times = segments.completion_s - jobs.arrival_s
     waits = times - segments.running_s
     longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MAX_JOBS].tolist()
-    columns: list[CellColumn[int]] = [
-        text_column("job", lambda j: jobs.names[j]),
-        figure_column("tasks", lambda j: float(jobs.tasks[j])),
-        (Column("arrives [s]", True), lambda j: number(float(jobs.arrival_s[j]), 9)),
-        figure_column("needs", lambda j: float(jobs.duration_s[j]), seconds),
-        figure_column("waits", lambda j: float(waits[j]), seconds),
-        (Column("slowdown", True), lambda j: number(float(times[j] / jobs.duration_s[j]), 4)),
-        text_column("why", lambda j: why.of(j).reason(resource) if waits[j] > 0 else "–", wide=True),
-    ]
-    if jobs.tenants:
-        tenant = Column("tenant")
-        columns.insert(
-            1, (tenant, lambda j: Cell(jobs.tenants[jobs.tenant[j]] if jobs.tenant[j] >= 0 else "–"))
-        )
-    return table_of("longest", "Jobs that waited longest", longest, columns)
+    names = (*(jobs.tenants or ()), None)  # -1 is no tenant
+    return table_of(
+        "longest",
+        "Jobs that waited longest",
+        longest,
+        [
+            text_column("job", lambda j: jobs.names[j]),
+            *([(Column("tenant"), lambda j: text(names[jobs.tenant[j]]))] if jobs.tenants else []),
+            figure_column("tasks", lambda j: float(jobs.tasks[j])),
+            (Column("arrives [s]", True), lambda j: number(float(jobs.arrival_s[j]), 9)),
+            figure_column("needs", lambda j: float(jobs.duration_s[j]), seconds),
+            figure_column("waits", lambda j: float(waits[j]), seconds),
+            (Column("slowdown", True), lambda j: number(float(times[j] / jobs.duration_s[j]), 4)),
+            text_column("why", lambda j: why.of(j).reason(resource) if waits[j] > 0 else None, wide=True),
+        ],
+    )
 
 
 def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:

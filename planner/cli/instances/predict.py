@@ -258,37 +258,26 @@ def _instance(prediction: Prediction, run: PredictOptions) -> int:
     return code_of_result(result)
 
 
+INSIDE = {None: "–", True: "inside", False: "outside"}
 COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
     ("GPUs", True, lambda row: "–" if row["gpus"] is None else f"{row['gpus']:,}"),
     ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
     ("precision", False, lambda row: row["precision"] or "–"),
-    ("GB", True, lambda row: _memory(row["memory_gb"], row["gpu_memory_gb"])),
-    ("hours", True, lambda row: _short(row["hours"])),
-    ("90 % interval", True, lambda row: _interval(row["hours_low"], row["hours_high"])),
-    ("USD", True, lambda row: _short(row["cost_usd"])),
-    ("90 % interval", True, lambda row: _interval(row["cost_low_usd"], row["cost_high_usd"])),
+    ("GB", True, lambda row: _figures(row["memory_gb"], row["gpu_memory_gb"], between=" of ")),
+    ("hours", True, lambda row: _figures(row["hours"])),
+    ("90 % interval", True, lambda row: _figures(row["hours_low"], row["hours_high"])),
+    ("USD", True, lambda row: _figures(row["cost_usd"])),
+    ("90 % interval", True, lambda row: _figures(row["cost_low_usd"], row["cost_high_usd"])),
     ("in time", False, lambda row: row["in_time"] or "–"),
-    ("what was measured", False, lambda row: _where(row["inside"])),
+    ("what was measured", False, lambda row: INSIDE[row["inside"]]),
 )
 
 
-def _where(inside: bool | None) -> str:
-    if inside is None:
-        return "–"
-    return "inside" if inside else "outside"
-
-
-def _memory(needed: float | None, available: float) -> str:
-    return "–" if needed is None else f"{short(needed)} of {short(available)}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{short(low)} – {short(high)}"
-
-
-def _short(value: float | None) -> str:
-    return "–" if value is None else short(value)
+def _figures(*values: float | None, between: str = " – ") -> str:
+    """Return figures as text, with a dash alone if one of them is not known."""
+    known = [short(value) for value in values if value is not None]
+    return between.join(known) if len(known) == len(values) else "–"
 
 
 def _show(prediction: Prediction, form: str) -> None:
