@@ -18,7 +18,9 @@ def _nothing(*_: Any) -> Iterator[Any]:
     return iter(())
 
 
-PlanLines = Callable[[Any, Sequence[Any]], Iterator[str]]
+AnyPlan = Sequence[Any]
+"""The entries of a plan of any kind, or some of them."""
+PlanLines = Callable[[Any, AnyPlan], Iterator[str]]
 """Returns lines on a plan, or on some of its entries, given the instance and these."""
 
 
@@ -136,27 +138,27 @@ class PlannerKind:
     """
 
     title: str
-    columns: Callable[[Sequence[Any]], Sequence[TextColumn[Any]]]
-    as_data: Callable[[Any, Sequence[Any]], dict[str, Any]]
+    columns: Callable[[AnyPlan], Sequence[TextColumn[Any]]]
+    as_data: Callable[[Any, AnyPlan], dict[str, Any]]
     page: Callable[[Any, Any], dict[str, Any]]
     template: str
     rows_of_plan: str
     entries_of_row: int = 1
     notes: Callable[[Any, int], Iterator[str]] = _nothing
     remarks: PlanLines = _nothing
-    left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
+    left_out: Callable[[AnyPlan], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
-    to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)
+    to_carry_out: Callable[[AnyPlan, bool], list[Any]] = lambda entries, _: list(entries)
     actions: PlanLines = _nothing
-    answer: Callable[[Any, Sequence[Any]], str] | None = None
+    answer: Callable[[Any, AnyPlan], str] | None = None
     lead: Callable[[Any, Any], str] | None = None
-    changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
+    changes: Callable[[Any, AnyPlan | None, AnyPlan], Changes] | None = None
     what_if: Callable[[Any], Mapping[str, ScenarioChange]] = lambda _: {}
     frontier: FrontierKind | None = None
-    measures: Callable[[Any, Sequence[Any]], Measures] | None = None
+    measures: Callable[[Any, AnyPlan], Measures] | None = None
     advice: Callable[[Sequence[ComparisonRow]], str] = lambda _: ""
 
-    def answer_of(self, instance: Any, plan: Sequence[Any]) -> str:
+    def answer_of(self, instance: Any, plan: AnyPlan) -> str:
         """Return a one-sentence summary of a plan; empty if the kind has none."""
         if self.answer is not None:
             return self.answer(instance, plan)

@@ -60,6 +60,10 @@ class JobAllocation(Model):
         return data
 
 
+Plan = Sequence[JobAllocation]
+"""The entries of a plan, or some of them."""
+
+
 @dataclass(frozen=True)
 class Entries:
     """A plan as arrays with one element for each entry that names a job and variant of the instance.

@@ -84,6 +84,10 @@ class JobPlacement(Model):
         return {server for placed in self.tasks.values() for server in placed}
 
 
+Plan = Sequence[JobPlacement]
+"""The entries of a plan, or some of them."""
+
+
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     """Return the plan entry of a job from its tasks by task group and server; not placed without tasks."""
     filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}

@@ -34,6 +34,10 @@ class Segment(Model):
     servers: dict[Name, PositiveCount] = Field(default_factory=dict)
 
 
+Plan = Sequence[Segment]
+"""The entries of a plan, or some of them."""
+
+
 def differs(column: Ints) -> Flags:
     """Return whether each entry of a column differs from the one before it; the first one does."""
     different = np.ones(len(column), dtype=bool)

@@ -70,6 +70,10 @@ class Stage(Checked):
         return range(self.first_layer, self.last_layer + 1) if self.layers is None else self.layers
 
 
+Plan = Sequence[Stage]
+"""The entries of a plan, or some of them."""
+
+
 def stage_of(layers: Sequence[int], name: str, units: int) -> Stage:
     """Return the stage of the given ascending layers of a graph on devices of one hardware type."""
     return Stage(first_layer=layers[0], last_layer=layers[-1], layers=tuple(layers), type=name, units=units)

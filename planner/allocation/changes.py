@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
 from typing import Any
 
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import JobAllocation, Plan
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError
 from ..changes import (
@@ -116,9 +115,7 @@ def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
     ]
 
 
-def changes(
-    instance: AllocationInstance, before: Sequence[JobAllocation] | None, after: Sequence[JobAllocation]
-) -> Changes:
+def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> Changes:
     """Return the differences between two plans; without `before`, from the current configurations.
 
     Of a running job whose servers are not known, only another configuration is a difference.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Set
 
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import JobAllocation, Plan
 from ...formulations.common.objective import within
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
@@ -19,7 +19,7 @@ DEMANDS = {"ps": "ps_demand", "workers": "worker_demand"}
 """Group of tasks, of every job and of the parts of its workload → the field of what each of them takes."""
 
 
-def migration_of(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Migration:
+def migration_of(instance: AllocationInstance, plan: Plan) -> Migration:
     """Return what a script has to know of a plan.
 
     Raises
@@ -81,9 +81,7 @@ def _placement(entry: JobAllocation | None) -> dict[str, dict[str, int]]:
     return {group: servers for group, servers in found.items() if servers}
 
 
-def _fits_of(
-    instance: AllocationInstance, now: Mapping[str, JobAllocation], plan: Sequence[JobAllocation]
-) -> Fits:
+def _fits_of(instance: AllocationInstance, now: Mapping[str, JobAllocation], plan: Plan) -> Fits:
     """Return the function that says whether a server has room for tasks."""
     servers, variants = instance.expanded_servers, variants_of(instance)
     then = {entry.job: entry for entry in plan}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import JobAllocation, Plan
 from ...formulations.allocation.splits import SIGMA
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Tasks, Variant
@@ -33,7 +33,7 @@ def placement_text(entry: JobAllocation, most: int | None = None) -> str:
     return listed(parts, len(parts) if most is None else most)
 
 
-def servers_in_use(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> ServersInUse:
+def servers_in_use(instance: AllocationInstance, plan: Plan) -> ServersInUse:
     """Return what each server holds of the resource that leads, or where some lack that, of their own one."""
     variants = variants_of(instance)
     demands = [each for v in variants.values() for each in (v.ps_demand, v.worker_demand)]
@@ -58,7 +58,7 @@ def servers_in_use(instance: AllocationInstance, plan: Sequence[JobAllocation]) 
     return ServersInUse(" or ".join(dict.fromkeys(row.resource for row in rows.values())), rows)
 
 
-def remarks(instance: AllocationInstance, plan: Sequence[JobAllocation] = ()) -> Iterator[str]:
+def remarks(instance: AllocationInstance, plan: Plan = ()) -> Iterator[str]:
     """Yield what is assumed about the time that tasks on one server save, where any job depends on it."""
     del plan
     speeds = {variant.speed.model for variant in variants_of(instance).values()} if instance.servers else ()

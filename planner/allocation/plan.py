@@ -10,7 +10,7 @@ import numpy as np
 
 from ...formulations.allocation.configurations import BUDGET, resource_limits
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation, read_entries, usage_of
+from ...formulations.allocation.plan import JobAllocation, Plan, read_entries, usage_of
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
 from ..changes import (
@@ -61,7 +61,7 @@ class Usage:
         names, limits = resource_limits(instance)
         self.amounts = dict(zip(names, limits.tolist(), strict=True))
 
-    def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
+    def of(self, plan: Plan) -> dict[str, float]:
         """Return a plan's usage of each resource, and of the budget (USD/h) if there is one."""
         entries = read_entries(self.table, self._index, plan)
         used = usage_of(self.instance, self.table, entries)
@@ -72,7 +72,7 @@ LONG_S = 1000.0
 """Completion times from this many seconds on are shown with one decimal."""
 
 
-def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]:
+def columns(entries: Plan) -> list[TextColumn[JobAllocation]]:
     """Return the columns of the text table of a plan."""
     digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
     return [
@@ -90,14 +90,14 @@ def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]
     ]
 
 
-def as_data(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> dict[str, Any]:
+def as_data(instance: AllocationInstance, plan: Plan) -> dict[str, Any]:
     """Return the configurations of placed jobs, and the reasons of unplaced jobs, by name as plain data."""
     del instance
     jobs = {entry.job: entry.model_dump(exclude={"job", "placed"}) for entry in plan if entry.placed}
     return {"jobs": jobs, "unplaced": dict(left_out(plan))}
 
 
-def left_out(plan: Sequence[JobAllocation]) -> Iterator[tuple[str, str]]:
+def left_out(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of job and reason for the jobs not placed; the reason is only that none is given."""
     return ((entry.job, "no reason is given") for entry in plan if not entry.placed)
 
@@ -150,7 +150,7 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
     }
 
 
-def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
+def shown_rows(plan: Plan) -> list[JobAllocation]:
     """Return all entries of a plan, or if it is long, the slowest and an even sample of the others."""
     if len(plan) <= MAX_JOBS:
         return list(plan)
@@ -160,7 +160,7 @@ def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
     return [plan[index] for index in sorted(kept)]
 
 
-def _cut(plan: Sequence[JobAllocation], rows: Sequence[JobAllocation]) -> str | None:
+def _cut(plan: Plan, rows: Plan) -> str | None:
     if len(rows) == len(plan):
         return None
     return (
@@ -169,9 +169,7 @@ def _cut(plan: Sequence[JobAllocation], rows: Sequence[JobAllocation]) -> str | 
     )
 
 
-def _summary(
-    instance: AllocationInstance, plan: Sequence[JobAllocation], servers: ServersInUse | None
-) -> Facts:
+def _summary(instance: AllocationInstance, plan: Plan, servers: ServersInUse | None) -> Facts:
     times = [entry.completion_s or 0.0 for entry in plan]
     placed = f"{sum(entry.placed for entry in plan):,}"
     weights = instance.table().weight.tolist()
@@ -242,13 +240,11 @@ def _advice(instance: AllocationInstance, result: Result) -> str | None:
     return None if advice is None or advice in (result.message or "") else advice
 
 
-def _variants(plan: Sequence[JobAllocation]) -> list[str]:
+def _variants(plan: Plan) -> list[str]:
     return list(dict.fromkeys(entry.variant for entry in plan if entry.variant is not None))
 
 
-def _jobs_table(
-    instance: AllocationInstance, plan: Sequence[JobAllocation], servers: ServersInUse | None
-) -> Table:
+def _jobs_table(instance: AllocationInstance, plan: Plan, servers: ServersInUse | None) -> Table:
     table = instance.table()
     weight = dict(zip(table.names, table.weight.tolist(), strict=True))
     limits = zip(table.names, table.deadline_s.tolist(), strict=True)
@@ -275,7 +271,7 @@ def _jobs_table(
     return table_of("configurations", "Configuration of each job", plan, columns, filter=filter)
 
 
-def times_figure(plan: Sequence[JobAllocation]) -> Figure:
+def times_figure(plan: Plan) -> Figure:
     """Return the plot of the jobs' completion times in ascending order, with a trace for each variant.
 
     Jobs are bars with their names, as long as these can be read; more of them are points.

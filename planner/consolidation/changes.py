@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from ...formulations.consolidation.plan import JobPlacement, entry_of
+from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from ...instances.consolidation.instance import ConsolidationInstance
 from ..changes import (
     REMOVE_JOB,
@@ -73,9 +73,7 @@ def current_plan(instance: ConsolidationInstance) -> list[JobPlacement]:
     return entries
 
 
-def changes(
-    instance: ConsolidationInstance, before: Sequence[JobPlacement] | None, after: Sequence[JobPlacement]
-) -> Changes:
+def changes(instance: ConsolidationInstance, before: Plan | None, after: Plan) -> Changes:
     """Return the differences between two plans; without `before`, from the current placement."""
     plans = current_plan(instance) if before is None else before, after
     old, new = ({entry.job: placement_text(entry) for entry in plan if entry.placed} for plan in plans)
@@ -103,7 +101,7 @@ def changes(
 
 
 def remarks(
-    instance: ConsolidationInstance, entries: Sequence[JobPlacement], names: Collection[str] | None = None
+    instance: ConsolidationInstance, entries: Plan, names: Collection[str] | None = None
 ) -> Iterator[str]:
     """Yield what is assumed about jobs, which starts a script leaves to the scheduler, and where the rest is.
 

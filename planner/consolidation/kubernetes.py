@@ -6,10 +6,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...instances.common.errors import InstanceError
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
@@ -22,7 +22,7 @@ from .migration_steps import migration_of
 from .plan import counts_text, devices_text, named_jobs, to_carry_out
 
 
-def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+def script_lines(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Yield the lines of the shell script that carries out all entries of a plan in Kubernetes.
 
     Raises
@@ -33,13 +33,13 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     return kubernetes.script_lines(_migration(instance, entries))
 
 
-def _migration(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Migration:
+def _migration(instance: ConsolidationInstance, entries: Plan) -> Migration:
     """Return what a script has to know, where jobs of which only more tasks start are not stopped."""
     jobs = named_jobs(instance)
     return migration_of(instance, [_without_restart(jobs[entry.job], entry) for entry in entries])
 
 
-def scheduler_notes(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+def scheduler_notes(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Yield a note on the planned starts that the script leaves to the scheduler, if there are any.
 
     Nothing where no script can be written.
@@ -80,14 +80,14 @@ TERM = [
 """Lines of a patch that confines pods to nodes, and those of a term, which names one node."""
 
 
-def kubernetes_plan(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+def kubernetes_plan(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Return the lines of a script, or if no job names its Kubernetes object, of YAML affinity patches."""
     if any(job.workload is not None for job in instance.jobs):
         return script_lines(instance, entries)
     return kubernetes_lines(instance, to_carry_out(entries, every=False))
 
 
-def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
+def kubernetes_lines(instance: ConsolidationInstance, placed: Plan) -> Iterator[str]:
     """Yield the lines of a YAML patch of the pod template for each task group of each job.
 
     External text is in double quotes, as in JSON, which YAML reads alike. Each term names one node, and a

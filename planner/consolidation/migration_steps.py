@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from ...formulations.common.objective import within
 from ...formulations.consolidation.cluster_data import ClusterData
 from ...formulations.consolidation.formulation import freed_units
-from ...formulations.consolidation.plan import Action, JobPlacement, Placement
+from ...formulations.consolidation.plan import Action, JobPlacement, Placement, Plan
 from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices, pack, states_after
 from ...instances.consolidation.instance import ConsolidationInstance, Server
@@ -28,7 +28,7 @@ def tasks_now(job: PlacementJob) -> Placement:
     return {group.name: dict(group.current) for group in job.task_groups if group.current}
 
 
-def migration_of(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Migration:
+def migration_of(instance: ConsolidationInstance, entries: Plan) -> Migration:
     """Return what a script has to know of all entries of a plan."""
     jobs = named_jobs(instance)
     return Migration(
@@ -76,7 +76,7 @@ def _may_start_in_part(instance: ConsolidationInstance, job: PlacementJob) -> bo
     )
 
 
-def emptied_servers(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[str]:
+def emptied_servers(instance: ConsolidationInstance, entries: Plan) -> list[str]:
     """Return the names of the servers that a plan empties on purpose: those drained, and those freed."""
     names = set(instance.drained)
     if instance.free is not None:
@@ -85,7 +85,7 @@ def emptied_servers(instance: ConsolidationInstance, entries: Sequence[JobPlacem
     return sorted(names)
 
 
-def not_planned_notes(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+def not_planned_notes(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Yield a note on each server that is to be empty, on which something runs that is not planned."""
     emptied = {*emptied_servers(instance, entries)}
     for server in instance.expanded_servers if any(server.others for server in instance.servers) else ():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
 from ...formulations.consolidation.fewest_servers import pooled_relaxation
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
@@ -21,7 +20,7 @@ from .plan import ACTIONS, available_of, capacity_of, demand_of, named_jobs, pla
 class ClusterUsage(ServersInUse):
     """The usage of all servers of an instance under a plan."""
 
-    def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
+    def __init__(self, instance: ConsolidationInstance, plan: Plan) -> None:
         names = dict.fromkeys(name for server in instance.servers for name in capacity_of(server))
         counted = [name for name in names if name not in instance.choices]
         groups = [group for job in instance.jobs for group in job.task_groups]
@@ -45,7 +44,7 @@ class ClusterUsage(ServersInUse):
         super().__init__(resource, rows)
         self._place(instance, plan)
 
-    def _place(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
+    def _place(self, instance: ConsolidationInstance, plan: Plan) -> None:
         jobs = named_jobs(instance)
         for entry in plan:
             here: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -110,7 +109,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     )
 
 
-def _summary(plan: Sequence[JobPlacement], servers: ClusterUsage) -> Facts:
+def _summary(plan: Plan, servers: ClusterUsage) -> Facts:
     placed = sum(entry.placed for entry in plan)
     facts = [
         ("jobs placed", f"{placed:,} of {len(plan):,}"),
@@ -133,7 +132,7 @@ def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
     return rows
 
 
-def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
+def _reasons_table(waiting: Plan) -> Table:
     by_reason: dict[str, list[str]] = defaultdict(list)
     for entry in waiting:
         by_reason[entry.reason or "no reason is given"].append(entry.job)
@@ -147,7 +146,7 @@ def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
     return Table("reasons", f"{counted(len(waiting), 'job')} not placed", columns, rows, footnotes=notes)
 
 
-def _listed_jobs(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+def _listed_jobs(plan: Plan) -> list[JobPlacement]:
     """Return the plan entries to list: all, or if too many, first those that wait or change."""
     if len(plan) <= MAX_JOBS:
         return list(plan)
@@ -155,15 +154,13 @@ def _listed_jobs(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
     return [plan[index] for index in sorted(order[:MAX_JOBS])]
 
 
-def _cut(plan: Sequence[JobPlacement]) -> str | None:
+def _cut(plan: Plan) -> str | None:
     if len(plan) <= MAX_JOBS:
         return None
     return f"{MAX_JOBS:,} of {len(plan):,} jobs are listed, those that wait before those that run."
 
 
-def _jobs_table(
-    instance: ConsolidationInstance, plan: Sequence[JobPlacement], servers: ClusterUsage
-) -> Table:
+def _jobs_table(instance: ConsolidationInstance, plan: Plan, servers: ClusterUsage) -> Table:
     jobs = named_jobs(instance)
     acts = any(entry.action is not None for entry in plan)
 

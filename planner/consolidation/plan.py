@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...formulations.consolidation.plan import Action, JobPlacement
+from ...formulations.consolidation.plan import Action, JobPlacement, Plan
 from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot, TaskDevices
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group, PlacementJob
@@ -21,12 +21,12 @@ def named_jobs(instance: ConsolidationInstance) -> dict[str, PlacementJob]:
     return {job.name: job for job in instance.jobs}
 
 
-def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
+def to_carry_out(entries: Plan, every: bool) -> list[JobPlacement]:
     """Return the plan entries that start or move jobs, or with `every` those of all placed jobs."""
     return [e for e in entries if e.placed and (every or e.action in (None, "start", "move"))]
 
 
-def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+def actions(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Yield lines on the jobs that keep running, are to be stopped, or move."""
     keep = sum(entry.action == "keep" for entry in entries)
     if keep:
@@ -153,7 +153,7 @@ ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MAX_REASONS = 5
 
 
-def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
+def columns(entries: Plan) -> list[TextColumn[JobPlacement]]:
     """Return the columns of the text table of a plan."""
     acts = any(entry.action for entry in entries)
     return [
@@ -186,7 +186,7 @@ def notes(result: Result, shown: int) -> Iterator[str]:
         yield from _left_out_notes(entries)
 
 
-def _left_out_notes(entries: Sequence[JobPlacement]) -> list[str]:
+def _left_out_notes(entries: Plan) -> list[str]:
     """Return lines with the number of unplaced jobs, and the most common reasons."""
     reasons = Counter(entry.reason or "no reason given" for entry in entries if not entry.placed)
     if not reasons:
@@ -197,7 +197,7 @@ def _left_out_notes(entries: Sequence[JobPlacement]) -> list[str]:
     return [f"{sum(reasons.values()):,} of {len(entries):,} jobs are not placed", *shown, *rest]
 
 
-def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> dict[str, Any]:
+def as_data(instance: ConsolidationInstance, plan: Plan) -> dict[str, Any]:
     """Return the placements, actions on running jobs, and unplaced jobs, as plain data."""
     placed = [entry for entry in plan if entry.placed]
     groups = {entry.job: entry.groups for entry in placed if entry.groups is not None}
@@ -214,6 +214,6 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
     }
 
 
-def left_out(plan: Sequence[JobPlacement]) -> Iterator[tuple[str, str]]:
+def left_out(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of job and reason for the jobs that are not placed."""
     return ((entry.job, entry.reason or "no reason is given") for entry in plan if not entry.placed)

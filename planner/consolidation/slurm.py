@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import Plan
 from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.devices import DeviceDemand
 from ...instances.consolidation.instance import ConsolidationInstance
@@ -25,7 +25,7 @@ GPU = "gpu"
 _GPU_TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
+def slurm_lines(instance: ConsolidationInstance, placed: Plan) -> Iterator[str]:
     """Yield a line for each job: its name and its sbatch options, quoted for a shell.
 
     Several groups of tasks are the parts of a heterogeneous job, separated by colons. Jobs imported from
@@ -53,7 +53,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         yield f"{shlex.quote(entry.job)} {' : '.join(parts)}"
 
 
-def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
+def slurm_notes(instance: ConsolidationInstance, placed: Plan) -> Iterator[str]:
     """Yield notes on what the lines of sbatch options cannot express."""
     shares = are_shares(instance)
     jobs = named_jobs(instance)
@@ -76,7 +76,7 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         )
 
 
-def _device_notes(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
+def _device_notes(placed: Plan, jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
     """Yield notes on how Slurm handles single GPUs, and on the GPU partitions that it needs."""
     if any(entry.devices for entry in placed):
         yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
@@ -147,7 +147,7 @@ def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
     return [f"--nodelist={each}", tasks, "--distribution=arbitrary"]
 
 
-def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+def script_lines(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Yield the lines of the shell script that carries out all entries of a plan in Slurm.
 
     Raises

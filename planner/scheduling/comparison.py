@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...formulations.scheduling.formulation import SchedulingFormulation
-from ...formulations.scheduling.plan import Segment
+from ...formulations.scheduling.plan import Plan
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.registry import solvers_for
 from ...solvers.scheduling.policy_solvers import PolicySolver
@@ -24,7 +24,7 @@ BASELINE_POLICY = "fifo"
 """Policy that the best one is compared with, if it is among the solvers."""
 
 
-def measures(instance: SchedulingInstance, plan: Sequence[Segment]) -> Measures:
+def measures(instance: SchedulingInstance, plan: Plan) -> Measures:
     """Return the measures of a feasible schedule, and the distribution of its completion times."""
     formulation = SchedulingFormulation(instance)
     metrics = formulation.metrics(plan)

@@ -19,7 +19,7 @@ from ...formulations.common.objective import rounded_up
 from ...formulations.scheduling.certificate import PriceGrid
 from ...formulations.scheduling.evaluation import Metrics, Usage, usage_over_time
 from ...formulations.scheduling.formulation import SchedulingFormulation
-from ...formulations.scheduling.plan import Segment, SegmentTable
+from ...formulations.scheduling.plan import Plan, Segment, SegmentTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
 from ...instances.scheduling.instance import SchedulingInstance
@@ -51,7 +51,7 @@ from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
 from ..reports.text import TextColumn, counted, duration, figure, in_unit, short, unit_of_time
 
 
-def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
+def columns(entries: Plan) -> list[TextColumn[Segment]]:
     """Return the columns of the text table of a schedule's run segments."""
     return [
         ("job", False, lambda e: e.job),
@@ -70,7 +70,7 @@ def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
     ]
 
 
-def as_data(instance: SchedulingInstance, plan: Sequence[Segment]) -> dict[str, Any]:
+def as_data(instance: SchedulingInstance, plan: Plan) -> dict[str, Any]:
     """Return the run segments and the metrics of a schedule as plain data."""
     metrics = SchedulingFormulation(instance).metrics(plan)
     return {"metrics": asdict(metrics), "segments": [entry.model_dump() for entry in plan]}
@@ -500,7 +500,7 @@ def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
     return {"servers": remaining}
 
 
-def answer(instance: SchedulingInstance, plan: Sequence[Segment]) -> str:
+def answer(instance: SchedulingInstance, plan: Plan) -> str:
     """Return a one-sentence summary of a schedule: mean completion time, mean wait and makespan."""
     stats = SchedulingFormulation(instance).metrics(plan)
     return (
@@ -509,9 +509,7 @@ def answer(instance: SchedulingInstance, plan: Sequence[Segment]) -> str:
     )
 
 
-def changes(
-    instance: SchedulingInstance, before: Sequence[Segment] | None, after: Sequence[Segment]
-) -> Changes:
+def changes(instance: SchedulingInstance, before: Plan | None, after: Plan) -> Changes:
     """Return the jobs that run at other times in the second schedule, and the changes of the metrics.
 
     Raises
@@ -532,7 +530,7 @@ def changes(
     return changes_of("job", "move", _run_times(before), _run_times(after), amounts)
 
 
-def _run_times(plan: Sequence[Segment]) -> dict[str, str]:
+def _run_times(plan: Plan) -> dict[str, str]:
     """Return the first start and the last end of each job, in seconds, as text."""
     segments: dict[str, list[Segment]] = defaultdict(list)
     for entry in plan:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...formulations.common.objective import within
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
-from ...formulations.staging.stages import Corner, Stage
+from ...formulations.staging.stages import Corner, Plan
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import Frontier, FrontierPoint, find_frontier, frontier_point
@@ -70,7 +70,7 @@ class StagingFrontierCheck(FrontierCheck):
         """Check the claim that no plan is within the cost limit of the search, and its diagnosis."""
         formulation, frontier = self.formulation, self.frontier
 
-        def counts(plan: Sequence[Stage]) -> bool:
+        def counts(plan: Plan) -> bool:
             return within(frontier_point(formulation, tuple(plan)).cost_usd, self.most_usd)
 
         proven = formulation.check.proves_none(frontier.most_usd, frontier.certificate)

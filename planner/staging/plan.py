@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
 from ...formulations.staging.formulation import GraphFormulation, formulation_of
-from ...formulations.staging.stages import Stage
+from ...formulations.staging.stages import Plan, Stage
 from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
@@ -35,7 +35,7 @@ def layers_of(stage: Stage) -> str:
     return ", ".join(shown) + (f" … ({len(stage.layers)} layers)" if len(ranges) > MAX_RANGES else "")
 
 
-def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
+def columns(entries: Plan) -> list[TextColumn[Stage]]:
     """Return the columns of the text table of a plan's stages."""
     return [
         ("stage", True, lambda stage: str(entries.index(stage))),
@@ -45,7 +45,7 @@ def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
     ]
 
 
-def as_data(instance: StagingInstance, plan: Sequence[Stage]) -> dict[str, Any]:
+def as_data(instance: StagingInstance, plan: Plan) -> dict[str, Any]:
     """Return the stages of a plan, with the names of their layers, as plain data."""
     names = [layer.name for layer in instance.layers]
     return {
@@ -75,7 +75,7 @@ class PlanDrawing:
             "layers": [layer.name for layer in self.instance.layers],
         }
 
-    def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
+    def plan(self, plan: Plan) -> dict[str, Any]:
         """Return stages as (first layer, last layer, type index, units, s), and units by type index.
 
         Layers of a graph are counted in the order of the stages, which is returned too, with the stages'
@@ -107,13 +107,13 @@ def axis_of(instance: StagingInstance) -> str:
     return "each stage is as wide as it has layers" if instance.is_graph else "layer"
 
 
-def stages_text(plan: Sequence[Stage], most: int = 6) -> str:
+def stages_text(plan: Plan, most: int = 6) -> str:
     """Return the units and hardware types of a plan's stages as text, in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
 
 
-def units_of(plan: Sequence[Stage]) -> Counter[str]:
+def units_of(plan: Plan) -> Counter[str]:
     """Return how many units of each type a plan has."""
     units = Counter[str]()
     for stage in plan:
@@ -122,7 +122,7 @@ def units_of(plan: Sequence[Stage]) -> Counter[str]:
 
 
 def types_table(
-    instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
+    instance: StagingInstance, plan: Plan | None, prices: Mapping[str, float] | None = None
 ) -> Table:
     """Return the table of hardware types: price, available units, memory, and units in the plan."""
     used = units_of(plan or ())
@@ -229,7 +229,7 @@ def what_if(instance: StagingInstance) -> dict[str, ScenarioChange]:
     }
 
 
-def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Sequence[Stage]) -> Changes:
+def changes(instance: StagingInstance, before: Plan | None, after: Plan) -> Changes:
     """Return the stages that differ between two plans, and the units of each hardware type.
 
     Raises
@@ -251,7 +251,7 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
     return changes_of("stage", "change", old, new, amounts)
 
 
-def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
+def answer(instance: StagingInstance, plan: Plan) -> str:
     """Return a one-sentence summary of a plan: its number of stages, and units by hardware type."""
     del instance
     used = listed([f"{count:,} × {name}" for name, count in units_of(plan).most_common()])
