@@ -19,6 +19,8 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import InstanceError, OptionError, shown
 from .reports.text import TextColumn, counted, figure, listed, short
 
+Fields = dict[str, Any]
+"""Fields of a document, or of one of its rows, by name."""
 _TIMES = re.compile(r"(?:(\d{1,7})[x×])?(.+)", re.S)
 _AMOUNT = re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)(%?)")
 
@@ -64,7 +66,7 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
     return made
 
 
-def rows_of(instance: Instance, field: str) -> dict[str, dict[str, Any]]:
+def rows_of(instance: Instance, field: str) -> dict[str, Fields]:
     """Return the entries of a list field of the instance document, such as `jobs`, by name."""
     rows = instance.model_dump(mode="json", exclude_none=True, include={field})[field]
     return {row["name"]: dict(row) for row in rows}
@@ -85,7 +87,7 @@ def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
     return matches
 
 
-def without_jobs(instance: Instance, pattern: str) -> dict[str, Any]:
+def without_jobs(instance: Instance, pattern: str) -> Fields:
     """Return the changed list of jobs, without those that match a pattern."""
     rows = rows_of(instance, "jobs")
     gone = matching(pattern, rows, "job")
@@ -154,7 +156,7 @@ def of_field(usage: str, field: str) -> ScenarioChange:
 def of_resource(name: str, usage: str, limited: bool = False) -> ScenarioChange:
     """Return the change of the amount of a resource; where it is `limited`, `none` is no amount."""
 
-    def fields(instance: Any, text: str) -> dict[str, Any]:
+    def fields(instance: Any, text: str) -> Fields:
         new = amount(text, instance.resources[name])
         if limited and new is None:
             raise OptionError(f"{name}={text}: a cluster has so many of them; write 32, +8, -4 or -20%")
@@ -181,7 +183,7 @@ def of_rows(usage: str, rows: str, noun: str, field: str, current: str | None = 
         If the text has no colon.
     """
 
-    def fields(instance: Any, text: str) -> dict[str, Any]:
+    def fields(instance: Any, text: str) -> Fields:
         pattern, colon, value = text.rpartition(":")
         if not colon:
             raise OptionError(f"{shown(text)} has no amount; write NAME:AMOUNT")

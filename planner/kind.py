@@ -11,6 +11,7 @@ from .batch.comparison_rows import ComparisonRow, Measures
 from .changes import Changes, ScenarioChange
 from .findings import FrontierCheck
 from .reports.frontier_page import FrontierPage
+from .reports.page import Context
 from .reports.text import TextColumn
 
 
@@ -140,7 +141,7 @@ class PlannerKind:
     title: str
     columns: Callable[[AnyPlan], Sequence[TextColumn[Any]]]
     as_data: Callable[[Any, AnyPlan], dict[str, Any]]
-    page: Callable[[Any, Any], dict[str, Any]]
+    page: Callable[[Any, Any], Context]
     template: str
     rows_of_plan: str
     entries_of_row: int = 1

@@ -24,7 +24,14 @@ from .reports.page import HERE, check_same
 from .reports.plot_style import Figure
 from .reports.result_page import frontier_page, plan_page
 from .reports.text import listed
-from .stored_results import is_frontier, parse_result, results_of_instance, verify_frontier, verify_stored
+from .stored_results import (
+    Stored,
+    is_frontier,
+    parse_result,
+    results_of_instance,
+    verify_frontier,
+    verify_stored,
+)
 from .verification import verify
 
 NAMED = 6
@@ -34,7 +41,7 @@ HEAD = ("instance", "kind", "instance_sha256", "plan_sha256", "status")
 
 
 def verified_result(
-    instance: Instance, stored: list[dict[str, Any]], source: str
+    instance: Instance, stored: list[Stored], source: str
 ) -> tuple[Result | None, Verification]:
     """Return the stored result of an instance and its verification; no result if the verification fails.
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from ..instances.common.errors import OptionError
 from ..instances.common.servers import each_server
-from .changes import Amount, count_and_name, fresh_names, matching, rows_of
+from .changes import Amount, Fields, count_and_name, fresh_names, matching, rows_of
 from .reports.servers import ServersInUse
 from .reports.text import listed
 
-Rows = list[dict[str, Any]]
+Rows = list[Fields]
 
 
 def chosen_servers(instance: Any, pattern: str) -> tuple[list[str], set[str]]:
@@ -47,10 +47,10 @@ def added_servers(instance: Any, text: str) -> dict[str, Rows]:
     return {"servers": [*rows.values(), *made]}
 
 
-def _most_common_server(instance: Any, model: str) -> dict[str, Any]:
+def _most_common_server(instance: Any, model: str) -> Fields:
     """Return the document entry of the most common server type with a GPU model, ignoring case."""
     shapes: Counter[str] = Counter()
-    first: dict[str, dict[str, Any]] = {}
+    first: dict[str, Fields] = {}
     for row in rows_of(instance, "servers").values():
         if str(row.get("gpu_model")).lower() == model.lower():
             shape = repr((row["capacity"], row.get("devices")))
@@ -64,7 +64,7 @@ def _most_common_server(instance: Any, model: str) -> dict[str, Any]:
     return first[shapes.most_common(1)[0][0]]
 
 
-def server_changes(before: ServersInUse, after: ServersInUse) -> tuple[Amount, dict[str, Any]]:
+def server_changes(before: ServersInUse, after: ServersInUse) -> tuple[Amount, Fields]:
     """Return the number of servers in use, and the further fields of differences between two plans.
 
     These are the servers of whose resource the plans use different amounts.

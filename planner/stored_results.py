@@ -41,6 +41,8 @@ log = logging.getLogger("clusterplan")
 
 STARTS = b'{"journal":', b'{"source":'
 """First bytes of a journal, or of an excerpt of one; other files of results begin differently."""
+Stored = dict[str, Any]
+"""A stored result or frontier, or a line of a journal, as plain data."""
 MAX_SHOWN = 100
 """Most characters shown of an untrusted name, and most altered lines listed."""
 
@@ -65,7 +67,7 @@ class Line(NamedTuple):
     number: int
     offset: int
     text: bytes
-    data: dict[str, Any] | None
+    data: Stored | None
     intact: bool
 
     @property
@@ -104,7 +106,7 @@ def journal_lines(file: Iterable[bytes]) -> Iterator[Line]:
         offset += len(text)
 
 
-def _decoded(text: bytes) -> dict[str, Any] | None:
+def _decoded(text: bytes) -> Stored | None:
     try:
         data = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError):
@@ -155,7 +157,7 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
 _NON_BLANK = re.compile(r"\S")
 
 
-def read_results(path: Path) -> list[dict[str, Any]]:
+def read_results(path: Path) -> list[Stored]:
     """Return the results in a file (JSON object, JSON lines or batch journal) as plain data.
 
     A file that ends in ``.gz`` is unpacked.
@@ -343,7 +345,7 @@ def is_frontier(data: Mapping[str, Any]) -> bool:
     return "points" in data
 
 
-def results_of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def results_of_instance(instance: Instance, results: list[Stored]) -> list[Stored]:
     """Return the stored results with this instance's hash; if there are none, all of them."""
     digest = instance.sha256()
     return [data for data in results if data["instance_sha256"] == digest] or results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Any
 
 from ...formulations.allocation.plan import JobAllocation, Plan
 from ...instances.allocation.instance import AllocationInstance
@@ -12,6 +11,7 @@ from ..changes import (
     REMOVE_JOB,
     Amount,
     Changes,
+    Fields,
     ScenarioChange,
     amount,
     amounts_in_use,
@@ -54,7 +54,7 @@ def _of_capacity(name: str) -> ScenarioChange:
     """Return the change of how much of a resource servers have."""
     usage = f"{name}=SERVER:AMOUNT"
 
-    def fields(instance: AllocationInstance, text: str) -> dict[str, Any]:
+    def fields(instance: AllocationInstance, text: str) -> Fields:
         pattern, colon, value = text.rpartition(":")
         if not colon:
             raise OptionError(f"{name}={text}: {name} is what the servers have together; write {usage}")
@@ -71,7 +71,7 @@ def _of_capacity(name: str) -> ScenarioChange:
     return ScenarioChange(usage, fields)
 
 
-def _drain(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
+def _drain(instance: AllocationInstance, pattern: str) -> Fields:
     """Return the changed list of servers, with nothing free on those that are to be empty."""
     drained = {*chosen_servers(instance, pattern)[0]}
     rows = []
@@ -86,7 +86,7 @@ def _drain(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
     return {"servers": rows}
 
 
-def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
+def _remove(instance: AllocationInstance, pattern: str) -> Fields:
     """Return the changed list of jobs without those that match, or if none does, that of servers."""
     rows = rows_of(instance, "servers")
     gone = matching(pattern, [*rows, *(job.name for job in instance.jobs)], "row of servers or job")
@@ -95,7 +95,7 @@ def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
     return {"servers": [row for name, row in rows.items() if name not in gone]}
 
 
-def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
+def _add(instance: AllocationInstance, text: str) -> Fields:
     """Return the changed list of jobs, with copies of one that do not run yet, or that of servers."""
     count, like = count_and_name(text)
     rows = rows_of(instance, "jobs")
@@ -139,7 +139,7 @@ def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> C
     if any(prices.values()):
         now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
         amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
-    more: dict[str, Any] = {}
+    more: Fields = {}
     if instance.servers is not None:
         servers, more = server_changes(*(servers_in_use(instance, plan) for plan in plans))
         amounts.append(servers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
 
 from ...formulations.allocation.cluster_grids import ClusterGrid, certified_total, cluster_grid_of
 from ...formulations.allocation.configurations import BUDGET
@@ -18,7 +17,17 @@ from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, 
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import MAX_POINTS, FrontierPage, lower_steps
-from ..reports.page import CellColumn, Column, figure_column, instance_facts, seconds, share, text_column
+from ..reports.page import (
+    CellColumn,
+    Column,
+    Context,
+    ScriptData,
+    figure_column,
+    instance_facts,
+    seconds,
+    share,
+    text_column,
+)
 from ..reports.plot_style import Figure, plot_text
 from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible, differs
@@ -402,11 +411,11 @@ class AllocationFrontierPage(FrontierPage):
         titles = "cost of the cluster [USD/h]", f"mean completion time [{name}]"
         return self.plot(titles, lower, today=self.frontier.current)
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> ScriptData:
         """Return the index of the column with usage bars in the table of resources, for the script."""
         return {"used": 3}
 
-    def choice(self, point: AllocationPoint) -> dict[str, Any]:
+    def choice(self, point: AllocationPoint) -> ScriptData:
         """Return a point's figures by HTML element id, and its rows of the table of resources."""
         placed = sum(entry.placed for entry in point.plan)
         figures = {
@@ -418,7 +427,7 @@ class AllocationFrontierPage(FrontierPage):
         }
         return {"figures": figures, "resources": self._resources(point)}
 
-    def _resources(self, point: AllocationPoint) -> list[dict[str, Any]]:
+    def _resources(self, point: AllocationPoint) -> list[ScriptData]:
         """Return the rows of the table of resources: cells in the order of `COLUMNS`, and utilisation."""
         rows, used = [], self.usage.of(point.plan)
         for name, amount in point.capacities.items():
@@ -448,7 +457,7 @@ class AllocationFrontierPage(FrontierPage):
             text_column("cluster", cluster_text, wide=True),
         ]
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> Context:
         """Return the template's variables: sections, prices and facts of the instance."""
         instance, frontier = self.instance, self.frontier
         sections = [("certified", "What is certified")]

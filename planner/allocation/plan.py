@@ -20,6 +20,7 @@ from ..reports.page import (
     Cell,
     CellColumn,
     Column,
+    Context,
     Facts,
     Table,
     figure_column,
@@ -115,7 +116,7 @@ HOUR = 3600.0
 NAMES = {BUDGET: "hourly budget [USD]"}
 
 
-def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, Any]:
+def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
     """Return the variables of `plan_allocation.html.j2`, the template of a result's page."""
     plan = cast("tuple[JobAllocation, ...]", result.plan or ())
     usage, shown_jobs = Usage(instance), shown_rows(plan)

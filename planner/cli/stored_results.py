@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,6 +26,7 @@ from ..registry import KINDS
 from ..reports.result_page import frontier_page, plan_page
 from ..reports.text import cells_of, console, csv_text, first_rows
 from ..stored_results import (
+    Stored,
     is_frontier,
     parse_frontier,
     parse_result,
@@ -47,7 +48,7 @@ from .options import (
 
 
 def solved_instance(
-    instance_file: str, allow_outside: bool, device_moves: bool, stored: list[dict[str, Any]]
+    instance_file: str, allow_outside: bool, device_moves: bool, stored: list[Stored]
 ) -> Instance:
     """Load an instance with the instance options of the last stored result.
 
@@ -96,7 +97,7 @@ def report(
         say(f"{result_file}: {checked.verdict}; the page says so")
 
 
-def page_of(instance: Instance, stored: list[dict[str, Any]], source: str) -> tuple[str, Verification]:
+def page_of(instance: Instance, stored: list[Stored], source: str) -> tuple[str, Verification]:
     """Return the page of an instance's last stored result or frontier, and its verification.
 
     Raises
@@ -182,7 +183,7 @@ def diff(
 
 
 def _verified(
-    instance: Instance, stored: list[dict[str, Any]], file: Path, otherwise: str
+    instance: Instance, stored: list[Stored], file: Path, otherwise: str
 ) -> tuple[Result, Verification]:
     """Return the result with a plan, and its verification; exit if there is none or it fails."""
     result, checked = verified_result(instance, stored, str(file))

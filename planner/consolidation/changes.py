@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from ...instances.consolidation.instance import ConsolidationInstance
@@ -12,6 +11,7 @@ from ..changes import (
     REMOVE_JOB,
     Amount,
     Changes,
+    Fields,
     ScenarioChange,
     amounts_in_use,
     changes_of,
@@ -43,7 +43,7 @@ def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
     }
 
 
-def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Any]:
+def _drain(instance: ConsolidationInstance, pattern: str) -> Fields:
     """Return the field `drain` with more servers or racks; jobs on these move or stop.
 
     The objectives stay as they are, so that the values of the plans compare.

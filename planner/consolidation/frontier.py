@@ -16,7 +16,15 @@ from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_fr
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import SECTIONS, FrontierPage
-from ..reports.page import CellColumn, as_text_column, figure_column, instance_facts, share
+from ..reports.page import (
+    CellColumn,
+    Context,
+    ScriptData,
+    as_text_column,
+    figure_column,
+    instance_facts,
+    share,
+)
 from ..reports.plot_style import Figure, plot_text
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
@@ -185,7 +193,7 @@ class MovesFrontierPage(FrontierPage):
         titles = f"{self.frontier.per}s freed", "tasks moved"
         return self.plot(titles, bounds, [self.frontier.least, self.frontier.most])
 
-    def choice(self, point: FreedPoint) -> dict[str, Any]:
+    def choice(self, point: FreedPoint) -> ScriptData:
         """Return a point's figures by HTML element id, for the script."""
         units = freed_units(self.formulation, self.formulation.parse_plan(point.result.plan))
         return {
@@ -202,7 +210,7 @@ class MovesFrontierPage(FrontierPage):
         """Return the columns of the table of points, without the point's number."""
         return cell_columns(self.frontier)
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> Context:
         """Return the template's variables: sections and facts of the instance."""
         return {
             "sections": SECTIONS,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from ...formulations.consolidation.fewest_servers import pooled_relaxation
 from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, Column, Facts, Table, figure_column, number, placed_cell, table_of
+from ..reports.page import Cell, Column, Context, Facts, Table, figure_column, number, placed_cell, table_of
 from ..reports.servers import ServersInUse, ServerUsage
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, named_jobs, placement_text
@@ -65,14 +65,14 @@ MAX_REASONS = 30
 ACTION_MARK = {"start": "good", "keep": "good", "move": "fair", "stop": "bad", "wait": "fair"}
 
 
-def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict[str, Any]:
+def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Context:
     """Return the variables of `plan_consolidation.html.j2`, the template of a result's page."""
     about = [
         ("objectives, in this order", ", ".join(instance.objectives)),
         ("servers", f"{len(instance.expanded_servers):,}"),
         ("jobs", f"{len(instance.jobs):,}"),
     ]
-    empty: dict[str, Any] = {
+    empty: Context = {
         "data": {"figures": {}},
         "sections": [],
         "about": about,

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...solvers.common.result import Result
 from ..findings import Verification
-from .page import CellColumn, Column, Table, headline, number, provenance, render
+from .page import CellColumn, Column, Context, ScriptData, Table, headline, number, provenance, render
 from .plot_style import Figure, marker, markers, place_on, plot_of, spread_axis, steps
 from .text import counted, unit_of_time
 
@@ -252,12 +252,12 @@ class FrontierPage(ABC):
             traces.append(self.star(today, "today's cluster"))
         return plot_of(traces, x, y, 460), at
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> ScriptData:
         """Return the data for the script, other than the points."""
         return {}
 
     @abstractmethod
-    def choice(self, point: Any) -> dict[str, Any]:
+    def choice(self, point: Any) -> ScriptData:
         """Return the data of a point for the script that shows its figures and plan."""
 
     @abstractmethod
@@ -265,7 +265,7 @@ class FrontierPage(ABC):
         """Return the columns of the table of points, without the point's number."""
 
     @abstractmethod
-    def context(self) -> dict[str, Any]:
+    def context(self) -> Context:
         """Return further variables of the template."""
 
     def html(self, checked: Verification | None) -> str:
@@ -339,7 +339,7 @@ class FrontierPage(ABC):
         if len(self.points) < len(frontier.points):
             yield f"{len(self.points):,} of {len(frontier.points):,} points are on this page, evenly chosen."
 
-    def _data(self) -> dict[str, Any]:
+    def _data(self) -> ScriptData:
         if not self.points:
             return {"figures": {}}
         plot, at = self.figure()
@@ -362,7 +362,7 @@ class FrontierPage(ABC):
         words = {"text": "knee", "font": {"color": "@ink", "size": 13}}
         layout["annotations"] = [*layout.get("annotations", ()), {**place, **arrow, **words}]
 
-    def _choices(self) -> list[dict[str, Any]]:
+    def _choices(self) -> list[ScriptData]:
         """Return the coordinates, text and data of each point, for the script."""
         choices = []
         for index, point in enumerate(self.points):

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     import jinja2
 
 
+Context = dict[str, Any]
+"""Variables of a template, by name."""
+ScriptData = dict[str, Any]
+"""What the script of a page reads."""
+
+
 @dataclass(frozen=True)
 class Column:
     """A table column; numeric columns are right-aligned and sorted by value.

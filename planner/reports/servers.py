@@ -10,9 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from .page import Cell, Column, Table, number
+from .page import Cell, Column, Context, Table, number
 from .plot_style import Figure, axis, markers, plot_of, plot_text
 from .text import counted, short
 
@@ -109,7 +108,7 @@ class ServersInUse:
         """Number of servers that the plan uses."""
         return sum(bool(row.allocations) for row in self.rows.values())
 
-    def parts(self, ruled: bool = True) -> dict[str, Any]:
+    def parts(self, ruled: bool = True) -> Context:
         """Return the variables of `servers.html.j2`, the template that draws servers, and their figures.
 
         Parameters

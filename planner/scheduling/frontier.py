@@ -6,7 +6,6 @@ For each size the page shows the best plan, and the bound that no scheduler can 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ...formulations.common.frontier import Sizes
 from ...formulations.scheduling.formulation import SchedulingFormulation
@@ -25,6 +24,8 @@ from ..reports.frontier_page import SECTIONS, FrontierPage, lower_steps
 from ..reports.page import (
     CellColumn,
     Column,
+    Context,
+    ScriptData,
     figure_column,
     instance_facts,
     number,
@@ -217,7 +218,7 @@ class SchedulingFrontierPage(FrontierPage):
         titles = f"{plot_text(frontier.resource)} in the cluster", f"mean completion time [{name}]"
         return self.plot(titles, lower, [frontier.least, frontier.most])
 
-    def choice(self, point: SizePoint) -> dict[str, Any]:
+    def choice(self, point: SizePoint) -> ScriptData:
         """Return a point's figures by HTML element id, for the script."""
         return {
             "figures": {
@@ -241,7 +242,7 @@ class SchedulingFrontierPage(FrontierPage):
             text_column("found by", lambda p: p.solver),
         ]
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> Context:
         """Return the template's variables: sections, prices and facts of the instance."""
         frontier = self.frontier
         prices = [

@@ -28,6 +28,7 @@ from ..changes import (
     REMOVE_JOB,
     Amount,
     Changes,
+    Fields,
     ScenarioChange,
     changes_of,
     count_and_name,
@@ -39,6 +40,7 @@ from ..changes import (
 )
 from ..reports.page import (
     Column,
+    Context,
     Table,
     figure_column,
     number,
@@ -267,7 +269,7 @@ MAX_JOBS = 50
 """Most jobs in the table of those that waited longest."""
 
 
-def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, Any]:
+def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
     """Return the variables of `plan_scheduling.html.j2`, the template of a result's page."""
     about = [
         ("objective", instance.objective.replace("_", " ")),
@@ -472,7 +474,7 @@ def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:
     return {name: of_resource(name, f"{name}=+10", limited=True) for name in instance.resources} | jobs
 
 
-def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
+def _add(instance: SchedulingInstance, text: str) -> Fields:
     """Return the changed list of server entries, with new servers like those of an existing entry."""
     count, like = count_and_name(text)
     rows = rows_of(instance, "servers")
@@ -481,7 +483,7 @@ def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
     return {"servers": [*rows.values(), {**rows[name], "name": new, "count": count}]}
 
 
-def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
+def _drain(instance: SchedulingInstance, pattern: str) -> Fields:
     """Return the changed list of server entries, without the entries or single servers that match."""
     rows = rows_of(instance, "servers")
     names = [name for server in instance.servers for name in server.names]

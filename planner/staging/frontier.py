@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from ...formulations.common.objective import within
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
@@ -21,6 +20,8 @@ from ..reports.page import (
     Cell,
     CellColumn,
     Column,
+    Context,
+    ScriptData,
     Table,
     figure_column,
     instance_facts,
@@ -317,11 +318,11 @@ class StagingFrontierPage(FrontierPage):
             "hovertemplate": f"hourly budget of {short(budget)} USD/h<extra></extra>",
         }
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> ScriptData:
         """Return the names of hardware types and layers, for the script."""
         return {"chain": self.plans.data()}
 
-    def choice(self, point: FrontierPoint) -> dict[str, Any]:
+    def choice(self, point: FrontierPoint) -> ScriptData:
         """Return the figures and the stages of a point, for the script."""
         places = ("is-throughput", "is-cost", "is-time", "is-rate", "is-slowest")
         words = [words for _, words in figures_of(point)]
@@ -339,7 +340,7 @@ class StagingFrontierPage(FrontierPage):
             (STAGES, lambda p: Cell(stages_text(p.plan))),
         ]
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> Context:
         """Return the template's variables: sections, baselines, types, limits and facts of the instance."""
         instance, points, most = self.instance, self.points, self.frontier.most_usd
         sections = (

@@ -14,7 +14,19 @@ from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import FrontierPoint, frontier_point
 from ..changes import Amount, Changes, ScenarioChange, changes_of, of_field, of_rows
-from ..reports.page import Cell, CellColumn, Column, Facts, Table, figure_column, number, table_of, usd
+from ..reports.page import (
+    Cell,
+    CellColumn,
+    Column,
+    Context,
+    Facts,
+    ScriptData,
+    Table,
+    figure_column,
+    number,
+    table_of,
+    usd,
+)
 from ..reports.text import TextColumn, counted, duration, listed, short
 
 MAX_RANGES = 6
@@ -68,14 +80,14 @@ class PlanDrawing:
     def __init__(self, instance: StagingInstance) -> None:
         self.instance, self._formulation = instance, formulation_of(instance)
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> ScriptData:
         """Return the names of hardware types and layers."""
         return {
             "types": [hardware.name for hardware in self.instance.types],
             "layers": [layer.name for layer in self.instance.layers],
         }
 
-    def plan(self, plan: Plan) -> dict[str, Any]:
+    def plan(self, plan: Plan) -> ScriptData:
         """Return stages as (first layer, last layer, type index, units, s), and units by type index.
 
         Layers of a graph are counted in the order of the stages, which is returned too, with the stages'
@@ -195,10 +207,10 @@ def _samples(count: float) -> str:
     return f"{short(count)} {'sample' if count == 1 else 'samples'}"
 
 
-def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
+def staging_parts(instance: StagingInstance, result: Result) -> Context:
     """Return the variables of `plan_staging.html.j2`, the template of a result's page."""
     plan = None if result.plan is None else cast("tuple[Stage, ...]", result.plan)
-    data: dict[str, Any] = {"figures": {}}
+    data: ScriptData = {"figures": {}}
     price = (result.prices or {}).get(BUDGET, 0.0)
     worth = f"One more USD/h of budget is worth {short(price, 4)} at first."
     if plan is not None:
