@@ -81,9 +81,8 @@ def pareto(
     for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
-    given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "per": per}
-    given |= {"least": least, "most": most}
-    given = {name: value for name, value in given.items() if value is not None and value != {}}
+    named = {"mix": mix, "prices": prices, "resource": resource, "per": per, "least": least, "most": most}
+    given: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
     if instance.kind not in frontier_kinds():
         raise OptionError(f"a frontier is for {_listed(frontier_kinds())} instances, not for {instance.kind}")
     traded = frontier_kinds()[instance.kind]

@@ -16,7 +16,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound, find_frontier
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import MAX_POINTS, FrontierPage, lower_steps
+from ..reports.frontier_page import MAX_POINTS, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
     Column,
@@ -28,7 +28,7 @@ from ..reports.page import (
     share,
     text_column,
 )
-from ..reports.plot_style import Figure, plot_text
+from ..reports.plot_style import plot_text
 from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible, differs
 from .plan import Usage
@@ -404,7 +404,7 @@ class AllocationFrontierPage(FrontierPage):
             more = "" if cheaper is None else f"; a cluster of {short(cheaper, 5)} USD/h would be as fast"
             yield f"Today’s cluster: {self.text(now)}{more}."
 
-    def figure(self) -> tuple[Figure, dict[str, int]]:
+    def figure(self) -> Plot:
         """Return the plot of mean completion time against cost."""
         unit, name = self.unit
         lower = [(rate, mean / unit) for rate, mean in lower_bound_steps(self.instance, self.frontier)]

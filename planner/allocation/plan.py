@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -279,13 +279,13 @@ def times_figure(plan: Plan) -> Figure:
     """
     ordered = sorted(plan, key=lambda entry: entry.completion_s or 0.0)
     unit, name = unit_of_time(ordered[-1].completion_s or 0.0)
-    draw = _bars if len(ordered) <= MAX_NAMED else _points
+    bars = len(ordered) <= MAX_NAMED
     traces = []
     for index, variant in enumerate([*_variants(plan), None]):
         own = [(rank, entry) for rank, entry in enumerate(ordered, 1) if entry.variant == variant]
         if own:
-            traces.append(_times_trace(own, index if variant is not None else None, unit, draw))
-    if draw is _bars:
+            traces.append(_times_trace(own, index if variant is not None else None, unit, bars))
+    if bars:
         x = axis(f"completion time [{name}]", rangemode="tozero", separatethousands=True)
         y = axis(
             "",
@@ -302,16 +302,19 @@ def times_figure(plan: Plan) -> Figure:
 
 
 def _times_trace(
-    own: Sequence[tuple[int, JobAllocation]],
-    index: int | None,
-    unit: float,
-    draw: Callable[[list[int], list[float], list[str], int | None], Figure],
+    own: Sequence[tuple[int, JobAllocation]], index: int | None, unit: float, bars: bool
 ) -> Figure:
+    """Return the trace of the jobs of one variant, or of those that wait: bars with labels, or points.
+
+    Parameters
+    ----------
+    index
+        Number of the variant's colour; None for the jobs that wait.
+    """
     ranks = [rank for rank, _ in own]
     times = [(entry.completion_s or 0.0) / unit for _, entry in own]
     words = [_configuration(entry) for _, entry in own]
-    return {
-        **draw(ranks, times, words, index),
+    hover = {
         "customdata": [
             [plot_text(entry.job), configuration, duration(entry.completion_s)]
             for (_, entry), configuration in zip(own, words, strict=True)
@@ -319,11 +322,13 @@ def _times_trace(
         "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<extra></extra>",
         "meta": {"key": -1 if index is None else index},
     }
-
-
-def _bars(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
-    """Return a bar trace: each job's completion time by its rank, labelled with its configuration."""
-    waits = index is None
+    if not bars:
+        marker = {
+            "size": 8 if len(ranks) < 400 else 5,
+            "color": "@open" if index is None else colour(index),
+            "symbol": "circle-open" if index is None else symbol(index),
+        }
+        return markers(ranks, times, marker=marker, **hover)
     return {
         "type": "bar",
         "orientation": "h",
@@ -332,23 +337,13 @@ def _bars(ranks: list[int], times: list[float], words: list[str], index: int | N
         "text": words,
         "textposition": "auto",
         "insidetextanchor": "start",
-        "insidetextfont": {"color": "@ink" if waits else f"@t{(index or 0) % COLOURS}"},
+        "insidetextfont": {"color": "@ink" if index is None else f"@t{index % COLOURS}"},
         "marker": {
-            "color": "@open/0.25" if waits else colour(index or 0),
-            "line": {"color": "@open", "width": 1 if waits else 0},
+            "color": "@open/0.25" if index is None else colour(index),
+            "line": {"color": "@open", "width": int(index is None)},
         },
+        **hover,
     }
-
-
-def _points(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
-    """Return a scatter trace: each job's completion time against its rank."""
-    del words
-    marker = {
-        "size": 8 if len(ranks) < 400 else 5,
-        "color": "@open" if index is None else colour(index),
-        "symbol": "circle-open" if index is None else symbol(index),
-    }
-    return markers(ranks, times, marker=marker)
 
 
 def _configuration(entry: JobAllocation) -> str:

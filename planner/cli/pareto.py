@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -99,13 +99,22 @@ def pareto(run: FrontierOptions) -> None:
     """
     given = {"time_limit_s": run.time_limit, "threads": run.threads, "seed": run.seed}
     _, options = merged_options(None, given, [])
-    wanted: dict[str, Any] = {"error": run.error, "most_usd": run.most_usd}
-    wanted |= {"prices": read_prices(run.price or ()), "mix": run.mix}
-    wanted |= {"resource": run.resource, "least": run.least, "most": run.most, "per": run.per}
+    prices = read_prices(run.price or ())
     instance = load(run.file, run.allow_outside)
     names = _baseline_names(instance, run.baselines, run.output)
     with working(f"{instance.name}: frontier", options, run.quiet):
-        frontier = find(instance, options, **wanted)
+        frontier = find(
+            instance,
+            options,
+            error=run.error,
+            most_usd=run.most_usd,
+            mix=run.mix,
+            prices=prices,
+            resource=run.resource,
+            least=run.least,
+            most=run.most,
+            per=run.per,
+        )
     if run.output is not None:
         for path in write(instance, frontier, run.output, _baselines(instance, names, options)):
             if not run.quiet:

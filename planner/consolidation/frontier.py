@@ -15,7 +15,7 @@ from ...solvers.common.result import Result
 from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, with_units
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage
+from ..reports.frontier_page import SECTIONS, FrontierPage, Place, Plot
 from ..reports.page import (
     CellColumn,
     Context,
@@ -25,7 +25,7 @@ from ..reports.page import (
     instance_facts,
     share,
 )
-from ..reports.plot_style import Figure, plot_text
+from ..reports.plot_style import plot_text
 from ..reports.text import TextColumn, counted, figure, percent
 from ..verification import verify
 
@@ -149,7 +149,7 @@ class MovesFrontierPage(FrontierPage):
         """The formulation of the instance in which the most units are freed."""
         return ConsolidationFormulation(with_units(self.instance, self.frontier.per, self.frontier.most))
 
-    def place(self, point: FreedPoint) -> tuple[float, float]:
+    def place(self, point: FreedPoint) -> Place:
         """Return the units freed and the moves of a point."""
         return point.freed, point.migrations
 
@@ -184,7 +184,7 @@ class MovesFrontierPage(FrontierPage):
         """Yield the sentence on how many units can be freed."""
         yield from (f"{sentence.capitalize()}." for sentence in possible_sentence(self.frontier))
 
-    def figure(self) -> tuple[Figure, dict[str, int]]:
+    def figure(self) -> Plot:
         """Return the plot of moves against units freed, with the area where no plan is."""
         records = sorted((*self.points, *self.frontier.others), key=lambda point: point.freed)
         # What so many units need, more need as well.

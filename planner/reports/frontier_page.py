@@ -20,8 +20,13 @@ from .page import CellColumn, Column, Context, ScriptData, Table, headline, numb
 from .plot_style import Figure, marker, markers, place_on, plot_of, spread_axis, steps
 from .text import counted, unit_of_time
 
+Place = tuple[float, float]
+"""Coordinates in the plot; or speed and cost."""
+Plot = tuple[Figure, dict[str, int]]
+"""A figure, and the indices of the traces that the script changes."""
 
-def lower_steps(bounds: Mapping[float, float], after: Callable[[float], float]) -> list[tuple[float, float]]:
+
+def lower_steps(bounds: Mapping[float, float], after: Callable[[float], float]) -> list[Place]:
     """Return the corners of the step function of lower bounds: from where on each one holds.
 
     Parameters
@@ -37,7 +42,7 @@ def lower_steps(bounds: Mapping[float, float], after: Callable[[float], float]) 
     return [(start, bound) for start, bound in zip(starts, best, strict=True) if 0 < bound < math.inf]
 
 
-def infeasible_area(lower: Sequence[tuple[float, float]], end: float) -> Figure:
+def infeasible_area(lower: Sequence[Place], end: float) -> Figure:
     """Return the trace of the area without a plan, below the steps `lower` up to `end`."""
     x, y = zip(*lower, (end, lower[-1][1]), strict=True)
     return steps(
@@ -57,7 +62,7 @@ def infeasible_area(lower: Sequence[tuple[float, float]], end: float) -> Figure:
     )
 
 
-def open_area(points: Sequence[tuple[float, float]], end: float) -> Figure:
+def open_area(points: Sequence[Place], end: float) -> Figure:
     """Return the trace that fills the area between bounds and points, where better plans may exist."""
     x, y = zip(*points, (end, points[-1][1]), strict=True)
     return steps(x, y, 0, {"width": 0}, fill="tonexty", fillcolor="@s0/0.22", hoverinfo="skip")
@@ -69,7 +74,7 @@ MANY = 2.995
 """Ratio from which on a trade-off is written as a multiple, not in per cent."""
 
 
-def knee(trades: Sequence[tuple[float, float]]) -> int | None:
+def knee(trades: Sequence[Place]) -> int | None:
     """Return the index of the knee: the point farthest below the line from the cheapest to the fastest one.
 
     This is the knee of Satopää, Albrecht, Irwin and Raghavan (2011), for few points and no noise. Speeds and
@@ -164,7 +169,7 @@ class FrontierPage(ABC):
         """The unit of the times that are plotted: its length in seconds, and its name."""
         return unit_of_time(getattr(self.points[-1], self.frontier.slow) if self.points else 1.0)
 
-    def place(self, point: Any) -> tuple[float, float]:
+    def place(self, point: Any) -> Place:
         """Return the coordinates of a point in the plot, such as cost and time."""
         return getattr(point, self.frontier.dear), getattr(point, self.frontier.slow) / self.unit[0]
 
@@ -176,7 +181,7 @@ class FrontierPage(ABC):
     def text(self, point: Any) -> str:
         """Return the two objectives of a point as text."""
 
-    def trade(self, point: Any) -> tuple[float, float]:
+    def trade(self, point: Any) -> Place:
         """Return the speed and the cost of a point, in any units, from which the knee is computed."""
         return 1 / getattr(point, self.frontier.slow), getattr(point, self.frontier.dear)
 
@@ -189,7 +194,7 @@ class FrontierPage(ABC):
         return iter(())
 
     @abstractmethod
-    def figure(self) -> tuple[Figure, dict[str, int]]:
+    def figure(self) -> Plot:
         """Return the plot, and the indices of the traces that the script changes."""
 
     def marks(self, points: Sequence[Any], titles: Sequence[str]) -> Figure:
@@ -222,10 +227,10 @@ class FrontierPage(ABC):
     def plot(
         self,
         titles: tuple[str, str],
-        lower: Sequence[tuple[float, float]],
+        lower: Sequence[Place],
         ends: Sequence[float] = (),
         today: Any = None,
-    ) -> tuple[Figure, dict[str, int]]:
+    ) -> Plot:
         """Return the plot of the points above the steps of lower bounds, and the indices of its traces.
 
         Parameters

@@ -20,7 +20,7 @@ from ...solvers.scheduling.frontier import (
 )
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage, lower_steps
+from ..reports.frontier_page import SECTIONS, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
     Column,
@@ -33,7 +33,7 @@ from ..reports.page import (
     share,
     text_column,
 )
-from ..reports.plot_style import Figure, plot_text
+from ..reports.plot_style import plot_text
 from ..reports.text import TextColumn, duration, figure, percent, short
 
 
@@ -208,7 +208,7 @@ class SchedulingFrontierPage(FrontierPage):
             sentence = bound_sentence(self.points[index], self.frontier)
             yield f"On {sentence.removeprefix('certified: on ')}."
 
-    def figure(self) -> tuple[Figure, dict[str, int]]:
+    def figure(self) -> Plot:
         """Return the plot of mean completion time against size."""
         frontier = self.frontier
         # What a size cannot beat, a smaller one cannot either.

@@ -15,7 +15,7 @@ from ...solvers.common.result import Result
 from ...solvers.staging.frontier import Frontier, FrontierPoint, find_frontier, frontier_point
 from ..findings import Findings, FrontierCheck, broken_constraints, figure_faults
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import FrontierPage
+from ..reports.frontier_page import FrontierPage, Place, Plot
 from ..reports.page import (
     Cell,
     CellColumn,
@@ -229,7 +229,7 @@ class StagingFrontierPage(FrontierPage):
         """Return what the instance's own objective spends: all points are feasible for it."""
         return -math.inf if self.instance.objective == "cost" else math.inf
 
-    def place(self, point: FrontierPoint) -> tuple[float, float]:
+    def place(self, point: FrontierPoint) -> Place:
         """Return the throughput and the cost of a point."""
         return point.throughput_samples_per_s, point.cost_usd
 
@@ -262,7 +262,7 @@ class StagingFrontierPage(FrontierPage):
             "the cost.",
         )
 
-    def figure(self) -> tuple[Figure, dict[str, int]]:
+    def figure(self) -> Plot:
         """Return the plot of cost against throughput."""
         instance, budget = self.instance, self.instance.hourly_budget_usd
         floor, limits = instance.throughput_floor_samples_per_s, [] if self.limit is None else [self.limit]
