@@ -60,7 +60,7 @@ from .configurations import (
     task_demands,
 )
 from .placed_configurations import placed_configurations
-from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
+from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries, usage_of
 from .splits import STAYS, PiecePrices, Servers
 from .warm_start import adapted_plan
 
@@ -240,6 +240,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
         return read_entries(self.table, self._index, plan, self.servers)
+
+    def usage(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
+        """Return how much of each resource a plan takes, and of the hourly budget if there is one."""
+        return usage_of(self.instance, self.table, self._entries(plan))
 
     def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
         """Return all constraint violations of the plan."""

@@ -187,25 +187,24 @@ def plan_violations(
     elif any(entry.placement for entry in plan):
         violations.append(Violation("placement", "the plan names servers, but the instance has none"))
     names, limits = resource_limits(instance)
+    used = usage_of(instance, table, entries)
     return violations + [
         Violation(
             "budget" if name == BUDGET else f"capacity of {name}",
-            f"the plan takes {used:g}, {used - limit:g} more than the {limit:g} there are",
+            f"the plan takes {used[name]:g}, {used[name] - limit:g} more than the {limit:g} there are",
         )
-        for name, used, limit in zip(
-            names, usage_of(instance, table, entries).tolist(), limits.tolist(), strict=True
-        )
-        if not within(used, limit)
+        for name, limit in zip(names, limits.tolist(), strict=True)
+        if not within(used[name], limit)
     ]
 
 
-def usage_of(instance: AllocationInstance, table: JobTable, entries: Entries) -> Floats:
-    """Return how much of each resource a plan takes, and of the hourly budget if there is one, shape (R,)."""
+def usage_of(instance: AllocationInstance, table: JobTable, entries: Entries) -> dict[str, float]:
+    """Return how much of each resource a plan takes, and of the hourly budget if there is one."""
     ps_demand, worker_demand = task_demands(instance, table)
     placed = entries.variant >= 0
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
-    usage: Floats = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
-    return usage
+    usage = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
+    return dict(zip(resource_limits(instance)[0], usage.tolist(), strict=True))
 
 
 def server_use(table: JobTable, entries: Entries, servers: Servers) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 
+from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation, Plan
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError
@@ -28,7 +29,6 @@ from ..changes import (
 )
 from ..server_changes import added_servers, chosen_servers, server_changes
 from .placement import placement_text, remarks, servers_in_use
-from .plan import Usage
 
 
 def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
@@ -131,7 +131,7 @@ def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> C
         }
         for plan in plans
     )
-    used = [*map(Usage(instance).of, plans)]
+    used = [*map(AllocationFormulation(instance).usage, plans)]
     taken = [name for name in instance.resources if used[0][name] or used[1][name]]
     lead = leading_resource(taken or instance.resources)
     amounts = amounts_in_use(lead, used[0], used[1], instance.resources)

@@ -31,7 +31,6 @@ from ..reports.page import (
 from ..reports.plot_style import plot_text
 from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible, differs
-from .plan import Usage
 
 HOUR = 3600.0
 
@@ -348,9 +347,9 @@ class AllocationFrontierPage(FrontierPage):
     points: list[AllocationPoint]
 
     @cached_property
-    def usage(self) -> Usage:
-        """How much of each resource plans use."""
-        return Usage(self.instance)
+    def formulation(self) -> AllocationFormulation:
+        """The formulation of the instance."""
+        return AllocationFormulation(self.instance)
 
     @property
     def prices(self) -> Mapping[str, float]:
@@ -429,7 +428,7 @@ class AllocationFrontierPage(FrontierPage):
 
     def _resources(self, point: AllocationPoint) -> list[ScriptData]:
         """Return the rows of the table of resources: cells in the order of `COLUMNS`, and utilisation."""
-        rows, used = [], self.usage.of(point.plan)
+        rows, used = [], self.formulation.usage(point.plan)
         for name, amount in point.capacities.items():
             today, taken = self.instance.resources.get(name, 0.0), used.get(name, 0.0)
             busy = min(1.0, taken / amount) if amount else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...formulations.allocation.configurations import BUDGET, resource_limits
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation, Plan, read_entries, usage_of
+from ...formulations.allocation.plan import JobAllocation, Plan
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
 from ..changes import (
@@ -44,30 +44,6 @@ from ..reports.plot_style import (
 from ..reports.servers import ServersInUse
 from ..reports.text import TextColumn, counted, duration, short, unit_of_time
 from .placement import FEW, placement_text, remarks, servers_in_use
-
-
-class Usage:
-    """Computes the usage of each resource, in its own units, by plans of one instance.
-
-    Attributes
-    ----------
-    amounts
-        Capacity of each resource, and of the budget if there is one.
-    """
-
-    def __init__(self, instance: AllocationInstance) -> None:
-        self.instance = instance
-        self.table = instance.table()
-        self._index = {name: j for j, name in enumerate(self.table.names)}
-        names, limits = resource_limits(instance)
-        self.amounts = dict(zip(names, limits.tolist(), strict=True))
-
-    def of(self, plan: Plan) -> dict[str, float]:
-        """Return a plan's usage of each resource, and of the budget (USD/h) if there is one."""
-        entries = read_entries(self.table, self._index, plan)
-        used = usage_of(self.instance, self.table, entries)
-        return dict(zip(self.amounts, used.tolist(), strict=True))
-
 
 LONG_S = 1000.0
 """Completion times from this many seconds on are shown with one decimal."""
@@ -119,8 +95,10 @@ NAMES = {BUDGET: "hourly budget [USD]"}
 def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
     """Return the variables of `plan_allocation.html.j2`, the template of a result's page."""
     plan = cast("tuple[JobAllocation, ...]", result.plan or ())
-    usage, shown_jobs = Usage(instance), shown_rows(plan)
-    used = usage.of(plan) if plan else {}
+    names, limits = resource_limits(instance)
+    amounts = leading_first(dict(zip(names, limits.tolist(), strict=True)))
+    shown_jobs = shown_rows(plan)
+    used = AllocationFormulation(instance).usage(plan) if plan else {}
     sections = [("resources", "Resources")]
     if plan:
         sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
@@ -136,8 +114,8 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
         "height": figure["layout"]["height"] if figure else 0,
         "sections": sections,
         "summary": _summary(instance, plan, servers) if plan else [],
-        "bars": usage_bars(leading_first(usage.amounts), used),
-        "resources": _resources_table(usage, used, result.prices),
+        "bars": usage_bars(amounts, used),
+        "resources": _resources_table(instance, amounts, used, result.prices),
         "advice": _advice(instance, result),
         "variants": _variants(shown_jobs),
         "waits": any(not entry.placed for entry in shown_jobs),
@@ -207,8 +185,13 @@ def usage_bars(amounts: Mapping[str, float], used: Mapping[str, float]) -> list[
     return bars
 
 
-def _resources_table(usage: Usage, used: Mapping[str, float], prices: Mapping[str, float] | None) -> Table:
-    amounts, usd = usage.amounts, usage.instance.prices_usd_per_hour
+def _resources_table(
+    instance: AllocationInstance,
+    amounts: Mapping[str, float],
+    used: Mapping[str, float],
+    prices: Mapping[str, float] | None,
+) -> Table:
+    usd = instance.prices_usd_per_hour
     columns: list[CellColumn[str]] = [text_column("resource", lambda name: NAMES.get(name, name))]
     columns.append(figure_column("there are", lambda name: amounts[name]))
     if used:
@@ -217,7 +200,7 @@ def _resources_table(usage: Usage, used: Mapping[str, float], prices: Mapping[st
     if usd:
         columns.append(figure_column("USD/h per unit", usd.get))
     if prices is not None:
-        total = usage.instance.objective == "total_completion_time"
+        total = instance.objective == "total_completion_time"
         unit = "weighted job-hours per unit" if total else "hours per unit"
         columns.append((Column("price", True, unit), lambda name: number(prices.get(name, 0.0) / HOUR, 4)))
 
@@ -228,7 +211,7 @@ def _resources_table(usage: Usage, used: Mapping[str, float], prices: Mapping[st
         if prices and usd:
             columns.append((Column("price per USD/h", True, "what a USD/h of it is worth"), worth))
     caption = "Resources: what there is, what the plan takes, what more is worth"
-    return table_of("amounts", caption, leading_first(amounts), columns)
+    return table_of("amounts", caption, amounts, columns)
 
 
 def _advice(instance: AllocationInstance, result: Result) -> str | None:

@@ -130,10 +130,8 @@ NARROW = 130
 """Terminal width below which each result is a line and a small table instead of a row."""
 
 
-def _figures(record: ObjectiveRecord | None) -> list[str]:
+def _figures(record: ObjectiveRecord) -> list[str]:
     """Return the text cells of one objective: name, value, bound, gap and certified bound."""
-    if record is None:
-        return ["–"] * len(FIGURES)
     return [
         titled(record),
         figure(record.value),
@@ -159,9 +157,8 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
     for result in results:
         head = [result.instance, result.solver, result.status_text]
         tail = [_check(result), f"{result.runtime_s:.2f}"]
-        for index, record in enumerate(result.objectives or [None]):
-            first = index == 0
-            rows.append([*(head if first else [""] * 3), *_figures(record), *(tail if first else [""] * 2)])
+        first, *others = [*map(_figures, result.objectives)] or [["–"] * len(FIGURES)]
+        rows += [[*head, *first, *tail], *([*[""] * 3, *figures, *[""] * 2] for figures in others)]
     return [table(columns, rows)]
 
 

@@ -72,14 +72,8 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
         ("servers", f"{len(instance.expanded_servers):,}"),
         ("jobs", f"{len(instance.jobs):,}"),
     ]
-    empty: Context = {
-        "data": {"figures": {}},
-        "sections": [],
-        "about": about,
-        "servers": None,
-    }
     if result.plan is None:
-        return empty
+        return {"data": {"figures": {}}, "sections": [], "about": about, "servers": None}
     plan = cast("tuple[JobPlacement, ...]", result.plan)
     on_devices = instance.has_devices
     if on_devices:
@@ -93,20 +87,17 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
         sections.insert(1, ("waiting", "Who waits, and why"))
     # Amounts side by side are not the devices that tasks hold, so that no slots are ruled.
     drawn = servers.parts(ruled=not on_devices)
-    return (
-        empty
-        | drawn
-        | {
-            "sections": sections if result.prices else sections[:-1],
-            "summary": _summary(plan, servers),
-            "bars": _bars(servers),
-            "on_devices": on_devices,
-            "waiting": _reasons_table(waiting) if waiting else None,
-            "jobs": _jobs_table(instance, plan, servers),
-            "cut": _cut(plan),
-            "worth": _worth_table(result),
-        }
-    )
+    return drawn | {
+        "about": about,
+        "sections": sections if result.prices else sections[:-1],
+        "summary": _summary(plan, servers),
+        "bars": _bars(servers),
+        "on_devices": on_devices,
+        "waiting": _reasons_table(waiting) if waiting else None,
+        "jobs": _jobs_table(instance, plan, servers),
+        "cut": _cut(plan),
+        "worth": _worth_table(result),
+    }
 
 
 def _summary(plan: Plan, servers: ClusterUsage) -> Facts:

@@ -191,10 +191,11 @@ def _left_out_notes(entries: Plan) -> list[str]:
     reasons = Counter(entry.reason or "no reason given" for entry in entries if not entry.placed)
     if not reasons:
         return [f"all {len(entries):,} jobs are placed"]
-    shown = [f"  {count:,} × {reason}" for reason, count in reasons.most_common(MAX_REASONS)]
-    more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(MAX_REASONS))
+    common = reasons.most_common(MAX_REASONS)
+    shown = [f"  {count:,} × {reason}" for reason, count in common]
+    more = reasons.total() - sum(count for _, count in common)
     rest = [f"  {more:,} × other reasons; see --format json"] if more else []
-    return [f"{sum(reasons.values()):,} of {len(entries):,} jobs are not placed", *shown, *rest]
+    return [f"{reasons.total():,} of {len(entries):,} jobs are not placed", *shown, *rest]
 
 
 def as_data(instance: ConsolidationInstance, plan: Plan) -> dict[str, Any]:

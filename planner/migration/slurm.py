@@ -73,11 +73,10 @@ def script_lines(migration: Migration) -> Iterator[str]:
         yield f"# Stay where they run, for they cannot be requeued or must not move: {some([*stay], NAMED)}."
     yield ""
     yield f"saved=${{SAVED:-{migration.name}.saved}}"
-    yield f"planned={shlex.quote(' '.join(ids.values()))}"
     held = [ids[step.job] for step in taken if step.do == "hold"]
-    yield f"held={shlex.quote(' '.join(held))}"
     waiting = [*held, *(ids[step.job] for step in taken if step.do in ("stop", "shrink"))]
-    yield f"waiting={shlex.quote(' '.join(waiting))}"
+    for name, some_jobs in {"planned": ids.values(), "held": held, "waiting": waiting}.items():
+        yield f"{name}={shlex.quote(' '.join(some_jobs))}"
     jobs = {job.name: job for job in migration.jobs}
     functions: dict[str, Iterable[str]] = {
         "check_all": _checks(taken, ids, jobs),

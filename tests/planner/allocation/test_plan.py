@@ -16,6 +16,7 @@ from allocation_instances import allocation, ring
 from sample_documents import ALLOCATION
 
 import clusterplan
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import InstanceError
@@ -24,7 +25,6 @@ from clusterplan.planner.allocation.kind import ALLOCATION as KIND
 from clusterplan.planner.allocation.plan import (
     MAX_JOBS,
     MAX_NAMED,
-    Usage,
     as_data,
     columns,
     left_out,
@@ -68,7 +68,7 @@ def test_usage_adds_up_tasks_and_prices() -> None:
         JobAllocation(job=table.names[1], placed=False),
     )
     taken = 2 * table.ps_demand[0] + 3 * table.worker_demand[0]
-    used = Usage(instance).of(plan)
+    used = AllocationFormulation(instance).usage(plan)
     assert used["cpu"] == taken[0]
     assert used["gpu"] == taken[1]
     assert used["budget_usd_per_hour"] == pytest.approx(0.5 * taken[0] + 2 * taken[1])
