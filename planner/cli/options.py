@@ -29,6 +29,11 @@ def option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
 
+def argument(text: str, metavar: str | None = None) -> Any:
+    """Return an argument with a text for `--help`, under this name or that of its parameter."""
+    return typer.Argument(help=text, metavar=metavar, show_default=False)
+
+
 def option_field(default: Any, text: str, *names: str, **more: Any) -> Any:
     """Return the field of a dataclass of options (see `taking`) that is an option with this default."""
     return field(default=default, metadata={OPTION: option(text, *names, **more)})
@@ -131,9 +136,9 @@ class MoveOptions:
 
 
 Format = Literal["table", "json", "csv"]
-Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
-InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")]
-ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
+Files = Annotated[list[str], argument("Instance files, or example:NAME.")]
+InstanceFile = Annotated[str, argument("The instance that was solved.", "INSTANCE")]
+ResultFile = Annotated[Path, argument("What 'solve --format json' printed.", "RESULT")]
 Threads = Annotated[int | None, option("Most threads to use.")]
 Seed = Annotated[int | None, option("Of everything random. [default: 0]")]
 SCENARIO_CHANGES = (

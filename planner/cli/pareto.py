@@ -22,7 +22,7 @@ from ..pareto import pareto as find
 from ..registry import frontier_kinds
 from ..reports.result_page import to_csv, write
 from ..reports.text import console
-from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, option_field, taking
+from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, argument, option_field, taking
 from .progress import working
 from .solving import merged_options
 
@@ -36,7 +36,7 @@ class FrontierOptions:
 
     file: Annotated[
         str,
-        typer.Argument(help="An instance of any kind, or example:NAME.", show_default=False),
+        argument("An instance of any kind, or example:NAME."),
     ]
     output: Path | None = option_field(
         None, "Folder for frontier.html, .md, .csv and .json; nothing is printed then."

@@ -14,7 +14,7 @@ import typer
 
 from ...instances.common.errors import OptionError
 from ..batch.engines import start_early
-from .options import SCENARIO_CHANGES, RunOptions, option_field, start_logging, taking
+from .options import SCENARIO_CHANGES, RunOptions, argument, option_field, start_logging, taking
 
 
 @taking(RunOptions)
@@ -55,11 +55,11 @@ class ScenarioOptions(RunOptions):
     files: list[str] = field(default_factory=list)
     file: Annotated[
         str,
-        typer.Argument(metavar="INSTANCE", help="An instance file, or example:NAME.", show_default=False),
+        argument("An instance file, or example:NAME.", "INSTANCE"),
     ]
     scenarios: Annotated[
         list[str],
-        typer.Argument(metavar="KEY=VALUE,…", help=f"Scenarios. {SCENARIO_CHANGES}", show_default=False),
+        argument(f"Scenarios. {SCENARIO_CHANGES}", "KEY=VALUE,…"),
     ]
     output: Path | None = option_field(
         None, "Write a page (.html) or everything (.json); with --apply, the plan (.json)."

@@ -28,11 +28,9 @@ from ...solvers.registry import all_solvers, suggestion_text
 from ..api import solve
 from ..exit_codes import FAILED, SOLVED
 from ..reports.text import console, csv_line, table
-from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, option, write_text
+from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, argument, option, write_text
 
-NameOfOne = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its options.", show_default=False)
-]
+NameOfOne = Annotated[str | None, argument("Only this one, with its options.", "[NAME]")]
 
 
 def solvers(name: NameOfOne = None, format: HowToPrint = "table") -> None:
@@ -185,7 +183,7 @@ def doctor() -> None:
 
 
 def export_model(
-    file: Annotated[str, typer.Argument(help="An instance file, or example:NAME.")],
+    file: Annotated[str, argument("An instance file, or example:NAME.")],
     format: Annotated[
         Literal["mps", "lp"] | None,
         option("By default what the ending of --output says, else MPS."),

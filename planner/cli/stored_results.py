@@ -42,6 +42,7 @@ from .options import (
     InstanceFile,
     MoveOptions,
     ResultFile,
+    argument,
     option,
     write_text,
 )
@@ -74,11 +75,11 @@ def solved_instance(
 def report(
     instance_file: Annotated[
         str,
-        typer.Argument(metavar="INSTANCE", help="The instance that was solved, or example:NAME."),
+        argument("The instance that was solved, or example:NAME.", "INSTANCE"),
     ],
     result_file: Annotated[
         Path,
-        typer.Argument(metavar="RESULT", help="A stored result or frontier, or the journal of a batch."),
+        argument("A stored result or frontier, or the journal of a batch.", "RESULT"),
     ],
     output: Annotated[Path, option("HTML file to write.")],
     allow_outside: AllowOutside = False,
@@ -155,9 +156,7 @@ def diff(
     instance_file: InstanceFile,
     results: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="[BEFORE] RESULT", help="The result; before it one to compare with, else what runs now."
-        ),
+        argument("The result; before it one to compare with, else what runs now.", "[BEFORE] RESULT"),
     ],
     format: HowToPrint = "table",
     allow_outside: AllowOutside = False,

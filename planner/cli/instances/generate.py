@@ -30,7 +30,7 @@ from ....solvers.common.result import Result
 from ...exit_codes import code_of_error, worst
 from ...output import say
 from ...registry import frontier_kinds
-from ..options import AllowOutside, Files, MoveOptions, option
+from ..options import AllowOutside, Files, MoveOptions, argument, option
 from .output import BY_NAME, Output, emit
 
 generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -185,9 +185,7 @@ def schema_of(document: str) -> dict[str, Any]:
 
 
 def schema(
-    document: Annotated[
-        str, typer.Argument(help="A kind of problem, or catalogue, result or frontier.", metavar="DOCUMENT")
-    ],
+    document: Annotated[str, argument("A kind of problem, or catalogue, result or frontier.", "DOCUMENT")],
 ) -> None:
     """Print the JSON Schema of a document."""
     typer.echo(json.dumps(schema_of(document), indent=2))

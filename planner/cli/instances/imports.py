@@ -21,7 +21,7 @@ from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from ...reports.text import console, figure, first_rows, percent, table_of
-from ..options import Quiet, option, pairs, start_logging
+from ..options import Quiet, argument, option, pairs, start_logging
 from .output import BY_NAME, Output, Steps, emit
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _parameter(field_name: str, field: FieldInfo) -> tuple[str, inspect.Paramete
     kind, read = _typed(shown.option or f"--{field_name}", field.annotation, shown, marks)
     name = shown.argument or field_name
     if shown.argument:
-        made: Any = typer.Argument(help=shown.help)
+        made: Any = argument(shown.help)
     else:
         # Typer makes the name of an option of that of its parameter, and a --no- beside that of a flag.
         names = [shown.option] if shown.option else []
@@ -136,7 +136,7 @@ FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 
 fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measurements.", show_default=False)]
+File = Annotated[Path, argument("Measurements.", "FILE.csv")]
 Format = Annotated[Literal["table", "json"], option("How to print.")]
 
 

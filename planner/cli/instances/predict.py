@@ -21,7 +21,7 @@ from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output import say, write_file
 from ...reports.prediction_page import prediction_page
 from ...reports.text import TextColumn, console, csv_text, table_of
-from ..options import HowToPrint, option, option_field, pairs, start_logging, taking, write_text
+from ..options import HowToPrint, argument, option, option_field, pairs, start_logging, taking, write_text
 from ..solving import show_results
 from .output import emit
 
@@ -76,7 +76,7 @@ def _until(text: str, today: date) -> datetime:
 class PredictOptions:
     """The options of `predict`, in the order of `--help`."""
 
-    model: Annotated[str, typer.Argument(help="A model's name, config.json, table of layers or ONNX file.")]
+    model: Annotated[str, argument("A model's name, config.json, table of layers or ONNX file.")]
     hardware: Annotated[str, option("GPUs or machines of the price list, such as h100,a100-80,l4.")]
     batch: int = option_field(8, "Samples of one GPU at a time.", min=1)
     sequence: int | None = option_field(None, "Tokens of a sample. [default: the most]", min=1)
