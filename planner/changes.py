@@ -312,12 +312,16 @@ def leading_resource(resources: Iterable[str]) -> str:
 
 ORDER = ("start", "move", "change", "stop", "stay", "wait")
 """Order of the actions in a headline."""
-CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
-    ("name", False, lambda change: change.name),
-    ("action", False, lambda change: change.action),
-    ("from", False, lambda change: change.before or "–"),
-    ("to", False, lambda change: change.after or "–"),
-)
+
+
+def change_columns(unit: str) -> list[TextColumn[Change]]:
+    """Return the columns of the text table of what differs between two plans, such as jobs."""
+    return [
+        (unit, False, lambda change: change.name),
+        ("action", False, lambda change: change.action),
+        ("from", False, lambda change: change.before or "–"),
+        ("to", False, lambda change: change.after or "–"),
+    ]
 
 
 def place_columns(what: str) -> list[TextColumn[Amount]]:

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
-from ..instances.files.reading import fail
 from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification
 from .output import some_lines, write_file
@@ -25,12 +24,7 @@ from .reports.plot_style import Figure
 from .reports.result_page import frontier_page, plan_page
 from .reports.text import listed
 from .stored_results import (
-    Stored,
-    is_frontier,
-    parse_result,
-    results_of_instance,
     verify_frontier,
-    verify_stored,
 )
 from .verification import verify
 
@@ -38,27 +32,6 @@ NAMED = 6
 """Most jobs named that are left out for the same reason."""
 HEAD = ("instance", "kind", "instance_sha256", "plan_sha256", "status")
 """Fields at the head of a plan exported as JSON."""
-
-
-def verified_result(
-    instance: Instance, stored: list[Stored], source: str
-) -> tuple[Result | None, Verification]:
-    """Return the stored result of an instance and its verification; no result if the verification fails.
-
-    Raises
-    ------
-    InstanceError
-        If there is not exactly one result of the instance.
-    """
-    results = results_of_instance(instance, stored)
-    if len(results) != 1:
-        raise fail(source, f"has {len(results)} results of the instance; give a file with one")
-    if is_frontier(results[0]):
-        raise fail(source, "is a frontier, which has many plans; give the result of one solve")
-    verification = verify_stored(instance, results[0], source)
-    if not verification.ok:
-        return None, verification
-    return parse_result(results[0], source), verification
 
 
 def plan_text(

@@ -29,9 +29,9 @@ def option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
 
-def argument(text: str, metavar: str | None = None) -> Any:
+def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
     """Return an argument with a text for `--help`, under this name or that of its parameter."""
-    return typer.Argument(help=text, metavar=metavar, show_default=False)
+    return typer.Argument(help=text, metavar=metavar, **more)
 
 
 def option_field(default: Any, text: str, *names: str, **more: Any) -> Any:
@@ -136,7 +136,7 @@ class MoveOptions:
 
 
 Format = Literal["table", "json", "csv"]
-Files = Annotated[list[str], argument("Instance files, or example:NAME.")]
+Files = Annotated[list[str], argument("Instance files, or example:NAME.", show_default=False)]
 InstanceFile = Annotated[str, argument("The instance that was solved.", "INSTANCE")]
 ResultFile = Annotated[Path, argument("What 'solve --format json' printed.", "RESULT")]
 Threads = Annotated[int | None, option("Most threads to use.")]

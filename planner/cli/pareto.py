@@ -36,7 +36,7 @@ class FrontierOptions:
 
     file: Annotated[
         str,
-        argument("An instance of any kind, or example:NAME."),
+        argument("An instance of any kind, or example:NAME.", show_default=False),
     ]
     output: Path | None = option_field(
         None, "Folder for frontier.html, .md, .csv and .json; nothing is printed then."

@@ -55,11 +55,11 @@ class ScenarioOptions(RunOptions):
     files: list[str] = field(default_factory=list)
     file: Annotated[
         str,
-        argument("An instance file, or example:NAME.", "INSTANCE"),
+        argument("An instance file, or example:NAME.", "INSTANCE", show_default=False),
     ]
     scenarios: Annotated[
         list[str],
-        argument(f"Scenarios. {SCENARIO_CHANGES}", "KEY=VALUE,…"),
+        argument(f"Scenarios. {SCENARIO_CHANGES}", "KEY=VALUE,…", show_default=False),
     ]
     output: Path | None = option_field(
         None, "Write a page (.html) or everything (.json); with --apply, the plan (.json)."

@@ -30,7 +30,7 @@ from ..exit_codes import FAILED, SOLVED
 from ..reports.text import console, csv_line, table
 from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, argument, option, write_text
 
-NameOfOne = Annotated[str | None, argument("Only this one, with its options.", "[NAME]")]
+NameOfOne = Annotated[str | None, argument("Only this one, with its options.", "[NAME]", show_default=False)]
 
 
 def solvers(name: NameOfOne = None, format: HowToPrint = "table") -> None:

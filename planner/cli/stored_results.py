@@ -15,16 +15,17 @@ import typer
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
+from ...instances.files.reading import fail
 from ...solvers.common.result import Result
-from ..changes import CHANGE_COLUMNS, Changes, place_columns
+from ..changes import Changes, change_columns, place_columns
 from ..exit_codes import NOT_VERIFIED, code_of_result, code_of_verification, worst
 from ..findings import Verification
 from ..output import say, write_file
-from ..publish import notes, verified_result
+from ..publish import notes
 from ..publish import plan_text as export
 from ..registry import KINDS
 from ..reports.result_page import frontier_page, plan_page
-from ..reports.text import cells_of, console, csv_text, first_rows
+from ..reports.text import console, csv_of, first_rows
 from ..stored_results import (
     Stored,
     is_frontier,
@@ -184,13 +185,25 @@ def diff(
 def _verified(
     instance: Instance, stored: list[Stored], file: Path, otherwise: str
 ) -> tuple[Result, Verification]:
-    """Return the result with a plan, and its verification; exit if there is none or it fails."""
-    result, checked = verified_result(instance, stored, str(file))
-    if result is None:
+    """Return the one result of an instance, which has a plan, and its verification; exit if either fails.
+
+    Raises
+    ------
+    InstanceError
+        If there is not exactly one result of the instance.
+    """
+    results = results_of_instance(instance, stored)
+    if len(results) != 1:
+        raise fail(str(file), f"has {len(results)} results of the instance; give a file with one")
+    if is_frontier(results[0]):
+        raise fail(str(file), "is a frontier, which has many plans; give the result of one solve")
+    checked = verify_stored(instance, results[0], str(file))
+    if not checked.ok:
         say(f"{file}: verification failed, so {otherwise}")
         for fault in checked.faults:
             say(f"  wrong: {fault}")
         raise typer.Exit(NOT_VERIFIED)
+    result = parse_result(results[0], str(file))
     if result.plan is None:
         say(f"{file}: holds no plan: {result.status}")
         raise typer.Exit(code_of_result(result))
@@ -198,16 +211,15 @@ def _verified(
 
 
 def _print(changes: Changes, format: Format) -> None:
-    titles = [changes.unit, *(title for title, _, _ in CHANGE_COLUMNS[1:])]
+    columns = change_columns(changes.unit)
     if format == "json":
         typer.echo(json.dumps({"headline": changes.headline(), **changes.as_data()}, ensure_ascii=False))
     elif format == "csv":
-        typer.echo(csv_text(titles, cells_of(CHANGE_COLUMNS, changes.changes)), nl=False)
+        typer.echo(csv_of(columns, changes.changes), nl=False)
     else:
         out = console()
         for line in (changes.headline(), *changes.sentences()):
             out.print(line)
-        columns = [(title, *column[1:]) for title, column in zip(titles, CHANGE_COLUMNS, strict=True)]
         if changes.changes:
             out.print("")
             out.print(first_rows(columns, changes.changes))

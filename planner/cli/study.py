@@ -26,9 +26,8 @@ from ..reports.study_page import robust_page, what_if_page
 from ..reports.text import (
     MAX_ROWS,
     TextColumn,
-    cells_of,
     console,
-    csv_text,
+    csv_of,
     figure,
     percent,
     table,
@@ -124,7 +123,7 @@ def _show(
     elif run.format == "json":
         typer.echo(study.to_json())
     elif run.format == "csv":
-        typer.echo(csv_text([title for title, _, _ in columns], cells_of(columns, rows)), nl=False)
+        typer.echo(csv_of(columns, rows), nl=False)
     else:
         out = console()
         out.print(study.headline())

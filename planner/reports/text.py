@@ -111,6 +111,11 @@ def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def csv_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> str:
+    """Return a table as CSV with a line for each item."""
+    return csv_text([title for title, _, _ in columns], cells_of(columns, items))
+
+
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 STATUS = {
     "optimal": "proven optimal",

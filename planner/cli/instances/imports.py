@@ -136,7 +136,7 @@ FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 
 fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-File = Annotated[Path, argument("Measurements.", "FILE.csv")]
+File = Annotated[Path, argument("Measurements.", "FILE.csv", show_default=False)]
 Format = Annotated[Literal["table", "json"], option("How to print.")]
 
 
