@@ -24,6 +24,7 @@ from ..reports.page import (
     ScriptData,
     figure_column,
     instance_facts,
+    jobs_fact,
     seconds,
     share,
     text_column,
@@ -464,7 +465,7 @@ class AllocationFrontierPage(FrontierPage):
             of_points = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
             sections = [*of_points, *sections]
         prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
-        jobs, clusters = ("jobs", f"{len(instance.jobs):,}"), ("clusters", MIX[frontier.mix])
+        jobs, clusters = jobs_fact(instance), ("clusters", MIX[frontier.mix])
         return {
             "sections": [*sections, ("about", "The instance")],
             "has_current": frontier.current is not None,

@@ -24,6 +24,7 @@ from ..reports.page import (
     Facts,
     Table,
     figure_column,
+    jobs_fact,
     number,
     placed_cell,
     seconds,
@@ -123,7 +124,7 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
         "cut": _cut(plan, shown_jobs),
         "about": [
             ("objective", instance.objective.replace("_", " ")),
-            ("jobs", f"{len(instance.jobs):,}"),
+            jobs_fact(instance),
             *([("servers", f"{len(servers.rows):,}")] if servers else []),
         ],
     }

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
@@ -220,6 +220,22 @@ class RunOptions(MoveOptions):
 OptionsT = TypeVar("OptionsT")
 
 
+def parameters(options: type[Any], leave_out: Container[str] = ()) -> list[Parameter]:
+    """Return the fields of a dataclass of options as parameters of a command, but for those left out."""
+    shown = {of.name: of.metadata[OPTION] for of in fields(options) if of.metadata}
+    empty = Parameter.empty
+    return [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=getattr(options, name, empty),
+            annotation=Annotated[hint, shown[name]] if name in shown else hint,
+        )
+        for name, hint in get_type_hints(options, include_extras=True).items()
+        if name not in leave_out
+    ]
+
+
 def taking(
     options: type[OptionsT], leave_out: Container[str] = ()
 ) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
@@ -232,18 +248,7 @@ def taking(
     leave_out
         Fields that the command does not offer.
     """
-    shown = {of.name: of.metadata[OPTION] for of in fields(cast(Any, options)) if of.metadata}
-    empty = Parameter.empty
-    offered = [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            default=getattr(options, name, empty),
-            annotation=Annotated[hint, shown[name]] if name in shown else hint,
-        )
-        for name, hint in get_type_hints(options, include_extras=True).items()
-        if name not in leave_out
-    ]
+    offered = parameters(options, leave_out)
 
     def decorate(command: Callable[[OptionsT], None]) -> Callable[..., None]:
         @wraps(command)

@@ -23,6 +23,7 @@ from ..reports.page import (
     as_text_column,
     figure_column,
     instance_facts,
+    jobs_fact,
     share,
 )
 from ..reports.plot_style import plot_text
@@ -214,7 +215,7 @@ class MovesFrontierPage(FrontierPage):
         """Return the template's variables: sections and facts of the instance."""
         return {
             "sections": SECTIONS,
-            "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}")],
+            "about": [*instance_facts(self.instance), jobs_fact(self.instance)],
         }
 
 

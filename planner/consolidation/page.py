@@ -11,7 +11,18 @@ from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
-from ..reports.page import Cell, Column, Context, Facts, Table, figure_column, number, placed_cell, table_of
+from ..reports.page import (
+    Cell,
+    Column,
+    Context,
+    Facts,
+    Table,
+    figure_column,
+    jobs_fact,
+    number,
+    placed_cell,
+    table_of,
+)
 from ..reports.servers import ServersInUse, ServerUsage
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, named_jobs, placement_text
@@ -70,7 +81,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
     about = [
         ("objectives, in this order", ", ".join(instance.objectives)),
         ("servers", f"{len(instance.expanded_servers):,}"),
-        ("jobs", f"{len(instance.jobs):,}"),
+        jobs_fact(instance),
     ]
     if result.plan is None:
         return {"data": {"figures": {}}, "sections": [], "about": about, "servers": None}

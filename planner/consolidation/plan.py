@@ -13,7 +13,7 @@ from ...instances.consolidation.job import Group, PlacementJob
 from ...solvers.common.result import Result
 from ..migration.steps import total
 from ..output import some_lines
-from ..reports.text import TextColumn
+from ..reports.text import TextColumn, counted
 
 
 def named_jobs(instance: ConsolidationInstance) -> dict[str, PlacementJob]:
@@ -30,7 +30,7 @@ def actions(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     """Yield lines on the jobs that keep running, are to be stopped, or move."""
     keep = sum(entry.action == "keep" for entry in entries)
     if keep:
-        yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
+        yield counted(keep, "job keeps running where it is", "jobs keep running where they are")
     now = running_tasks(instance)
     stops = [
         f"to stop: {e.job}: runs on {counts_text(total(now[e.job]))}" for e in entries if e.action == "stop"

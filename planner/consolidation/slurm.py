@@ -16,6 +16,7 @@ from ..migration import slurm
 from ..migration.nodes import SLURM_NODE, check_nodes
 from ..migration.slurm import common_count
 from ..output import some_lines
+from ..reports.text import counted
 from .migration_steps import migration_of
 from .plan import named_jobs, partitions
 
@@ -82,7 +83,7 @@ def _device_notes(placed: Plan, jobs: Mapping[str, PlacementJob]) -> Iterator[st
         yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
     shared = sum(any(_gpu_demand(jobs[entry.job], group).share for group in entry.tasks) for entry in placed)
     if shared:
-        have = "1 job has a share" if shared == 1 else f"{shared:,} jobs have shares"
+        have = counted(shared, "job has a share", "jobs have shares")
         yield (
             f"{have} of a GPU: in Slurm these are shards, of which a GPU has as many as the cluster's "
             "gres.conf says; the lines ask for none, and jobs keep their own --gres"

@@ -352,6 +352,11 @@ def instance_facts(instance: Instance) -> Facts:
     return [("kind", instance.kind), ("source", instance.source or "not given")]
 
 
+def jobs_fact(instance: Any) -> tuple[str, str]:
+    """Return the number of jobs as a fact."""
+    return "jobs", f"{len(instance.jobs):,}"
+
+
 def headline(status: str, limit: str, checked: Verification | None = None) -> tuple[str, str]:
     """Return the status of a result or frontier as text, and the CSS class of its style.
 

@@ -8,7 +8,19 @@ from typing import Any
 
 from ...instances.prediction import OF_MEMORY, Prediction
 from ...instances.prediction import short as roughly
-from .page import Cell, Column, Facts, Table, figure_column, inside_cell, render, table_of, text, text_column
+from .page import (
+    Cell,
+    CellColumn,
+    Column,
+    Facts,
+    Table,
+    figure_column,
+    inside_cell,
+    render,
+    table_of,
+    text,
+    text_column,
+)
 from .plot_style import LEGEND_ABOVE, Figure, axis, colour, line_at, plot_of, plot_text
 
 Row = dict[str, Any]
@@ -82,11 +94,18 @@ def _rough(value: float | None) -> Cell:
     return Cell("–" if value is None else roughly(value), value)
 
 
-def _between(row: Row, value: str, low: str, high: str) -> Cell:
-    """Return the table cell of a predicted figure with its 90 % interval, sorted by the figure."""
-    if row[value] is None:
-        return text(None)
-    return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
+def _interval(title: str, value: str, low: str, high: str) -> CellColumn[Row]:
+    """Return the column of a predicted figure with its 90 % interval, sorted by the figure."""
+
+    def cell(row: Row) -> Cell:
+        if row[value] is None:
+            return text(None)
+        return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
+
+    return Column(title, True, "with 90 % interval"), cell
+
+
+HARDWARE: CellColumn[Row] = text_column("hardware", lambda row: row["hardware"])
 
 
 def _rent(rows: Sequence[Row], best: str | None) -> Table:
@@ -102,14 +121,8 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
             (Column("as"), _machines),
             text_column("precision", lambda row: row["precision"]),
             text_column("divided", lambda row: row["parallelism"], wide=True),
-            (
-                Column("hours", True, "with 90 % interval"),
-                lambda row: _between(row, "hours", "hours_low", "hours_high"),
-            ),
-            (
-                Column("USD", True, "with 90 % interval"),
-                lambda row: _between(row, "cost_usd", "cost_low_usd", "cost_high_usd"),
-            ),
+            _interval("hours", "hours", "hours_low", "hours_high"),
+            _interval("USD", "cost_usd", "cost_low_usd", "cost_high_usd"),
             (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
         ],
         sortable=False,
@@ -133,7 +146,7 @@ def _measured(rows: Sequence[Row]) -> Table:
         "Whether it lies inside what was measured",
         rows,
         [
-            text_column("hardware", lambda row: row["hardware"]),
+            HARDWARE,
             (Column("what was measured"), lambda row: inside_cell(row["inside"])),
             text_column("rests on", lambda row: row["basis"], wide=True),
         ],
@@ -151,12 +164,9 @@ def _step(rows: Sequence[Row]) -> Table:
         "A step of the optimiser, and its parts",
         rows,
         [
-            text_column("hardware", lambda row: row["hardware"]),
+            HARDWARE,
             figure_column("samples", lambda row: row["global_batch"], note="of all GPUs"),
-            (
-                Column("seconds", True, "with 90 % interval"),
-                lambda row: _between(row, "step_s", "step_low_s", "step_high_s"),
-            ),
+            _interval("seconds", "step_s", "step_low_s", "step_high_s"),
             *((Column(name, True), lambda row, part=part: share(row, part)) for part, name in STEP_PARTS),
             (Column("one batch", True, "on one GPU"), lambda row: _rough(row["batch_s"])),
         ],
@@ -171,7 +181,7 @@ def _memory(rows: Sequence[Row]) -> Table:
         "The fullest GPU",
         rows,
         [
-            text_column("hardware", lambda row: row["hardware"]),
+            HARDWARE,
             (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
             (
                 Column("GB needed", True),

@@ -28,6 +28,7 @@ from ..reports.page import (
     ScriptData,
     figure_column,
     instance_facts,
+    jobs_fact,
     number,
     seconds,
     share,
@@ -253,7 +254,7 @@ class SchedulingFrontierPage(FrontierPage):
             here.append("The frontier is of mean completion times; the instance asks for the makespan.")
         return {
             "sections": SECTIONS,
-            "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}"), *prices],
+            "about": [*instance_facts(self.instance), jobs_fact(self.instance), *prices],
             "assumptions": [*self.instance.assumptions, *here],
         }
 

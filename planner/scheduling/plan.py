@@ -43,6 +43,7 @@ from ..reports.page import (
     Context,
     Table,
     figure_column,
+    jobs_fact,
     number,
     seconds,
     table_of,
@@ -273,7 +274,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
     """Return the variables of `plan_scheduling.html.j2`, the template of a result's page."""
     about = [
         ("objective", instance.objective.replace("_", " ")),
-        ("jobs", f"{len(instance.jobs):,}"),
+        jobs_fact(instance),
         ("cluster", ", ".join(f"{amount:,g} {name}" for name, amount in instance.pool.items())),
         ("preemption", instance.preemption),
     ]

@@ -9,6 +9,7 @@ import inspect
 import json
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -21,7 +22,7 @@ from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from ...reports.text import console, figure, first_rows, percent, table_of
-from ..options import Quiet, argument, option, pairs, start_logging
+from ..options import Quiet, argument, option, option_field, pairs, parameters, start_logging
 from .output import BY_NAME, Output, Steps, emit
 
 if TYPE_CHECKING:
@@ -67,6 +68,17 @@ def _without_marks(kind: Any) -> Any:
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
+@dataclass(kw_only=True)
+class CommonOptions:
+    """The options that all importers share."""
+
+    output: Output = None
+    solve: str | None = option_field(None, "Solve the instance too, such as with auto.", metavar="SOLVER")
+    report: Path | None = option_field(None, "HTML file to write of the plan.")
+    time_limit: float | None = option_field(None, "Seconds for --solve, 0 for no limit. [default: 60]", min=0)
+    quiet: Quiet = False
+
+
 def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
     """Return the command-line function of an importer, with its own options and the common ones."""
     made = [_parameter(name, field) for name, field in importer.options.in_order().items()]
@@ -101,31 +113,12 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
             emit(instance, output)
         raise typer.Exit(solve_imported(instance, solve, time_limit, report, steps))
 
-    last = [
-        inspect.Parameter(name, BY_NAME, default=default, annotation=annotation)
-        for name, (default, annotation) in COMMON_OPTIONS.items()
-    ]
-    signature = inspect.Signature([*(parameter for _, parameter, _ in made), *last])
+    own = [parameter for _, parameter, _ in made]
+    signature = inspect.Signature(own + parameters(CommonOptions))
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {name: part.annotation for name, part in signature.parameters.items()}
     run.__doc__ = importer.options.__doc__
     return run
-
-
-COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "output": (None, Output),
-    "solve": (
-        None,
-        Annotated[str | None, option("Solve the instance too, such as with auto.", metavar="SOLVER")],
-    ),
-    "report": (None, Annotated[Path | None, option("HTML file to write of the plan.")]),
-    "time_limit": (
-        None,
-        Annotated[float | None, option("Seconds for --solve, 0 for no limit. [default: 60]", min=0)],
-    ),
-    "quiet": (False, Quiet),
-}
-"""The options that all importers share: default and annotation by name."""
 
 
 for _name, _importer in IMPORTERS.items():
