@@ -179,3 +179,15 @@ def some_lines(lines: Sequence[str], more: str) -> Iterator[str]:
     yield from lines[:MAX_NAMED]
     if len(lines) > MAX_NAMED:
         yield more.format(len(lines) - MAX_NAMED)
+
+
+KeyT = TypeVar("KeyT")
+ItemT = TypeVar("ItemT")
+
+
+def grouped(pairs: Iterable[tuple[KeyT, ItemT]]) -> dict[KeyT, list[ItemT]]:
+    """Return the items of each key, in their order, given pairs of key and item."""
+    groups: dict[KeyT, list[ItemT]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups

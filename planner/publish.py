@@ -17,7 +17,7 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification
-from .output import some_lines, write_file
+from .output import grouped, some_lines, write_file
 from .registry import KINDS, formats, frontier_kinds
 from .reports.page import HERE, check_same
 from .reports.plot_style import Figure
@@ -98,9 +98,7 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
     written = kind.formats.get(format)
     if written is not None:
         yield from written.notes(instance, plan if written.whole else kind.to_carry_out(plan, every))
-    by_reason: dict[str, list[str]] = {}
-    for job, reason in kind.left_out(plan):
-        by_reason.setdefault(reason, []).append(job)
+    by_reason = grouped((reason, job) for job, reason in kind.left_out(plan))
     out = [f"not placed: {_jobs(jobs)}: {reason}" for reason, jobs in by_reason.items()]
     yield from some_lines(out, "not placed: jobs for {:,} more reasons; the result says which")
 

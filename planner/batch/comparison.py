@@ -25,6 +25,7 @@ from ...instances.documents import load
 from ...solvers.common.conclude import CONTRADICTION_TOLERANCE, excess, library_versions
 from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from ...solvers.registry import solvers_for
+from ..output import grouped
 from ..registry import KINDS
 from .comparison_rows import ComparisonRow, Measures, Profile, SolverSummary, performance_profile, summarise
 from .solve_many import (
@@ -88,10 +89,8 @@ class Comparison(Model):
     def by_objective(self) -> dict[str, tuple[ComparisonRow, ...]]:
         """Return the rows grouped by the objective of their instance, titled `name [unit]`."""
         of = {row.instance: row.objective_title for row in reversed(self.rows) if row.objective_title}
-        grouped: dict[str, list[ComparisonRow]] = defaultdict(list)
-        for row in self.rows:
-            grouped[of.get(row.instance, "no objective")].append(row)
-        return {title: tuple(rows) for title, rows in grouped.items()}
+        groups = grouped((of.get(row.instance, "no objective"), row) for row in self.rows)
+        return {title: tuple(rows) for title, rows in groups.items()}
 
     def to_json(self) -> str:
         """Return the comparison as one line of JSON."""
@@ -175,13 +174,13 @@ def comparison_of(
             by_instance[record.result.instance_sha256].append(record)
     names = _names(by_instance)
     taken = measures or {}
-    grouped = [_rows(group, names[sha256], taken) for sha256, group in by_instance.items()]
+    groups = [_rows(group, names[sha256], taken) for sha256, group in by_instance.items()]
     return Comparison(
-        rows=tuple(row for own in grouped for row in own),
+        rows=tuple(row for own in groups for row in own),
         unread=tuple(unread),
         left_out=tuple(missing),
         interrupted=interrupted,
-        advice=_advice(grouped),
+        advice=_advice(groups),
         options=options,
         versions=versions or {},
     )

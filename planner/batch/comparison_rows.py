@@ -13,6 +13,7 @@ from typing import Literal
 from ...instances.common.base import ProblemKind
 from ...instances.common.fields import Model
 from ...solvers.common.result import Limit, Status, status_text
+from ..output import grouped
 
 
 class Measure(Model):
@@ -208,10 +209,7 @@ def summarise(rows: Sequence[ComparisonRow], time_limit_s: float | None) -> tupl
 
 
 def _by_solver(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
-    by_solver: dict[str, list[ComparisonRow]] = defaultdict(list)
-    for row in rows:
-        by_solver[row.solver].append(row)
-    return by_solver
+    return grouped((row.solver, row) for row in rows)
 
 
 def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | None) -> SolverSummary:

@@ -34,7 +34,7 @@ def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
     return typer.Argument(help=text, metavar=metavar, **more)
 
 
-def option_field(default: Any, text: str, *names: str, **more: Any) -> Any:
+def option_field(text: str, *names: str, default: Any = None, **more: Any) -> Any:
     """Return the field of a dataclass of options (see `taking`) that is an option with this default."""
     return field(default=default, metadata={OPTION: option(text, *names, **more)})
 
@@ -52,37 +52,32 @@ class MoveOptions:
     """Options on moves of running jobs; `changes` returns them as fields of the instance."""
 
     running: Literal["stay", "move"] | None = option_field(
-        None, "stay: running jobs keep what they have; move: they may move. [default: move]"
+        "stay: running jobs keep what they have; move: they may move. [default: move]"
     )
     pin: list[str] | None = option_field(
-        None, "Running jobs whose names match stay; may be repeated.", metavar="PATTERN"
+        "Running jobs whose names match stay; may be repeated.", metavar="PATTERN"
     )
-    max_moves: int | None = option_field(None, "Most running jobs that are moved or stopped.", min=0)
+    max_moves: int | None = option_field("Most running jobs that are moved or stopped.", min=0)
     restart_cost: float | None = option_field(
-        None,
         "Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
         metavar="HOURS",
         min=0,
     )
     free: int | None = option_field(
-        None,
         "Empty so many servers with the fewest moves, and do nothing else; racks with --per rack.",
         metavar="SERVERS",
         min=1,
     )
-    per: Literal["server", "rack"] = option_field("server", "Whether --free counts servers or racks.")
+    per: Literal["server", "rack"] = option_field("Whether --free counts servers or racks.", default="server")
     seat: list[str] | None = option_field(
-        None,
         "Waiting jobs whose names match have to start, with the fewest moves; may be repeated.",
         metavar="PATTERN",
     )
     drain: list[str] | None = option_field(
-        None,
         "Empty the servers whose names, or racks, match, with the fewest moves; may be repeated.",
         metavar="PATTERN",
     )
     stop: list[str] | None = option_field(
-        None,
         "Running jobs that may be stopped. [default: never for --drain, --free and --seat]",
         metavar="never|allowed|PATTERN",
     )
@@ -162,58 +157,55 @@ class RunOptions(MoveOptions):
     """The options of `solve`, in the order of `--help`, after those of kinds; `compare` inherits them."""
 
     files: Files
-    solver: str | None = option_field(None, "A name from 'clusterplan solvers'. [default: auto]")
-    time_limit: float | None = option_field(None, "Seconds for each instance, 0 for no limit. [default: 60]")
-    gap: float | None = option_field(None, "Relative gap that counts as optimal. [default: 1e-6]")
+    solver: str | None = option_field("A name from 'clusterplan solvers'. [default: auto]")
+    time_limit: float | None = option_field("Seconds for each instance, 0 for no limit. [default: 60]")
+    gap: float | None = option_field("Relative gap that counts as optimal. [default: 1e-6]")
     threads: Threads = None
     seed: Seed = None
     memory_limit: float | None = option_field(
-        None, "GiB that the backend, or in a batch each worker process, may take."
+        "GiB that the backend, or in a batch each worker process, may take."
     )
     settings: list[str] | None = option_field(
-        None, "Option of the method; may be repeated.", "--set", metavar="KEY=VALUE"
+        "Option of the method; may be repeated.", "--set", metavar="KEY=VALUE"
     )
     provisioning: Literal["load-balance", "exact"] | None = option_field(
-        None, "How HeterPS's methods find units. [default: load-balance]"
+        "How HeterPS's methods find units. [default: load-balance]"
     )
     what_if: list[str] | None = option_field(
-        None,
         f"Compare with a scenario, as 'what-if' does; may be repeated. {SCENARIO_CHANGES}",
         "--what-if",
         metavar="KEY=VALUE,…",
     )
     apply: str | None = option_field(
-        None,
-        "Write the plan of this scenario, by its name or number, to --output PLAN.json.",
-        metavar="SCENARIO",
+        "Write the plan of this scenario, by its name or number, to --output PLAN.json.", metavar="SCENARIO"
     )
     robust: bool = option_field(
-        False, "Plan at the ends of the instance's intervals too, and show what each plan loses.", "--robust"
+        "Plan at the ends of the instance's intervals too, and show what each plan loses.",
+        "--robust",
+        default=False,
     )
     warm_start: Path | None = option_field(
-        None,
-        "Start from the plan of this result, as of an hour ago; jobs may have changed.",
-        metavar="RESULT.json",
+        "Start from the plan of this result, as of an hour ago; jobs may have changed.", metavar="RESULT.json"
     )
-    config: Path | None = option_field(None, "YAML file with options; those given here win.")
-    jobs: int | None = option_field(None, "Solves at a time, each in a process of its own.", min=1)
+    config: Path | None = option_field("YAML file with options; those given here win.")
+    jobs: int | None = option_field("Solves at a time, each in a process of its own.", min=1)
     dry_run: bool = option_field(
-        False, "Check the files, as 'validate' does, and solve nothing.", "--dry-run"
+        "Check the files, as 'validate' does, and solve nothing.", "--dry-run", default=False
     )
-    resume: bool = option_field(False, "Continue the batch in the folder --output.")
+    resume: bool = option_field("Continue the batch in the folder --output.", default=False)
     kill_after: float | None = option_field(
-        None, "Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0
+        "Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0
     )
     engine: Literal["local", "dask"] = option_field(
-        "local", "Where a batch runs: this machine, or a Dask cluster."
+        "Where a batch runs: this machine, or a Dask cluster.", default="local"
     )
-    scheduler: str | None = option_field(None, "Address of the Dask scheduler.")
+    scheduler: str | None = option_field("Address of the Dask scheduler.")
     allow_outside: AllowOutside = False
     format: HowToPrint = "table"
     output: Path | None = option_field(
-        None, "Write the results here and print none: a file, one a line; of a batch, a folder."
+        "Write the results here and print none: a file, one a line; of a batch, a folder."
     )
-    verbose: int = option_field(0, "Say more; twice: even more.", "--verbose", "-v", count=True)
+    verbose: int = option_field("Say more; twice: even more.", "--verbose", "-v", default=0, count=True)
     quiet: Quiet = False
 
 

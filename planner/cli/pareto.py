@@ -39,49 +39,43 @@ class FrontierOptions:
         argument("An instance of any kind, or example:NAME.", show_default=False),
     ]
     output: Path | None = option_field(
-        None, "Folder for frontier.html, .md, .csv and .json; nothing is printed then."
+        "Folder for frontier.html, .md, .csv and .json; nothing is printed then."
     )
     error: float | None = option_field(
-        None,
         "Relative error, of staging in cost, of consolidation in moves, else in mean completion "
         "time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1, of "
-        "consolidation 0.05]",
+        "consolidation 0.05]"
     )
     most_usd: float | None = option_field(
-        None, "Leave out what costs more; USD, of allocation and scheduling per hour.", "--most-usd"
+        "Leave out what costs more; USD, of allocation and scheduling per hour.", "--most-usd"
     )
     mix: Literal["fixed", "any"] | None = option_field(
-        None, "Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
+        "Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
     )
     price: list[str] | None = option_field(
-        None,
-        "Allocation, scheduling: price of a resource per unit and hour; may be repeated.",
-        metavar="NAME=USD",
+        "Allocation, scheduling: price of a resource per unit and hour; may be repeated.", metavar="NAME=USD"
     )
     resource: str | None = option_field(
-        None, "Scheduling: of which there shall be more or less. [default: the only one]"
+        "Scheduling: of which there shall be more or less. [default: the only one]"
     )
     least: float | None = option_field(
-        None,
         "Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
         "servers freed. [default: 1]",
         "--from",
     )
     most: float | None = option_field(
-        None,
         "Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
         "servers freed. [default: all that are in use]",
         "--to",
     )
     per: Literal["server", "rack"] | None = option_field(
-        None, "Consolidation: free servers or whole racks. [default: as the instance says]"
+        "Consolidation: free servers or whole racks. [default: as the instance says]"
     )
     baselines: str | None = option_field(
-        None,
         "Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
-        "[default: single-type,greedy,genetic]",
+        "[default: single-type,greedy,genetic]"
     )
-    time_limit: float | None = option_field(None, "Seconds, 0 for no limit. [default: 60]")
+    time_limit: float | None = option_field("Seconds, 0 for no limit. [default: 60]")
     threads: Threads = None
     seed: Seed = None
     format: HowToPrint = "table"

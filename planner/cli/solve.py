@@ -62,7 +62,7 @@ class ScenarioOptions(RunOptions):
         argument(f"Scenarios. {SCENARIO_CHANGES}", "KEY=VALUE,…", show_default=False),
     ]
     output: Path | None = option_field(
-        None, "Write a page (.html) or everything (.json); with --apply, the plan (.json)."
+        "Write a page (.html) or everything (.json); with --apply, the plan (.json)."
     )
 
 
@@ -84,16 +84,13 @@ class CompareOptions(RunOptions):
     """The options of `compare`: those of `solve`, three of them with another meaning."""
 
     solver: str | None = option_field(
-        None,
-        "Names, separated by commas. [default: all that can be used here, but auto]",
-        "--solvers",
-        "--solver",
+        "Names, separated by commas. [default: all that can be used here, but auto]", "--solvers", "--solver"
     )
     memory_limit: float | None = option_field(
-        None, "GiB of each worker process. [default: a share of 80 % of the machine's]"
+        "GiB of each worker process. [default: a share of 80 % of the machine's]"
     )
     output: Path | None = option_field(
-        None, "Folder for comparison.html, .csv, .json and .md, and the journal of the solves."
+        "Folder for comparison.html, .csv, .json and .md, and the journal of the solves."
     )
 
 

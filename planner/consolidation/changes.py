@@ -19,7 +19,7 @@ from ..changes import (
     of_rows,
     rows_of,
 )
-from ..output import some_lines
+from ..output import grouped, some_lines
 from ..reports.text import counted, listed
 from ..server_changes import Rows, added_servers, chosen_servers, server_changes
 from .kubernetes import scheduler_notes
@@ -111,10 +111,9 @@ def remarks(
         The jobs; by default those that the plan starts or moves.
     """
     chosen = {entry.job for entry in to_carry_out(entries, every=False)} if names is None else names
-    jobs_by_sentence: dict[str, list[str]] = {}
-    for job in instance.jobs:
-        for sentence in job.assumed or () if job.name in chosen else ():
-            jobs_by_sentence.setdefault(sentence, []).append(job.name)
+    jobs_by_sentence = grouped(
+        (sentence, job.name) for job in instance.jobs if job.name in chosen for sentence in job.assumed or ()
+    )
     lines = [f"assumed of {listed(jobs)}: {sentence}" for sentence, jobs in jobs_by_sentence.items()]
     yield from some_lines(lines, "assumed: {:,} more sentences, under `assumed` of the jobs in the instance")
     yield from not_planned_notes(instance, entries)

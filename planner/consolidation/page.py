@@ -11,6 +11,7 @@ from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
+from ..output import grouped
 from ..reports.page import (
     Cell,
     Column,
@@ -135,9 +136,7 @@ def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
 
 
 def _reasons_table(waiting: Plan) -> Table:
-    by_reason: dict[str, list[str]] = defaultdict(list)
-    for entry in waiting:
-        by_reason[entry.reason or "no reason is given"].append(entry.job)
+    by_reason = grouped((entry.reason or "no reason is given", entry.job) for entry in waiting)
     ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     columns = [Column("reason", wide=True), Column("jobs", True), Column("which", wide=True)]
     rows = [

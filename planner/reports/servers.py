@@ -6,11 +6,12 @@ A bar shows the part of a server that each job uses, that others hold, and that 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..output import grouped
 from .page import Cell, Column, Context, Table, number
 from .plot_style import Figure, axis, markers, plot_of, plot_text
 from .text import counted, short
@@ -136,9 +137,7 @@ class ServersInUse:
 
     def racks(self) -> dict[str, list[ServerUsage]]:
         """Return the servers shown one by one, by rack: at most `MAX_SERVERS`, whole racks if possible."""
-        by_rack: dict[str, list[ServerUsage]] = defaultdict(list)
-        for row in self.rows.values():
-            by_rack["" if row.rack is None else row.rack].append(row)
+        by_rack = grouped((row.rack or "", row) for row in self.rows.values())
         detailed: dict[str, list[ServerUsage]] = {}
         room = MAX_SERVERS
         for name, rows in by_rack.items():

@@ -8,7 +8,6 @@ instances that scenarios may contain, and those between two schedules.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -38,6 +37,7 @@ from ..changes import (
     of_resource,
     rows_of,
 )
+from ..output import grouped
 from ..reports.page import (
     Column,
     Context,
@@ -535,9 +535,7 @@ def changes(instance: SchedulingInstance, before: Plan | None, after: Plan) -> C
 
 def _run_times(plan: Plan) -> dict[str, str]:
     """Return the first start and the last end of each job, in seconds, as text."""
-    segments: dict[str, list[Segment]] = defaultdict(list)
-    for entry in plan:
-        segments[entry.job].append(entry)
+    segments = grouped((entry.job, entry) for entry in plan)
     return {
         job: f"{figure(min(e.start_s for e in entries))}–{figure(max(e.end_s for e in entries))} s"
         + (f" in {len(entries)} parts" if len(entries) > 1 else "")

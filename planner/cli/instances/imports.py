@@ -73,9 +73,9 @@ class CommonOptions:
     """The options that all importers share."""
 
     output: Output = None
-    solve: str | None = option_field(None, "Solve the instance too, such as with auto.", metavar="SOLVER")
-    report: Path | None = option_field(None, "HTML file to write of the plan.")
-    time_limit: float | None = option_field(None, "Seconds for --solve, 0 for no limit. [default: 60]", min=0)
+    solve: str | None = option_field("Solve the instance too, such as with auto.", metavar="SOLVER")
+    report: Path | None = option_field("HTML file to write of the plan.")
+    time_limit: float | None = option_field("Seconds for --solve, 0 for no limit. [default: 60]", min=0)
     quiet: Quiet = False
 
 

@@ -78,48 +78,46 @@ class PredictOptions:
 
     model: Annotated[str, argument("A model's name, config.json, table of layers or ONNX file.")]
     hardware: Annotated[str, option("GPUs or machines of the price list, such as h100,a100-80,l4.")]
-    batch: int = option_field(8, "Samples of one GPU at a time.", min=1)
-    sequence: int | None = option_field(None, "Tokens of a sample. [default: the most]", min=1)
+    batch: int = option_field("Samples of one GPU at a time.", default=8, min=1)
+    sequence: int | None = option_field("Tokens of a sample. [default: the most]", min=1)
     precision: str | None = option_field(
-        None, "fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"
+        "fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"
     )
     measurements: list[str] | None = option_field(
-        None, "What was timed on a GPU; may be repeated, with its name.", metavar="[NAME=]FILE"
+        "What was timed on a GPU; may be repeated, with its name.", metavar="[NAME=]FILE"
     )
     plan_measurements: bool = option_field(
-        False,
         "Print which shapes to time; with --output FILE.py write the script that times them.",
         "--plan-measurements",
+        default=False,
     )
-    samples: float = option_field(1e6, "Samples to train.")
-    epochs: float = option_field(1.0, "How many times over.")
+    samples: float = option_field("Samples to train.", default=1e6)
+    epochs: float = option_field("How many times over.", default=1.0)
     records: Path | None = option_field(
-        None, "CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."
+        "CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."
     )
-    within: float | None = option_field(None, "In how many hours it has to be done.", metavar="HOURS")
-    deadline: str | None = option_field(None, "By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")
-    gpus: int | None = option_field(None, "GPUs that share the training. [default: the best number]")
-    tensor: int | None = option_field(None, "GPUs that share each layer. [default: the best]")
-    pipeline: int | None = option_field(None, "Stages of layers. [default: the best]")
-    zero: int | None = option_field(None, "Stage of ZeRO, 0 to 3. [default: the fastest]")
+    within: float | None = option_field("In how many hours it has to be done.", metavar="HOURS")
+    deadline: str | None = option_field("By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")
+    gpus: int | None = option_field("GPUs that share the training. [default: the best number]")
+    tensor: int | None = option_field("GPUs that share each layer. [default: the best]")
+    pipeline: int | None = option_field("Stages of layers. [default: the best]")
+    zero: int | None = option_field("Stage of ZeRO, 0 to 3. [default: the fastest]")
     recompute: bool | None = option_field(
-        None, "Compute activations again. [default: where memory needs it]", "--recompute/--no-recompute"
+        "Compute activations again. [default: where memory needs it]", "--recompute/--no-recompute"
     )
     fused_attention: bool = option_field(
-        False, "Attention is one kernel that keeps no scores.", "--fused-attention"
+        "Attention is one kernel that keeps no scores.", "--fused-attention", default=False
     )
-    optimiser: str = option_field("adam", "sgd, momentum, adam or adamw.")
-    global_batch: int | None = option_field(
-        None, "Samples of all GPUs between two exchanges of gradients.", min=1
-    )
-    microbatches: int = option_field(8, "Batches between two exchanges of gradients.", min=1)
-    price: str | None = option_field(None, "USD an hour of a GPU, such as h100=4.5,l4=0.8.")
-    limit: str | None = option_field(None, "How many GPUs there are, such as h100=8,l4=32.")
-    network: float | None = option_field(None, "Network of a GPU.", metavar="GBIT/S")
-    catalogue: str = option_field(CATALOGUE, "The price list.")
-    kind: Literal["staging", "allocation"] | None = option_field(None, "Make an instance, and write it.")
-    solve: bool = option_field(False, "Solve the instance too, and show its proven plan.", "--solve")
-    output: Path | None = option_field(None, "File of the page (.html), the instance or the script.")
+    optimiser: str = option_field("sgd, momentum, adam or adamw.", default="adam")
+    global_batch: int | None = option_field("Samples of all GPUs between two exchanges of gradients.", min=1)
+    microbatches: int = option_field("Batches between two exchanges of gradients.", default=8, min=1)
+    price: str | None = option_field("USD an hour of a GPU, such as h100=4.5,l4=0.8.")
+    limit: str | None = option_field("How many GPUs there are, such as h100=8,l4=32.")
+    network: float | None = option_field("Network of a GPU.", metavar="GBIT/S")
+    catalogue: str = option_field("The price list.", default=CATALOGUE)
+    kind: Literal["staging", "allocation"] | None = option_field("Make an instance, and write it.")
+    solve: bool = option_field("Solve the instance too, and show its proven plan.", "--solve", default=False)
+    output: Path | None = option_field("File of the page (.html), the instance or the script.")
     format: HowToPrint = "table"
 
 
