@@ -153,12 +153,12 @@ def of_field(usage: str, field: str) -> ScenarioChange:
     return ScenarioChange(usage, lambda instance, text: {field: amount(text, getattr(instance, field))})
 
 
-def of_resource(name: str, usage: str, limited: bool = False) -> ScenarioChange:
-    """Return the change of the amount of a resource; where it is `limited`, `none` is no amount."""
+def of_resource(name: str, usage: str) -> ScenarioChange:
+    """Return the change of the amount of a resource; `none` is no amount."""
 
     def fields(instance: Any, text: str) -> Fields:
         new = amount(text, instance.resources[name])
-        if limited and new is None:
+        if new is None:
             raise OptionError(f"{name}={text}: a cluster has so many of them; write 32, +8, -4 or -20%")
         return {"resources": {**instance.resources, name: new}}
 

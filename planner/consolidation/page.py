@@ -97,8 +97,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
     sections = [("servers", "Servers"), ("jobs", "Jobs"), ("worth", "What to buy next")]
     if waiting:
         sections.insert(1, ("waiting", "Who waits, and why"))
-    # Amounts side by side are not the devices that tasks hold, so that no slots are ruled.
-    drawn = servers.parts(ruled=not on_devices)
+    drawn = servers.parts()
     return drawn | {
         "about": about,
         "sections": sections if result.prices else sections[:-1],
@@ -151,7 +150,7 @@ def _listed_jobs(plan: Plan) -> list[JobPlacement]:
     """Return the plan entries to list: all, or if too many, first those that wait or change."""
     if len(plan) <= MAX_JOBS:
         return list(plan)
-    order = sorted(range(len(plan)), key=lambda j: (plan[j].placed, plan[j].action == "keep", j))
+    order = sorted(range(len(plan)), key=lambda j: (plan[j].placed, plan[j].action == "keep"))
     return [plan[index] for index in sorted(order[:MAX_JOBS])]
 
 

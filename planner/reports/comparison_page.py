@@ -272,9 +272,11 @@ def distribution_plots(comparison: Comparison) -> list[Plot]:
     """Return a plot for each of the first instances whose plans have cumulative distributions."""
     plots: list[Plot] = []
     for name in comparison.instances:
-        rows = [row for row in comparison.rows if row.instance == name]
-        drawn = [(row.solver, row.measures.distribution) for row in rows if row.measures]
-        spread = [(solver, one) for solver, one in drawn if one is not None]
+        spread = [
+            (row.solver, row.measures.distribution)
+            for row in comparison.rows
+            if row.instance == name and row.measures and row.measures.distribution
+        ]
         if spread and len(plots) < MAX_PLOTS:
             of_all = spread[0][1]
             title = f"{of_all.name.capitalize()} of the {of_all.of}"

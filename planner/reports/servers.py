@@ -109,14 +109,8 @@ class ServersInUse:
         """Number of servers that the plan uses."""
         return sum(bool(row.allocations) for row in self.rows.values())
 
-    def parts(self, ruled: bool = True) -> Context:
-        """Return the variables of `servers.html.j2`, the template that draws servers, and their figures.
-
-        Parameters
-        ----------
-        ruled
-            Whether a bar is divided into the units of the resource.
-        """
+    def parts(self) -> Context:
+        """Return the variables of `servers.html.j2`, the template that draws servers, and their figures."""
         racks = self.racks()
         detailed = {row.name for rows in racks.values() for row in rows}
         rest = [row for name, row in self.rows.items() if name not in detailed]
@@ -132,7 +126,7 @@ class ServersInUse:
             "detailed": len(detailed),
             "has_map": bool(figures),
             "states": self.states_table(rest) if rest else None,
-            "slots": _slots if ruled else (lambda _: 1),
+            "slots": _slots,
         }
 
     def racks(self) -> dict[str, list[ServerUsage]]:

@@ -472,7 +472,7 @@ def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:
             "drain": ScenarioChange("drain=SERVER", _drain),
             **jobs,
         }
-    return {name: of_resource(name, f"{name}=+10", limited=True) for name in instance.resources} | jobs
+    return {name: of_resource(name, f"{name}=+10") for name in instance.resources} | jobs
 
 
 def _add(instance: SchedulingInstance, text: str) -> Fields:
