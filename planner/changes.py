@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.common.objective import agree
@@ -287,10 +287,6 @@ class Changes:
     def answer(self) -> str:
         """Return a one-sentence summary of the changes: the headline and the first total amount."""
         return f"{'; '.join([self.headline(), *itertools.islice(self.sentences(), 1)])}."
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the changes as plain data for JSON."""
-        return asdict(self)
 
 
 def amounts_in_use(

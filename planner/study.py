@@ -120,11 +120,6 @@ def _solved(
     return tuple(solved)
 
 
-def _less(value: float | None, other: float | None) -> float | None:
-    """Return the difference of two figures; None if either is unknown."""
-    return None if value is None or other is None else value - other
-
-
 @dataclass(frozen=True)
 class Row:
     """One objective of a scenario, compared with the same objective of the unchanged instance.
@@ -188,7 +183,9 @@ class WhatIf(Study):
                 continue
             # What comes later is only the best given what comes before, which may differ.
             proven = proven_difference(before, record) if index == 0 else (None, None)
-            yield Row(scenario, record, _less(record.value, before.value), *proven)
+            value, now_value = record.value, before.value
+            difference = None if value is None or now_value is None else value - now_value
+            yield Row(scenario, record, difference, *proven)
 
     def headline(self) -> str:
         """Return a sentence that compares the best scenario with the baseline.

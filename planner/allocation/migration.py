@@ -11,7 +11,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.common.errors import OptionError
 from ...instances.files.reading import fail
-from ..migration.steps import Action, Fits, Migration, MovingJob, total
+from ..migration.steps import Action, Fits, Held, Migration, MovingJob, total
 from .changes import current_plan
 from .placement import variants_of
 
@@ -86,7 +86,7 @@ def _fits_of(instance: AllocationInstance, now: Mapping[str, JobAllocation], pla
     servers, variants = instance.expanded_servers, variants_of(instance)
     then = {entry.job: entry for entry in plan}
 
-    def fits(server: str, held: Mapping[tuple[str, str], int], moved: Set[str], _: Collection[str]) -> bool:
+    def fits(server: str, held: Held, moved: Set[str], _: Collection[str]) -> bool:
         used: dict[str, float] = defaultdict(float)
         for (job, group), count in held.items():
             entry = then[job] if job in moved else now.get(job, then[job])

@@ -17,6 +17,7 @@ from ...solvers.common.result import Result, SolveOptions
 from ...solvers.registry import find_solver
 from ..api import solve
 from ..exit_codes import code_of_frontier
+from ..output import say
 from ..pareto import frontier_table
 from ..pareto import pareto as find
 from ..registry import frontier_kinds
@@ -112,7 +113,7 @@ def pareto(run: FrontierOptions) -> None:
     if run.output is not None:
         for path in write(instance, frontier, run.output, _baselines(instance, names, options)):
             if not run.quiet:
-                typer.echo(f"written: {path}", err=True)
+                say(f"written: {path}")
     elif run.format == "json":
         typer.echo(frontier.to_json())
     elif run.format == "csv":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -213,7 +214,7 @@ def _verified(
 def _print(changes: Changes, format: Format) -> None:
     columns = change_columns(changes.unit)
     if format == "json":
-        typer.echo(json.dumps({"headline": changes.headline(), **changes.as_data()}, ensure_ascii=False))
+        typer.echo(json.dumps({"headline": changes.headline(), **asdict(changes)}, ensure_ascii=False))
     elif format == "csv":
         typer.echo(csv_of(columns, changes.changes), nl=False)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 from ...formulations.common.objective import within
 from ...formulations.consolidation.cluster_data import ClusterData
@@ -14,7 +14,7 @@ from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices, pack, states_after
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
-from ..migration.steps import Fits, Migration, MovingJob
+from ..migration.steps import Fits, Held, Migration, MovingJob
 from .plan import named_jobs
 
 
@@ -101,7 +101,7 @@ def _fits_of(instance: ConsolidationInstance) -> Fits:
     servers = {server.name: server for server in instance.expanded_servers}
     groups = {(job.name, group.name): group for job in instance.jobs for group in job.task_groups}
 
-    def fits(name: str, held: Mapping[tuple[str, str], int], moved: Set[str], unsettled: Set[str]) -> bool:
+    def fits(name: str, held: Held, moved: Set[str], unsettled: Set[str]) -> bool:
         """Return whether a server has capacity for its tasks; tasks on unknown devices may use any."""
         server = servers[name]
         used: dict[str, list[float]] = defaultdict(list)

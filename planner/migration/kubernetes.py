@@ -262,13 +262,10 @@ def _forward(units: Mapping[str, ManagedObject], order: Sequence[Step], number: 
     """
     for step in order:
         unit = units.get(step.job)
-        alone = unit is not None and (unit.actions != {"keep"} or len(unit.jobs) == 1)
-        if step.do == "stop" and not alone:
-            raise fail(
-                "plan", "others need the devices that it has, but it cannot be stopped", f"job {step.job!r}"
-            )
-        call = "" if unit is None else _call(unit, step)
-        if unit is not None and call:
+        if step.do == "stop" and (unit is None or (unit.actions == {"keep"} and len(unit.jobs) > 1)):
+            what = "others need the devices that it has, but it cannot be stopped"
+            raise fail("plan", what, f"job {step.job!r}")
+        if unit is not None and (call := _call(unit, step)):
             number += 1
             yield f"step {number} {shlex.quote(_step_text(unit, step))}"
             yield from (*(unit.sizes() if step.do == "place" else ()), call)

@@ -21,7 +21,9 @@ from .nodes import NodeNames, check_nodes
 Placement = Mapping[str, Mapping[str, int]]
 """Group of tasks → server → their number."""
 Action = Literal["start", "keep", "move", "stop", "wait"]
-Fits = Callable[[str, Mapping[tuple[str, str], int], Set[str], Set[str]], bool]
+Held = Mapping[tuple[str, str], int]
+"""(job, group) → number of tasks on a server."""
+Fits = Callable[[str, Held, Set[str], Set[str]], bool]
 """Returns whether a server holds these tasks.
 
 Its arguments are the server; (job, group) → number of tasks; the jobs that run as planned, or have been

@@ -46,9 +46,9 @@ def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv
         typer.echo(to_text(instance), nl=False)
         return
     save(instance, output, table)
-    typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
+    say(f"{output}: {instance.kind} instance {instance.name!r}")
     for assumption in instance.assumptions:
-        typer.echo(f"  assumed: {assumption}", err=True)
+        say(f"  assumed: {assumption}")
 
 
 class Steps:

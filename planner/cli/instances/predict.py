@@ -5,6 +5,7 @@ A deadline is a day of the week, a date, or a date and a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -216,10 +217,10 @@ def _files(given: list[str] | None) -> Any:
 def _plan(prediction: Prediction, run: PredictOptions) -> None:
     if run.output is not None:
         write_text(run.output, prediction.timing_script())
-        typer.echo(f"{run.output}: run it on the GPU: python {run.output.name} measured.csv", err=True)
+        say(f"{run.output}: run it on the GPU: python {run.output.name} measured.csv")
         return
     rows = prediction.shapes_to_time()
-    typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
+    _print_csv(rows)
 
 
 OF_PLAN = {
@@ -278,14 +279,17 @@ def _figures(*values: float | None, between: str = " – ") -> str:
     return between.join(known) if len(known) == len(values) else "–"
 
 
+def _print_csv(rows: Sequence[dict[str, Any]]) -> None:
+    typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
+
+
 def _show(prediction: Prediction, form: str) -> None:
     if form == "json":
         typer.echo(prediction.to_json())
         return
     rows = prediction.rows()
     if form == "csv":
-        cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
-        typer.echo(csv_text(list(rows[0]), cells), nl=False)
+        _print_csv(rows)
         return
     out = console()
     out.print(prediction.answer())
