@@ -273,9 +273,9 @@ class Changes:
     def headline(self) -> str:
         """Return a sentence with the number of jobs or stages by action, such as start or move."""
         counts = Counter(change.action for change in self.changes) + Counter(stay=self.stay, wait=self.wait)
-        first, *others = sorted(counts.items(), key=lambda item: ORDER.index(item[0]))
-        parts = [f"{counted(first[1], self.unit)} {_verb(*first)}"]
-        return ", ".join([*parts, *(f"{count:,} {_verb(action, count)}" for action, count in others)])
+        (action, count), *others = sorted(counts.items(), key=lambda item: ORDER.index(item[0]))
+        first = f"{counted(count, self.unit)} {action}{'s' if count == 1 else ''}"
+        return ", ".join([first, *(counted(count, f"{action}s", action) for action, count in others)])
 
     def sentences(self) -> Iterator[str]:
         """Yield a line of text for each total amount, before and after."""
@@ -328,11 +328,6 @@ def place_columns(what: str) -> list[TextColumn[Amount]]:
         ("after", True, lambda amount: figure(amount.after)),
         ("of", True, lambda amount: figure(amount.total)),
     ]
-
-
-def _verb(action: str, count: int) -> str:
-    """Return an action as a verb in the singular or plural, such as `moves` or `move`."""
-    return f"{action}s" if count == 1 else action
 
 
 def changes_of(

@@ -468,7 +468,7 @@ def _left_in_journal(
 ) -> dict[Pair, Record]:
     """Return the records by (source, solver) in the journal that the interrupted run did not yield."""
     records = {}
-    for record in read_journal(batch.output) if batch.output is not None else ():
+    for record in read_journal(batch.output):
         pair, result = (record.source, record.solver), record.result
         if pair in missing and result and result.instance_sha256 == heads[record.source].sha256:
             measurer.take(record)

@@ -175,7 +175,7 @@ class Journal:
         self._file.close()
 
 
-def read_journal(folder: Path) -> Iterator[Record]:
+def read_journal(folder: Path | None) -> Iterator[Record]:
     """Yield the records in the intact lines of a folder's journal, in the order written.
 
     The last record of a pair of source and solver counts.
@@ -185,9 +185,9 @@ def read_journal(folder: Path) -> Iterator[Record]:
     InstanceError
         If the file is not a journal.
     """
-    path = folder / NAME
-    if not path.exists():
+    if folder is None or not (folder / NAME).exists():
         return
+    path = folder / NAME
     with path.open("rb") as file:
         for line in journal_lines(file):
             if line.number > 1 and line.intact:

@@ -254,7 +254,7 @@ def _solve_all(
     if interrupted:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short, and must not be cut off
         # The journal may hold records that were written but not yet handed over, and those of earlier runs.
-        for record in read_journal(batch.output) if batch.output is not None else ():
+        for record in read_journal(batch.output):
             if record.solver == solver and record.source in named:
                 records.setdefault(record.source, record.light())
     return [records[name] for name in named if name in records], interrupted

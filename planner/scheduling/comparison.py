@@ -65,18 +65,18 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     rows
         Of one instance; those without a plan, or with a wrong bound, do not count.
     """
-    planned = {row.solver: row for row in rows if row.objective is not None and row.status != "error"}
-    values = {name: row.objective for name, row in planned.items() if row.objective is not None}
+    rows = [row for row in rows if row.objective is not None and row.status != "error"]
+    values = {row.solver: row.objective for row in rows if row.objective is not None}
     known = _policies()
     policies = {name: value for name, value in values.items() if name in known}
     if not policies:
         return ""
     best = min(policies, key=policies.__getitem__)
     usual = BASELINE_POLICY if BASELINE_POLICY in policies else max(policies, key=policies.__getitem__)
-    what = (planned[best].objective_name or "objective").replace("_", " ")
+    what = (rows[0].objective_name or "objective").replace("_", " ")
     unit = unit_of_time(2 * policies[best])  # beside longer times 1.5 h read better than 90 min
     text = _saving_text(best, usual, policies, what, unit)
-    bounds = [bound for name in values if (bound := planned[name].bound) is not None]
+    bounds = [row.bound for row in rows if row.bound is not None]
     if bounds:
         text += f"; nothing can be below {in_unit(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
     text += "."

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from clusterplan.instances.importers import IMPORTERS
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.cli.instances.generate import generators
-from clusterplan.planner.cli.instances.imports import COMMON_OPTIONS, fits, importers
+from clusterplan.planner.cli.instances.imports import CommonOptions, fits, importers
 from clusterplan.planner.cli.instances.output import Steps, emit
 
 COMMANDS = get_command(importers).commands  # type: ignore[attr-defined]
@@ -33,10 +34,11 @@ COMMANDS = get_command(importers).commands  # type: ignore[attr-defined]
 
 def test_every_importer_has_a_command_with_its_options() -> None:
     """And `--output`, and what solves it, beside them."""
+    common = {field.name for field in fields(CommonOptions)}
     assert list(COMMANDS) == list(IMPORTERS)
     for name, command in COMMANDS.items():
-        assert len(command.params) == len(IMPORTERS[name].options.model_fields) + len(COMMON_OPTIONS)
-        assert not COMMON_OPTIONS.keys() & IMPORTERS[name].options.model_fields.keys()
+        assert len(command.params) == len(IMPORTERS[name].options.model_fields) + len(common)
+        assert not common & IMPORTERS[name].options.model_fields.keys()
         assert command.help == IMPORTERS[name].options.__doc__
 
 
