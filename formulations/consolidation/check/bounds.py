@@ -411,9 +411,9 @@ def price_bounds(
     except (TooLargeError, ClassMismatch):
         return {}
     goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
-    if MUST_PLACE in goals:
-        _add_bound(bounds, classes, goals[MUST_PLACE], classes.least_levels(), None)
     levels = classes.least_levels()
+    if MUST_PLACE in goals:
+        _add_bound(bounds, classes, goals[MUST_PLACE], levels, None)
     # From the first objective that is not proven best on, bounds are no longer bounds on the optimum.
     certain = True
     for index, objective in enumerate(checked.cluster.objectives):

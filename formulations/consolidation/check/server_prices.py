@@ -477,17 +477,13 @@ def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints
             work += len(demands)
             if work > MAX_MERGED:
                 return None
-        demands, worth = _best_of_each(np.concatenate(everything), np.concatenate(paid), radix)
+        demands, worth = np.concatenate(everything), np.concatenate(paid)
+        # Each distinct sum once, with its maximum total price.
+        keys = demands @ radix
+        order = np.lexsort((worth, keys))
+        chosen = order[np.append(np.diff(keys[order]) != 0, True)]
+        demands, worth = demands[chosen], worth[chosen]
     return demands, worth
-
-
-def _best_of_each(demands: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
-    """Return each distinct sum of demands once, with its maximum total price."""
-    keys = demands @ radix
-    order = np.lexsort((worth, keys))
-    last = np.append(np.diff(keys[order]) != 0, True)
-    chosen = order[last]
-    return demands[chosen], worth[chosen]
 
 
 def best_split_prices(pieces: Ints, slots: Ints, prices: Ints) -> Ints:

@@ -48,9 +48,8 @@ def earliest_ends_s(instance: SchedulingInstance) -> Floats:
 
 def least_mean_completion_s(instance: SchedulingInstance) -> float:
     """Return the bound Σ ω_j p_j / Σ ω_j [s] on mean completion time, less the check's tolerance."""
-    jobs = instance.table()
-    weight = jobs.weight / jobs.weight.max()
-    return float(weight @ (earliest_ends_s(instance) - jobs.arrival_s) / weight.sum())
+    weight, arrival = relative_weights(instance), instance.table().arrival_s
+    return float(weight @ (earliest_ends_s(instance) - arrival) / weight.sum())
 
 
 def least_makespan_s(instance: SchedulingInstance) -> float:

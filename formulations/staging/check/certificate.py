@@ -276,21 +276,16 @@ def _weighted_work(graph: DerivedGraph, left: Ints) -> tuple[Floats, Floats]:
     for own in range(work.shape[1]):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = work[:, own, None] / work
-        ratio[~np.isfinite(ratio) | np.isinf(work)] = np.inf
-        weights = ratio.min(axis=0)
+            ratio[~np.isfinite(ratio) | np.isinf(work)] = np.inf
+            weights = ratio.min(axis=0)
+            least = np.fmin.reduce(work * weights, axis=1)
         if not np.isfinite(weights).all():
             continue
-        with np.errstate(invalid="ignore"):
-            least = np.fmin.reduce(work * weights, axis=1)
         # A group that no type can run is in no stage.
         least[~np.isfinite(least)] = 0.0
         needed.append(graph.inside @ least)
         offered.append(weights @ left)
-    ways = len(needed)
-    return (
-        np.array(needed).reshape(ways, len(graph.inside)),
-        np.array(offered).reshape(ways, left.shape[1]),
-    )
+    return np.array(needed).reshape(-1, len(graph.inside)), np.array(offered).reshape(-1, left.shape[1])
 
 
 @compiled
