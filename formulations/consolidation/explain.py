@@ -19,8 +19,7 @@ from .fewest_servers import (
     estimated_work,
     fewest_servers,
     shape_of,
-    tasks_on_devices,
-    tasks_that_fit,
+    tasks_within,
 )
 from .plan import Action, JobPlacement, staying_tasks
 
@@ -262,12 +261,7 @@ class DeviceReasons(Reasons):
         """Return whether the devices left by the plan hold all tasks of one task group without others."""
         left = group.tasks
         for server in self.on_devices.eligible(job):
-            amounts, states = self._residual[server.name]
-            fit = tasks_that_fit(amounts, group.demand, left)
-            for name, ask in group.asks.items():
-                devices = (server.devices or {}).get(name)
-                fit = min(fit, tasks_on_devices(ask, devices, states[name]) if devices is not None else 0)
-            left -= fit
+            left -= tasks_within(server, group, *self._residual[server.name], left)
             if left <= 0:
                 return True
         return False

@@ -287,10 +287,28 @@ MAX_PATTERNS = 20_000
 
 def tasks_on(server: Server, group: Group) -> int:
     """Return the number of tasks of one task group that fit on an empty server without other task groups."""
-    fit = tasks_that_fit(server.capacity, group.demand, group.tasks)
+    states = {name: (Device(),) * devices.count for name, devices in (server.devices or {}).items()}
+    return tasks_within(server, group, server.capacity, states, group.tasks)
+
+
+def tasks_within(
+    server: Server,
+    group: Group,
+    amounts: Mapping[str, float],
+    states: Mapping[str, Sequence[Device]],
+    most: int,
+) -> int:
+    """Return the number of tasks of one task group, at most `most`, that fit into what is left of a server.
+
+    Parameters
+    ----------
+    amounts, states
+        What is left of each resource, and the states of the devices of each name.
+    """
+    fit = tasks_that_fit(amounts, group.demand, most)
     for name, ask in group.asks.items():
         devices = (server.devices or {}).get(name)
-        fit = min(fit, tasks_on_devices(ask, devices, (Device(),) * devices.count) if devices else 0)
+        fit = min(fit, tasks_on_devices(ask, devices, states[name]) if devices is not None else 0)
     return fit
 
 

@@ -85,11 +85,10 @@ class GroupOrder:
         for edge in instance.edges or ():
             source = place[edge.source]
             touched.setdefault(source, {number[source]}).add(number[place[edge.target]])
-        self.tensors = [
-            (frozenset(numbers), _transfer_seconds(instance, instance.layers[source]))
-            for source, numbers in touched.items()
-        ]
-        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1 and s.any()]
+        sent = (
+            (own, _transfer_seconds(instance, instance.layers[source])) for source, own in touched.items()
+        )
+        self.tensors = [(frozenset(own), s) for own, s in sent if len(own) > 1 and s.any()]
         self.touching: dict[int, set[int]] = {number: set() for number in self.groups}
         for index, (numbers, _) in enumerate(self.tensors):
             for one in numbers:

@@ -282,7 +282,10 @@ def no_path_below(
     for layer in range(network.layers):
         if not waiting[layer]:
             continue
-        labels = pruning.undominated(_cheapest(np.concatenate(waiting[layer])))
+        labels = np.concatenate(waiting[layer])
+        # Of labels of equal type and consumption only the cheapest stays.
+        labels = np.column_stack(cheapest_states(labels[:, :-1], labels[:, -1]))
+        labels = pruning.undominated(labels)
         waiting[layer] = []
         for arc in order[edges[layer] : edges[layer + 1]].tolist():
             if time_is_up():
@@ -293,12 +296,6 @@ def no_path_below(
             if sum(map(len, waiting[after])) > MAX_LABELS or pruning.work > min(MAX_WORK, most_work):
                 return None, pruning.work
     return not waiting[network.layers], pruning.work
-
-
-def _cheapest(labels: Floats) -> Floats:
-    """Return the labels without those dominated by a cheaper one of equal type and consumption."""
-    same, cost = cheapest_states(labels[:, :-1], labels[:, -1])
-    return np.column_stack([same, cost])
 
 
 class _Pruning:
