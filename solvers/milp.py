@@ -8,7 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
-from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, exact_integer_row
+from ..formulations.common.formulation import (
+    AnyFormulation,
+    MilpModel,
+    ModelObjective,
+    exact_integer_row,
+)
 from ..formulations.registry import milp_model
 from .backends.base import Answer, Backend, LexicographicSearch
 from .common.base import Clock, Outcome, Solver
@@ -55,7 +60,7 @@ class Milp(Solver[Any]):
 
     def solve(
         self,
-        formulation: Formulation[Any, Any],
+        formulation: AnyFormulation,
         options: SolveOptions,
         clock: Clock,
         settled: Sequence[float] = (),

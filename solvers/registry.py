@@ -20,7 +20,7 @@ from itertools import islice
 from traceback import walk_tb
 from typing import Any
 
-from ..formulations.common.formulation import Formulation
+from ..formulations.common.formulation import AnyFormulation
 from ..formulations.registry import KINDS as FORMULATIONS
 from ..instances.common.errors import OptionError, UnavailableError
 from ..instances.common.kind import KindRegistry
@@ -49,7 +49,7 @@ class Auto(Solver[Any]):
         """Check the general options; the method of the problem kind checks its own when it solves."""
         super().check_options(options.model_copy(update={"method_options": {}}))
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AnyFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the outcome of the exact method, or the warm start if that outcome is wrong."""
         prover = KINDS[formulation.kind].exact
         prover.check_options(options)
@@ -141,7 +141,7 @@ class BrokenPlugin(Solver[Any]):
         """Return why the plug-in cannot be loaded."""
         return self.reason
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AnyFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Raise `UnavailableError`, since the plug-in cannot be loaded."""
         del formulation, options, clock
         raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..formulations.common.formulation import Formulation
+from ..formulations.common.formulation import AnyFormulation
 from ..formulations.common.objective import Diagnosis
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
@@ -51,7 +51,7 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
 
 
 def _outcome_and_diagnosis(
-    formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
+    formulation: AnyFormulation, solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> tuple[Outcome, Diagnosis | None]:
     """Return the solver's outcome, and the diagnosis if the instance is proven infeasible."""
     diagnosis: Diagnosis | None = None
@@ -83,7 +83,7 @@ def _outcome_and_diagnosis(
     return outcome, diagnosis
 
 
-def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) -> None:
+def _certify(formulation: AnyFormulation, outcome: Outcome, clock: Clock) -> None:
     """Add a certificate of the bound or of infeasibility to the outcome, if it has none.
 
     The check decides whether it proves the bound; a wrong bound only stays uncertified.
@@ -97,13 +97,13 @@ def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock)
 
 
 def diagnose(
-    formulation: Formulation[Any, Any], known: Diagnosis | None = None, patience_s: float | None = None
+    formulation: AnyFormulation, known: Diagnosis | None = None, patience_s: float | None = None
 ) -> Diagnosis:
     """Return the diagnosis of an infeasible instance; see `diagnose_with`."""
     return diagnose_with(KINDS[formulation.kind].diagnose, formulation, known, patience_s)
 
 
-def _with_checked_warm_start(formulation: Formulation[Any, Any], options: SolveOptions) -> SolveOptions:
+def _with_checked_warm_start(formulation: AnyFormulation, options: SolveOptions) -> SolveOptions:
     """Return the options with a validated warm start, reduced to its decisions.
 
     It may be the plan of an instance that has changed since, so all derived figures are computed again.
@@ -132,7 +132,7 @@ class FoundPlan(NamedTuple):
     plan: Sequence[Any]
 
 
-def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> FoundPlan | None:
+def find_plan(formulation: AnyFormulation, patience_s: float) -> FoundPlan | None:
     """Return a feasible plan found by a quick method, all constraints checked; None if none is found."""
     kind, clock = KINDS[formulation.kind], Clock(patience_s)
     # Of this package alone, for plug-ins have no place in a check.
@@ -153,6 +153,6 @@ def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> FoundPla
 
 
 def _plan_of(
-    solver: Solver[Any], settings: dict[str, Any], formulation: Formulation[Any, Any], clock: Clock
+    solver: Solver[Any], settings: dict[str, Any], formulation: AnyFormulation, clock: Clock
 ) -> Sequence[Any] | None:
     return solver.solve(formulation, SolveOptions(method_options=settings), clock).plan

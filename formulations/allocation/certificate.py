@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, entries, validated_in_batches
+from ..common.formulation import parsed_certificate
 from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET, resource_limits, task_demands
 from .splits import PiecePrices
@@ -90,21 +91,19 @@ def certificate_of(
     return PriceCertificate.model_validate(data).model_dump(mode="json", include=set(data))
 
 
-def certificate_fault(
+def read_certificate(
     resources: Sequence[str], data: Any, on_servers: Mapping[str, float] | None = None
-) -> str | None:
-    """Return the first format error of a certificate of dual prices; None if it can be read.
+) -> PriceCertificate | str:
+    """Return an untrusted certificate of dual prices, or its first format error.
 
     Parameters
     ----------
     on_servers
         Resources of which pieces may have prices, and the most that a server has; None without servers.
     """
-    try:
-        given = PriceCertificate.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    given = parsed_certificate(PriceCertificate, data)
+    if isinstance(given, str):
+        return given
     if given.pieces is not None and on_servers is None:
         return "pieces: the instance has no servers, so that there are no pieces; leave it out"
     most = on_servers or {}
@@ -115,20 +114,7 @@ def certificate_fault(
     many = [name for name in given.pieces or () if most[name] > MAX_PIECE_PRICES]
     if many:
         return f"pieces.{many[0]}: a server has more than {MAX_PIECE_PRICES:,} units of it; leave it out"
-    return None
-
-
-def read_prices(data: Any) -> dict[str, float]:
-    """Return the dual price of each resource in a well-formed certificate, in seconds per unit."""
-    return PriceCertificate.model_validate(data).prices
-
-
-def read_pieces(data: Any) -> dict[str, tuple[float, ...]] | None:
-    """Return the prices of pieces by resource; None where a certificate has none or cannot be read."""
-    try:
-        return PriceCertificate.model_validate(data).pieces
-    except ValidationError:
-        return None
+    return given
 
 
 HOUR_S = 3600.0

@@ -24,7 +24,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -41,7 +41,7 @@ from ..common.objective import agree, loosened, within
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
 from .configurations import Configurations, resource_limits
 from .formulation import AllocationFormulation
-from .plan import JobAllocation
+from .plan import Plan
 
 Mix = Literal["fixed", "any"]
 ZERO = Fraction(0)
@@ -116,7 +116,7 @@ class ClusterGrid(ABC):
 
     @abstractmethod
     def place(
-        self, step: Fraction, formulation: AllocationFormulation, plan: Sequence[JobAllocation]
+        self, step: Fraction, formulation: AllocationFormulation, plan: Plan
     ) -> tuple[Fraction, dict[str, float]]:
         """Return the lowest step whose cluster admits a feasible plan of `step`, and the plan's cluster."""
 
@@ -314,7 +314,7 @@ class ScaledCluster(ClusterGrid):
         return self.next(self._last_that(lacks)) if lacks(ZERO) else ZERO
 
     def place(
-        self, step: Fraction, formulation: AllocationFormulation, plan: Sequence[JobAllocation]
+        self, step: Fraction, formulation: AllocationFormulation, plan: Plan
     ) -> tuple[Fraction, dict[str, float]]:
         """Return the step, and its cluster, unchanged: a cluster costs the same whether used or not."""
         del formulation, plan
@@ -513,7 +513,7 @@ class FreeCluster(ClusterGrid):
         return step if cost <= (float(step) + loosened(float(step))) / 2 else self.next(step)
 
     def place(
-        self, step: Fraction, formulation: AllocationFormulation, plan: Sequence[JobAllocation]
+        self, step: Fraction, formulation: AllocationFormulation, plan: Plan
     ) -> tuple[Fraction, dict[str, float]]:
         """Return the hourly cost of a plan, as a step, and the cluster with the priced resources it uses."""
         configs = formulation.configurations

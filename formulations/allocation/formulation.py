@@ -45,7 +45,7 @@ from ...instances.common.speed import FormulaModel, PsAsync, PsSync
 from ..common.clock import check_model_size, check_time, until_time_limit
 from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import Diagnosis, Objective, Violation, within
-from .certificate import certificate_fault, marginal_value_text, read_pieces, read_prices
+from .certificate import PriceCertificate, marginal_value_text, read_certificate
 from .check.bound import certified_bound, price_bound
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
 from .check.splits import PlacedDerivation
@@ -60,7 +60,7 @@ from .configurations import (
     task_demands,
 )
 from .placed_configurations import placed_configurations
-from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries, usage_of
+from .plan import Entries, JobAllocation, Plan, completion_times_s, plan_violations, read_entries, usage_of
 from .splits import STAYS, PiecePrices, Servers
 from .warm_start import adapted_plan
 
@@ -221,7 +221,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             for job, own, v, p, w, time in zip(table.names, variant.tolist(), name_at, *counts, strict=True)
         )
 
-    def indices_of(self, plan: Sequence[JobAllocation]) -> Ints:
+    def indices_of(self, plan: Plan) -> Ints:
         """Return the index of each job's configuration in a feasible plan, in the order of the jobs."""
         configs, entries, owner = self.configurations, self._entries(plan), self.configurations.owner
         order = np.argsort(entries.job)
@@ -238,18 +238,18 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         first: Ints = found[np.unique(owner[found], return_index=True)[1]]
         return first
 
-    def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
+    def _entries(self, plan: Plan) -> Entries:
         return read_entries(self.table, self._index, plan, self.servers)
 
-    def usage(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
+    def usage(self, plan: Plan) -> dict[str, float]:
         """Return how much of each resource a plan takes, and of the hourly budget if there is one."""
         return usage_of(self.instance, self.table, self._entries(plan))
 
-    def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
+    def violations(self, plan: Plan) -> list[Violation]:
         """Return all constraint violations of the plan."""
         return plan_violations(self.instance, self.table, self._entries(plan), plan, self.servers)
 
-    def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
+    def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the weighted sum of completion times, or the makespan, in seconds."""
         entries = self._entries(plan)
         times = completion_times_s(self.table, entries, self.servers)
@@ -257,15 +257,15 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             return (float(times.max()),)
         return (math.fsum(self.table.weight[entries.job] * times),)
 
-    def choices(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
+    def choices(self, plan: Plan) -> tuple[JobAllocation, ...]:
         """Return the plan without completion times: the decisions only."""
         return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
 
-    def adapted(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...] | None:
+    def adapted(self, plan: Plan) -> tuple[JobAllocation, ...] | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
         return adapted_plan(plan, self.table, self._index, self.configurations, self.servers)
 
-    def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
+    def finish(self, plan: Plan) -> tuple[JobAllocation, ...]:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""
         if any(entry.completion_s is None for entry in plan):
             times = completion_times_s(self.table, self._entries(plan), self.servers).tolist()
@@ -281,9 +281,8 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     _priced: tuple[PiecePrices | None, CheckedConfigurations | None] = None, None
     """The last prices of pieces, and the configurations with them."""
 
-    def _checked_with(self, certificate: Any) -> CheckedConfigurations:
+    def _checked_with(self, pieces: PiecePrices | None) -> CheckedConfigurations:
         """Return the configurations of the check, with the prices of pieces of a certificate."""
-        pieces = None if self.certificate_fault(certificate) else read_pieces(certificate)
         if self.servers is None or not pieces:
             return self.checked
         last, configs = self._priced
@@ -310,31 +309,38 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """
         del values
         elementary = self.elementary_bounds()[0]
-        if certificate is None or elementary is None:
+        given = self._read_certificate(certificate)
+        if elementary is None or isinstance(given, str):
             return (elementary,)
-        configs = self._checked_with(certificate)
+        configs = self._checked_with(given.pieces)
         if configs.some_job_has_none and not configs.refuted:
             return (math.inf,)  # its pieces cost more than all servers can earn
-        proven = None if configs.refuted else certified_bound(configs, self.is_makespan, certificate)
+        proven = None if configs.refuted else certified_bound(configs, self.is_makespan, given)
         return (elementary if proven is None else max(elementary, proven),)
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate of dual prices; None if it can be read."""
+    def _read_certificate(self, certificate: Any) -> PriceCertificate | str:
+        """Return an untrusted certificate of dual prices, or its first format error."""
         servers, on_servers = self.servers, None
         if servers is not None:
             most = servers.shapes.max(axis=0, initial=0.0).tolist()
             on_servers = dict(zip(servers.resources, most, strict=True))
-        return certificate_fault(self.checked.resources, certificate, on_servers)
+        return read_certificate(self.checked.resources, certificate, on_servers)
 
-    def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return the first format error of a certificate of dual prices; None if it can be read."""
+        given = self._read_certificate(certificate)
+        return given if isinstance(given, str) else None
+
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return the certificate's dual price of each resource, by name; None if it has none.
 
         Prices of 0 are none, unless they prove the plan optimal: then no resource is scarce. Beside prices
         of pieces those of resources are no values of one more unit, which is on some server.
         """
-        if self.is_makespan or self.certificate_fault(certificate) or read_pieces(certificate):
+        given = self._read_certificate(certificate)
+        if self.is_makespan or isinstance(given, str) or given.pieces:
             return None
-        prices = read_prices(certificate)
+        prices = given.prices
         if any(prices.values()):
             return prices
         least = price_bound(self.checked, np.zeros(len(self.checked.resources)))
@@ -433,7 +439,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
         best = [max(configs.of(j), key=lambda k: value(x[k])) for j in range(configs.jobs)]
         return formulation.plan_of(best)
 
-    def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
+    def encode(plan: Plan) -> Mapping[Any, float]:
         chosen = set(formulation.indices_of(plan).tolist())
         start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
         if formulation.is_makespan:

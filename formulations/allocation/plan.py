@@ -102,7 +102,7 @@ class Entries:
 def read_entries(
     table: JobTable,
     index: Mapping[str, int],
-    plan: Sequence[JobAllocation],
+    plan: Plan,
     servers: Servers | None = None,
 ) -> Entries:
     """Convert a plan to arrays of jobs, variants and task counts, with the faults of invalid entries.
@@ -177,7 +177,7 @@ def plan_violations(
     instance: AllocationInstance,
     table: JobTable,
     entries: Entries,
-    plan: Sequence[JobAllocation],
+    plan: Plan,
     servers: Servers | None,
 ) -> list[Violation]:
     """Return all constraint violations of a plan."""

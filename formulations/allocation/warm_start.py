@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats
 from ..common.objective import all_loosened
 from .configurations import UNPLACED, Configurations
-from .plan import JobAllocation, read_entries, server_use
+from .plan import JobAllocation, Plan, read_entries, server_use
 from .splits import Servers
 
 
 def adapted_plan(
-    plan: Sequence[JobAllocation],
+    plan: Plan,
     table: JobTable,
     index: Mapping[str, int],
     configs: Configurations,

@@ -22,7 +22,7 @@ from ..common.clock import check_model_size
 from ..common.objective import Objective, Sense, loosened
 from .classes import common_divisor, exact_fraction, restart_loss
 from .fewest_servers import Shapes, changed_groups, fewest_servers, shape_of
-from .plan import JobPlacement
+from .plan import JobPlacement, Plan
 
 OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "value": ("max", "value"),
@@ -87,7 +87,7 @@ class ClusterData:
     def _fewest_servers(self, job: PlacementJob) -> int | None:
         return fewest_servers(job.task_groups, self.shapes(job.gpu_model))
 
-    def placed_tasks(self, plan: Sequence[JobPlacement]) -> Iterator[tuple[JobPlacement, Group, str, int]]:
+    def placed_tasks(self, plan: Plan) -> Iterator[tuple[JobPlacement, Group, str, int]]:
         """Yield entry, group, server and number of the tasks of a plan, for each server that holds some."""
         for entry in plan:
             for group in self.jobs[entry.job].task_groups:

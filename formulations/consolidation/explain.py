@@ -7,7 +7,7 @@ Jobs that request single devices are explained by the pooled relaxation first, t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cached_property
 
 from ...instances.consolidation.devices import Device, states_after
@@ -21,7 +21,7 @@ from .fewest_servers import (
     shape_of,
     tasks_within,
 )
-from .plan import Action, JobPlacement, staying_tasks
+from .plan import Action, JobPlacement, Plan, staying_tasks
 
 MAX_SHAPES = 4
 """Limit on the server shapes that a sentence lists."""
@@ -158,7 +158,7 @@ def _server_count_text(servers: int) -> str:
 class Reasons:
     """Explanations why a plan leaves out jobs; equal jobs share an explanation."""
 
-    def __init__(self, data: ClusterData, plan: Sequence[JobPlacement]) -> None:
+    def __init__(self, data: ClusterData, plan: Plan) -> None:
         self.data, self.plan = data, plan
         self._known: dict[int, str] = {}
         self._left_by_model: dict[GpuModels, Shapes] = {}
@@ -244,7 +244,7 @@ class DeviceReasons(Reasons):
         The instance, and its pooled relaxation.
     """
 
-    def __init__(self, data: ClusterData, relaxed: ClusterData, plan: Sequence[JobPlacement]) -> None:
+    def __init__(self, data: ClusterData, relaxed: ClusterData, plan: Plan) -> None:
         super().__init__(relaxed, plan)
         self.on_devices = data
 

@@ -67,16 +67,14 @@ from .classes import ClassTable, exact_fraction, job_value, restart_loss
 from .cluster_data import ClusterData
 from .explain import DeviceReasons, Reasons, action_of
 from .fewest_servers import fewest_on_devices, group_servers, pooled_relaxation
-from .plan import JobPlacement, device_violations, staying_tasks
+from .plan import JobPlacement, Plan, device_violations, staying_tasks
 
 
-def _placed_entries(
-    data: ClusterData, plan: Sequence[JobPlacement]
-) -> Iterator[tuple[PlacementJob, JobPlacement]]:
+def _placed_entries(data: ClusterData, plan: Plan) -> Iterator[tuple[PlacementJob, JobPlacement]]:
     return ((data.jobs[entry.job], entry) for entry in plan if entry.placed)
 
 
-def moving_tasks(data: ClusterData, plan: Sequence[JobPlacement]) -> Counter[str]:
+def moving_tasks(data: ClusterData, plan: Plan) -> Counter[str]:
     """Return the number of running tasks that move or stop, by job; only jobs that have such tasks."""
     entries, moving = {entry.job: entry for entry in plan}, Counter[str]()
     for job in data.running:
@@ -86,7 +84,7 @@ def moving_tasks(data: ClusterData, plan: Sequence[JobPlacement]) -> Counter[str
     return +moving
 
 
-def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _value(data: ClusterData, plan: Plan) -> float:
     if not data.restarts:
         return math.fsum(job.worth for job, _ in _placed_entries(data, plan))
     # In fractions, for what is won and lost may cancel to nothing.
@@ -95,7 +93,7 @@ def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     return float(sum((n * amount for amount, n in worth.items()), Fraction(0)))
 
 
-def _spread(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _spread(data: ClusterData, plan: Plan) -> float:
     return float(
         sum(
             len(entry.used_servers) - (data.fewest(job) or 0)
@@ -105,27 +103,27 @@ def _spread(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     )
 
 
-def _servers(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _servers(data: ClusterData, plan: Plan) -> float:
     used = {server for _, entry in _placed_entries(data, plan) for server in entry.used_servers}
     return float(len(used | data.in_use))
 
 
-def _racks(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _racks(data: ClusterData, plan: Plan) -> float:
     return float(
         sum(len({data.rack_of(n) for n in e.used_servers}) - 1 for _, e in _placed_entries(data, plan))
     )
 
 
-def _stops(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _stops(data: ClusterData, plan: Plan) -> float:
     placed = {entry.job for entry in plan if entry.placed}
     return float(sum(job.name not in placed for job in data.running))
 
 
-def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _migrations(data: ClusterData, plan: Plan) -> float:
     return float(moving_tasks(data, plan).total())
 
 
-def _slowdown(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _slowdown(data: ClusterData, plan: Plan) -> float:
     # In fractions, for what is won and lost may cancel to nothing.
     counts = Counter(
         (job_value(job), job.relative_speed(len(entry.used_servers)))
@@ -137,24 +135,24 @@ def _slowdown(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     )
 
 
-def freed_units(data: ClusterData, plan: Sequence[JobPlacement]) -> list[str]:
+def freed_units(data: ClusterData, plan: Plan) -> list[str]:
     """Return the units that the plan empties, of those that the objective `free` counts."""
     used = {server for _, entry in _placed_entries(data, plan) for server in entry.used_servers}
     return [unit for unit, servers in data.releasable.items() if used.isdisjoint(servers)]
 
 
-def _free(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _free(data: ClusterData, plan: Plan) -> float:
     return float(min(data.most_freed, len(freed_units(data, plan))))
 
 
-def _traffic(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
+def _traffic(data: ClusterData, plan: Plan) -> float:
     load = {name: [server.traffic_gbit_per_s] for name, server in data.servers.items()}
     for _, group, server, count in data.placed_tasks(plan):
         load[server].append(count * group.traffic_gbit_per_s)
     return max(map(math.fsum, load.values()))
 
 
-EVALUATORS: dict[str, Callable[[ClusterData, Sequence[JobPlacement]], float]] = {
+EVALUATORS: dict[str, Callable[[ClusterData, Plan], float]] = {
     "value": _value,
     "spread": _spread,
     "servers": _servers,
@@ -174,7 +172,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     kind: ClassVar[ProblemKind] = "consolidation"
     entry = JobPlacement
 
-    def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
+    def violations(self, plan: Plan) -> list[Violation]:
         """Return every constraint violation of the plan."""
         violations: list[Violation] = []
         seen: set[str] = set()
@@ -192,7 +190,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         ]
         return violations or [*self._overuse(plan), *self._wrong_moves(plan)]
 
-    def _wrong_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
+    def _wrong_moves(self, plan: Plan) -> Iterator[Violation]:
         """Yield too many moves, tasks on drained servers, and wrong moves where servers are freed."""
         most = self.instance.max_moves
         count = 0 if most is None else len(moving_tasks(self, plan))
@@ -250,7 +248,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             what = f"job {job.name!r} uses {len(used)} servers; at most {fewest} are allowed"
             yield Violation("required spread", what)
 
-    def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
+    def _overuse(self, plan: Plan) -> list[Violation]:
         """Return the violations of the servers' residual capacities.
 
         Jobs that stay and all other jobs are compared apart, each with a tolerance of its own size.
@@ -274,11 +272,11 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
                 violations.append(Violation(f"free {resource} of server {server}", what))
         return violations
 
-    def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
+    def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the value of each objective of a plan, in lexicographic order."""
         return tuple(EVALUATORS[objective.name](self, plan) for objective in self.objectives)
 
-    def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
+    def finish(self, plan: Plan) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with an explanation for each job left out."""
         entries = {entry.job: entry for entry in plan}
         reasons = self._reasons(plan)
@@ -293,7 +291,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             finished.append(entry)
         return tuple(finished)
 
-    def _reasons(self, plan: Sequence[JobPlacement]) -> Reasons:
+    def _reasons(self, plan: Plan) -> Reasons:
         """Return the generator of explanations for the jobs that the plan leaves out."""
         return Reasons(self, plan)
 
@@ -341,7 +339,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             return str(error)
         return parsed if isinstance(parsed, str) else None
 
-    def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type."""
         if certificate is None:
             return None
@@ -421,12 +419,12 @@ class DeviceFormulation(ConsolidationFormulation):
     def _alike(self) -> dict[GpuModels, list[tuple[Server, int]]]:
         return {}
 
-    def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
+    def violations(self, plan: Plan) -> list[Violation]:
         """Return every constraint violation; those of devices only if there are no others."""
         violations = super().violations(plan)
         return violations or device_violations(self.jobs, self.servers, plan)
 
-    def _reasons(self, plan: Sequence[JobPlacement]) -> Reasons:
+    def _reasons(self, plan: Plan) -> Reasons:
         return DeviceReasons(self, self.pooled, plan)
 
     def shared_tables(self) -> str | None:
@@ -465,7 +463,7 @@ class DeviceFormulation(ConsolidationFormulation):
             return parsed
         return None if parsed.pooled is None else self.pooled.certificate_fault(parsed.pooled)
 
-    def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return None: prices of the pooled relaxation would include devices that hold no task."""
         del certificate, plan
         return None

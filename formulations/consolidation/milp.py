@@ -29,7 +29,7 @@ from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_b
 from .classes import exact_fraction, job_value
 from .cluster_data import ClusterData
 from .fewest_servers import tasks_that_fit
-from .plan import DeviceAssignment, JobPlacement, assign_devices, canonical_assignment, entry_of
+from .plan import DeviceAssignment, JobPlacement, Plan, assign_devices, canonical_assignment, entry_of
 
 if TYPE_CHECKING:
     import pulp
@@ -178,7 +178,7 @@ class DeviceRows:
         shared, parted = self.modes.get((server, name, i), (1, 0))
         return 1 - shared - parted
 
-    def encode(self, plan: Sequence[JobPlacement]) -> list[tuple[Any, float]]:
+    def encode(self, plan: Plan) -> list[tuple[Any, float]]:
         """Return the device variables and their values in a plan that assigns devices."""
         count: Counter[ContentKey] = Counter()
         requests: dict[tuple[str, str, int], DeviceDemand] = {}
@@ -482,7 +482,7 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
         named = None if rows is None else assign_devices(data.jobs, data.servers, plan)
         return plan if named is None else tuple(named)
 
-    def encode(plan: Sequence[JobPlacement]) -> Mapping[Any, float]:
+    def encode(plan: Plan) -> Mapping[Any, float]:
         entries = {entry.job: entry for entry in plan}
         start: dict[Any, float] = {z: float(entries[name].placed) for name, z in builder.z.items()}
         for (job, group, server), x in builder.x.items():

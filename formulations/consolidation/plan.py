@@ -152,7 +152,7 @@ class _GroupOnServer:
 
 
 def assign_devices(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
+    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan
 ) -> list[JobPlacement] | None:
     """Return the plan with the devices of each task; None if the devices of a server do not suffice.
 
@@ -261,9 +261,7 @@ class _DeviceAssignmentSearch:
         return [[*before, *after] for before, after in zip(assigned, rest, strict=True)]
 
 
-def keep_current_devices(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
-) -> Sequence[JobPlacement]:
+def keep_current_devices(jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan) -> Plan:
     """Reassign the devices of a plan so that as many tasks as possible keep their current ones."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
@@ -274,12 +272,12 @@ def keep_current_devices(
     return plan if named is None or _staying_total(jobs, named) < _staying_total(jobs, plan) else named
 
 
-def _staying_total(jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]) -> int:
+def _staying_total(jobs: Mapping[str, PlacementJob], plan: Plan) -> int:
     """Return the number of tasks of a plan that keep their current server and devices."""
     return sum(staying_tasks(group, entry, True) for entry in plan for group in jobs[entry.job].task_groups)
 
 
-def without_devices(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+def without_devices(plan: Plan) -> list[JobPlacement]:
     """Return the plan without device assignments, as a plan of the pooled relaxation."""
     return [entry.model_copy(update={"devices": None}) for entry in plan]
 
@@ -289,7 +287,7 @@ TasksByDevice = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDev
 
 
 def device_violations(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
+    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan
 ) -> list[Violation]:
     """Return every violation of the constraints on devices by a plan that is otherwise feasible."""
     violations: list[Violation] = []

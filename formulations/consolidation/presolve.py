@@ -33,7 +33,7 @@ from .explain import action_of
 from .formulation import ConsolidationFormulation, moving_tasks
 from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
-from .plan import JobPlacement, assign_devices, entry_of, staying_tasks
+from .plan import JobPlacement, Plan, assign_devices, entry_of, staying_tasks
 
 OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic")
 """Objectives in which the reduced instance includes the contribution of the fixed jobs."""
@@ -101,11 +101,11 @@ class WithFixedJobs(ConsolidationFormulation):
         """Return m_j, the minimum number of servers that hold the job; None if it can never run."""
         return self.original.fewest(job)
 
-    def others(self, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+    def others(self, plan: Plan) -> list[JobPlacement]:
         """Return the plan entries of the jobs that are not fixed."""
         return [entry for entry in plan if entry.job not in self.fixed]
 
-    def whole(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
+    def whole(self, plan: Plan) -> tuple[JobPlacement, ...]:
         """Add the fixed jobs to a plan of the reduced instance, in the order of the jobs."""
         entries = self.fixed | {entry.job: entry for entry in plan}
         return tuple(entries[job.name] for job in self.instance.jobs)
@@ -120,7 +120,7 @@ class WithFixedJobs(ConsolidationFormulation):
         """The equivalence classes of the jobs and servers of the reduced instance."""
         return self.rest.classes
 
-    def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
+    def violations(self, plan: Plan) -> list[Violation]:
         """Return every constraint violation of the plan.
 
         A job that stays and whose current devices are unknown must be on those that the presolve chose.
@@ -131,11 +131,11 @@ class WithFixedJobs(ConsolidationFormulation):
             if entry.job in self.fixed and entry.devices != self.fixed[entry.job].devices
         ]
 
-    def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
+    def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the value of each objective of a plan, in lexicographic order."""
         return self.original.evaluate(plan)
 
-    def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
+    def finish(self, plan: Plan) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with actions and with explanations of jobs left out."""
         return tuple(
             entry.model_copy(update={"action": action_of(job, entry, self.instance.device_moves)})
@@ -166,7 +166,7 @@ class WithFixedJobs(ConsolidationFormulation):
         """Return the error in the format of a certificate; None if it is valid."""
         return self.rest.certificate_fault(certificate)
 
-    def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type."""
         return self.rest.prices(certificate, self.others(plan))
 
@@ -450,7 +450,7 @@ class WithRunningJobs(ConsolidationFormulation):
         faults = (part.certificate_fault(given) for part, given in parts if given is not None)
         return next((fault for fault in faults if fault is not None), None)
 
-    def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type.
 
         None for a plan that moves jobs.

@@ -42,7 +42,7 @@ from ..common.objective import Diagnosis, Objective, Violation
 from .certificate import PriceGrid, marginal_value_text, marginal_values, read_grid
 from .check.price_bound import least_makespan_s, least_mean_completion_s, price_bound
 from .evaluation import Metrics, metrics_of, placement_violations, segment_violations
-from .plan import Segment, SegmentTable
+from .plan import Plan, Segment, SegmentTable
 
 
 class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
@@ -61,11 +61,11 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         """Index of each job by name."""
         return dict(zip(self.instance.table().names, itertools.count(), strict=False))
 
-    def segments(self, plan: Sequence[Segment]) -> SegmentTable:
+    def segments(self, plan: Plan) -> SegmentTable:
         """Convert a plan to a table of segments: job, start, end and configuration as arrays."""
         return SegmentTable.of(plan, self.index, self.instance.menus())
 
-    def violations(self, plan: Sequence[Segment]) -> list[Violation]:
+    def violations(self, plan: Plan) -> list[Violation]:
         """Return all constraint violations of a plan, from its segments alone."""
         unknown = sorted({entry.job for entry in plan} - self.index.keys())
         if unknown:
@@ -84,7 +84,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         allowed = f"it has: {labels}" if j in menus.malleable else "it is rigid, and names none"
         return Violation("configuration", what + allowed)
 
-    def evaluate(self, plan: Sequence[Segment]) -> tuple[float, ...]:
+    def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the mean completion time, or the makespan, of a feasible plan, in seconds."""
         jobs = self.instance.table()
         ends = self.segments(plan).completion_s
@@ -93,7 +93,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         weight = jobs.weight / jobs.weight.max()  # weights near the largest float must not add up to infinity
         return (float(weight @ (ends - jobs.arrival_s) / weight.sum()),)
 
-    def metrics(self, plan: Sequence[Segment]) -> Metrics:
+    def metrics(self, plan: Plan) -> Metrics:
         """Return the metrics of a feasible plan, which are reported beside its objective."""
         return metrics_of(self.instance, self.segments(plan))
 
@@ -124,7 +124,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         """Return the dual prices over time of a certificate, or its first format error."""
         return read_grid(certificate, tuple(self.instance.pool))
 
-    def prices(self, certificate: Any, plan: Sequence[Segment]) -> dict[str, float] | None:
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return each resource's marginal value, an upper bound in seconds of mean completion time."""
         del plan
         grid = None if certificate is None else self.price_grid(certificate)
@@ -140,6 +140,6 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         """Return None: the validation of the instance excludes jobs that never fit."""
         return None
 
-    def finish(self, plan: Sequence[Segment]) -> tuple[Segment, ...]:
+    def finish(self, plan: Plan) -> tuple[Segment, ...]:
         """Return the segments of a plan in the order of their starts."""
         return tuple(sorted(plan, key=lambda entry: (entry.start_s, self.index[entry.job])))

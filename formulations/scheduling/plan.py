@@ -75,9 +75,7 @@ class SegmentTable:
     servers: Sequence[Mapping[str, int]] = ()
 
     @classmethod
-    def of(
-        cls, plan: Sequence[Segment], index: Mapping[str, int], menus: Menus | None = None
-    ) -> SegmentTable:
+    def of(cls, plan: Plan, index: Mapping[str, int], menus: Menus | None = None) -> SegmentTable:
         """Convert a plan to a table of the segments of known jobs; without menus all jobs are rigid."""
         known = [entry for entry in plan if entry.job in index]
         job = np.array([index[entry.job] for entry in known], dtype=np.int64)

@@ -55,6 +55,7 @@ from .graph_stages import graph_table, weighted_work
 from .stages import (
     Hardware,
     Parts,
+    Plan,
     Stage,
     StageTable,
     hardware_of,
@@ -145,11 +146,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         name = self.instance.types[unit_type].name
         return Stage(first_layer=first, last_layer=last, type=name, units=units)
 
-    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+    def positions(self, plan: Plan) -> list[int] | None:
         """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
         return [self.table.index(s.first_layer, s.last_layer, self.type_index[s.type]) for s in plan]
 
-    def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
+    def times_of_stages_s(self, plan: Plan) -> list[float]:
         """Return the time ET of each stage [s per B0 samples].
 
         ET = max(S + A/k, S' + (A' + transfer)/k), HeterPS eq. 1-4 with the receiving stage's transfer.
@@ -163,20 +164,20 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             times.append(parts_time_s((serial, parallel, comm_serial, received), stage.units))
         return times
 
-    def stage_time_s(self, plan: Sequence[Stage]) -> float:
+    def stage_time_s(self, plan: Plan) -> float:
         """Return the stage time τ of a plan, that of its slowest stage [s per B0 samples]."""
         return max(self.times_of_stages_s(plan))
 
-    def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
+    def rate_usd_per_hour(self, plan: Plan) -> float:
         """Return the total hourly price of all devices of a plan, in USD per hour."""
         price = self.hardware.price
         return math.fsum(price[self.type_index[stage.type]] * stage.units for stage in plan)
 
-    def plan_cost_usd(self, plan: Sequence[Stage]) -> float:
+    def plan_cost_usd(self, plan: Plan) -> float:
         """Return the cost of the whole training with a plan, in USD."""
         return self.cost_usd(self.stage_time_s(plan), self.rate_usd_per_hour(plan))
 
-    def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
+    def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the value of the single objective: cost [USD], throughput [samples/s] or time [s]."""
         if self.instance.objective == "cost":
             return (self.plan_cost_usd(plan),)
@@ -196,14 +197,14 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             return instance.probe_batch / value
         return value * instance.probe_batch / (instance.training.epochs * instance.training.samples)
 
-    def violations(self, plan: Sequence[Stage]) -> list[Violation]:
+    def violations(self, plan: Plan) -> list[Violation]:
         """Return all constraint violations of the plan."""
         return list(self._layer_violations(plan)) or [
             *self._resource_violations(plan),
             *self._limit_violations(plan),
         ]
 
-    def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _layer_violations(self, plan: Plan) -> Iterator[Violation]:
         expected = 0
         for index, stage in enumerate(plan):
             where = f"stage {index} (layers {stage.first_layer} to {stage.last_layer} on {stage.type})"
@@ -223,7 +224,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if expected != len(self.instance.layers):
             yield Violation("layers", f"the plan covers {expected} layers of {len(self.instance.layers)}")
 
-    def _resource_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _resource_violations(self, plan: Plan) -> Iterator[Violation]:
         layers = self.instance.layers
         for hardware in self.instance.types:
             stages = [(index, stage) for index, stage in enumerate(plan) if stage.type == hardware.name]
@@ -243,7 +244,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                     what = f"{where} {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
 
-    def _limit_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _limit_violations(self, plan: Plan) -> Iterator[Violation]:
         time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)
         if not within(time, self.slowest_allowed_s):
             reached, floor = self.instance.probe_batch / time, self.instance.throughput_floor_samples_per_s
@@ -324,7 +325,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         given = read_certificate(self.instance, certificate)
         return given if isinstance(given, str) else None
 
-    def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return dual prices at the plan's stage time: USD per device by type, and of the budget.
 
         None if they cannot be read.
@@ -439,7 +440,7 @@ class GraphFormulation(StagingFormulation):
         layers = [layer for b, own in enumerate(self.blocks.layers) if inside >> b & 1 for layer in own]
         return stage_of(sorted(layers), self.instance.types[unit_type].name, units)
 
-    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+    def positions(self, plan: Plan) -> list[int] | None:
         """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
         place = {ideal: index for index, ideal in enumerate(self.ideals.sets)}
         done, ideal, indices = set[int](), 0, []
@@ -458,7 +459,7 @@ class GraphFormulation(StagingFormulation):
             ideal = larger
         return indices
 
-    def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
+    def times_of_stages_s(self, plan: Plan) -> list[float]:
         """Return the time ET of each stage of a plan [s per probe batch], with its transfers."""
         done, times = set[int](), []
         for stage in plan:
@@ -487,7 +488,7 @@ class GraphFormulation(StagingFormulation):
             return serial + comm_serial, parallel + received, 0.0, 0.0
         return serial, parallel, comm_serial, received
 
-    def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _layer_violations(self, plan: Plan) -> Iterator[Violation]:
         instance = self.instance
         place: dict[int, int] = {}
         for index, stage in enumerate(plan):

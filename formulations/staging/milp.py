@@ -28,7 +28,7 @@ from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import TOLERANCE, loosened
 from .formulation import GraphFormulation, StagingFormulation
-from .stages import Column, Stage, min_units, parts_time_s, stage_of
+from .stages import Column, Plan, Stage, min_units, parts_time_s, stage_of
 
 MAX_COLUMNS = 2_000_000
 MAX_UNITS_OF_A_TYPE = 1e6
@@ -55,7 +55,7 @@ class Columns:
         apart = len(instance.types) + 1 if instance.stage_rule == "maximal_runs" else 0
         return len(self.all) * (10 + 2 * apart)
 
-    def uses(self, plan: Sequence[Stage]) -> list[bool]:
+    def uses(self, plan: Plan) -> list[bool]:
         """Return, for each column (possible stage), whether the plan uses it."""
         positions = self.formulation.positions(plan)
         if positions is None:
@@ -200,7 +200,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
     def decode(value: Callable[[Any], float]) -> tuple[Stage, ...]:
         return all_columns.stages([c for i, c in enumerate(columns) if value(z[i]) > 0.5])
 
-    def encode(plan: Sequence[Stage]) -> Mapping[Any, float]:
+    def encode(plan: Plan) -> Mapping[Any, float]:
         on = all_columns.uses(plan)
         share = min(1.0, formulation.stage_time_s(plan) / slowest)
         start = {z[i]: float(flag) for i, flag in enumerate(on)}
@@ -475,7 +475,7 @@ class _GraphModelBuilder:
                 plan.append(stage_of(layers, self.instance.types[on[0].type].name, on[0].units))
         return tuple(plan)
 
-    def _encode(self, plan: Sequence[Stage]) -> Mapping[Any, float]:
+    def _encode(self, plan: Plan) -> Mapping[Any, float]:
         names = [one.name for one in self.instance.types]
         of_layer = self.classes.of_layer
         share = min(1.0, self.formulation.stage_time_s(plan) / self.slowest_s)

@@ -34,7 +34,7 @@ import numpy as np
 
 from ...formulations.allocation.configurations import resource_limits, task_demands
 from ...formulations.allocation.formulation import AllocationFormulation, Monomial, monomials
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import JobAllocation, Plan
 from ...formulations.common.clock import check_time, until_time_limit
 from ...formulations.common.formulation import exact_integer_row
 from ...formulations.common.objective import all_loosened, loosened
@@ -298,7 +298,7 @@ class AlgebraicModel:
         if terms:
             self.model.addCons(self._sum(terms) <= bound)
 
-    def encode(self, plan: Sequence[JobAllocation], makespan_s: float) -> list[tuple[Any, float]]:
+    def encode(self, plan: Plan, makespan_s: float) -> list[tuple[Any, float]]:
         """Return the value of every variable of the model in a feasible plan, as a start solution."""
         entries = {entry.job: entry for entry in plan}
         values = [(variable, float(start(entries[self.jobs[j].name]))) for variable, j, start in self._starts]

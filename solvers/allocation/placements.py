@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from ...formulations.allocation.configurations import BUDGET, UNPLACED, formula_step_s
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import JobAllocation, Plan
 from ...formulations.allocation.splits import STAYS, sending_workers
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
@@ -34,7 +33,7 @@ class Placements:
         To start from: no job is on more servers than in it, than now, or than the search tries.
     """
 
-    def __init__(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation] = ()) -> None:
+    def __init__(self, formulation: AllocationFormulation, plan: Plan = ()) -> None:
         assert formulation.servers is not None
         self.formulation, self.servers = formulation, formulation.servers
         self.configs = formulation.configurations
@@ -105,7 +104,7 @@ class Placements:
         values: Floats = prices[: len(scale)] + LEFTOVER * mean / scale
         return values
 
-    def state_of(self, plan: Sequence[JobAllocation], candidates: Candidates, chosen: Ints) -> PlacementState:
+    def state_of(self, plan: Plan, candidates: Candidates, chosen: Ints) -> PlacementState:
         """Return the state of a feasible plan in the order of the jobs, which have these candidates."""
         state = self.empty()
         state.chosen[:] = chosen

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib import import_module, util
 from typing import Any, NamedTuple, TypeVar
 
-from ...formulations.common.formulation import Formulation
+from ...formulations.common.formulation import AnyFormulation
 from ...instances.common.errors import ClusterplanError, OutOfTimeError
 from ..common.base import Clock, Feature, Outcome
 from ..common.result import Limit, SolveOptions
@@ -233,7 +233,7 @@ class LexicographicSearch(ABC):
             objective that was settled before.
         """
 
-    def run(self, formulation: Formulation[Any, Any], backend: str, settled: Sequence[float] = ()) -> Outcome:
+    def run(self, formulation: AnyFormulation, backend: str, settled: Sequence[float] = ()) -> Outcome:
         """Optimise one objective after another; return the outcome with plan and bounds.
 
         Parameters

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ...formulations.common.clock import Clock
-from ...formulations.common.formulation import Formulation
+from ...formulations.common.formulation import AnyFormulation
 from ...instances.common.errors import OptionError, TooLargeError
 from .result import Limit, SolveOptions
 
@@ -107,7 +107,7 @@ class MethodOption:
         return None
 
 
-FormulationT_contra = TypeVar("FormulationT_contra", bound=Formulation[Any, Any], contravariant=True)
+FormulationT_contra = TypeVar("FormulationT_contra", bound=AnyFormulation, contravariant=True)
 
 
 class Solver(ABC, Generic[FormulationT_contra]):
@@ -224,7 +224,7 @@ def refuse_many(count: int, what: str) -> None:
 class Enumeration:
     """State of an enumeration: the incumbent, and whether the time limit stopped it."""
 
-    def __init__(self, formulation: Formulation[Any, Any], clock: Clock) -> None:
+    def __init__(self, formulation: AnyFormulation, clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
         self.best: tuple[tuple[float, ...], tuple[Any, ...]] | None = None
         self.out_of_time = False

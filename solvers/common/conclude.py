@@ -16,7 +16,7 @@ from importlib import metadata
 from itertools import chain, islice, repeat
 from typing import Any
 
-from ...formulations.common.formulation import Formulation
+from ...formulations.common.formulation import AnyFormulation
 from ...formulations.common.objective import Diagnosis, Objective, Violation
 from ...instances.common.base import percent
 from ...instances.common.errors import OutOfTimeError, TooLargeError
@@ -65,7 +65,7 @@ def check_deadline(options: SolveOptions, runtime_s: float) -> Clock:
 
 @Clock().enforced()  # a plan is checked to the end, whatever the time
 def conclude(
-    formulation: Formulation[Any, Any],
+    formulation: AnyFormulation,
     solver: str,
     options: SolveOptions,
     outcome: Outcome,
@@ -114,7 +114,7 @@ def conclude(
 
 
 def _result(
-    formulation: Formulation[Any, Any],
+    formulation: AnyFormulation,
     solver: str,
     options: SolveOptions,
     runtime_s: float,
@@ -164,7 +164,7 @@ def _joined(*parts: str | None) -> str | None:
     return "; ".join(filter(None, parts)) or None
 
 
-def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
+def _violations(formulation: AnyFormulation, plan: Sequence[Any] | None) -> Sequence[Violation]:
     """Return the violated constraints of a plan; if its entries have a wrong type, these instead."""
     if plan is None:
         return ()
@@ -182,7 +182,7 @@ def _refutation_note(solver: str, claim: str, message: str | None) -> str | None
 
 
 def _certified(
-    formulation: Formulation[Any, Any], outcome: Outcome, values: Any, deadline: Clock
+    formulation: AnyFormulation, outcome: Outcome, values: Any, deadline: Clock
 ) -> tuple[Outcome, tuple[float | None, ...]]:
     """Return the outcome updated by the certified bounds, and these bounds, one for each objective."""
     if outcome.infeasible:
@@ -222,7 +222,7 @@ def _uncertified_note(records: Sequence[ObjectiveRecord], gap: float, cut_off: b
 
 
 def _without_contradicted_bounds(
-    formulation: Formulation[Any, Any],
+    formulation: AnyFormulation,
     solver: str,
     outcome: Outcome,
     certified: tuple[float | None, ...],
@@ -247,7 +247,7 @@ def excess(objective: Objective, value: float, bound: float) -> float:
     return beyond / (max(abs(value), abs(bound)) if value else 1.0)  # of a value of 0 the excess is absolute
 
 
-def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any) -> str | None:
+def contradiction(formulation: AnyFormulation, claimed: Any, values: Any) -> str | None:
     """Return a text on the first bound that the plan's objective values contradict; None if none does."""
     if values is None:
         return None
@@ -269,7 +269,7 @@ def _snapped(objective: Objective, value: float | None, bound: float | None) -> 
 
 
 def objective_records(
-    formulation: Formulation[Any, Any], values: Any, bounds: Any, certified_bounds: Any, requested_gap: float
+    formulation: AnyFormulation, values: Any, bounds: Any, certified_bounds: Any, requested_gap: float
 ) -> tuple[ObjectiveRecord, ...]:
     """Return the record of each objective: value, bounds, gaps, and whether it is proven optimal.
 
@@ -325,7 +325,7 @@ Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
 
 def diagnose_with(
     find: Diagnose,
-    formulation: Formulation[Any, Any],
+    formulation: AnyFormulation,
     known: Diagnosis | None = None,
     patience_s: float | None = None,
 ) -> Diagnosis:

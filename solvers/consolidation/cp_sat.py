@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import Plan
 from ...instances.common.errors import TooLargeError
 from ..backends.cp_sat import CpSat
 from ..common.base import Clock, Outcome
@@ -23,7 +23,7 @@ CP_SAT = CpSat[ConsolidationFormulation](
 
 def solve(
     formulation: ConsolidationFormulation,
-    plan: Sequence[JobPlacement] | None,
+    plan: Plan | None,
     settled: Sequence[float],
     options: SolveOptions,
     clock: Clock,

@@ -29,7 +29,7 @@ from ...formulations.consolidation.formulation import (
     DeviceFormulation,
     freed_units,
 )
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import Plan
 from ...formulations.consolidation.presolve import WithFixedJobs
 from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.job import PlacementJob
@@ -314,7 +314,7 @@ class _Run:
         search.best.program.clock = self.clock
         return search.best.program, search.best.solution
 
-    def best_fit(self) -> Sequence[JobPlacement] | None:
+    def best_fit(self) -> Plan | None:
         """Return the plan of best fit, computed once, with a minimum of time even beyond the time limit."""
         if self.by_list is None:
             left = self.clock.remaining_s

@@ -12,7 +12,7 @@ and with time (simulated annealing, Kirkpatrick et al. 1983). The best placement
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -21,7 +21,7 @@ from ...formulations.common.clock import Clock, check_time
 from ...formulations.common.compiled import compiled_without_arrays
 from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..common.result import SolveOptions
@@ -459,7 +459,7 @@ def first_state(cluster: ClusterArrays, pieces: tuple[Ints, Ints, Ints]) -> Sear
 
 def improve(
     formulation: ConsolidationFormulation,
-    plan: Sequence[JobPlacement],
+    plan: Plan,
     options: SolveOptions,
     clock: Clock,
     stop: Callable[[tuple[float, ...]], bool],

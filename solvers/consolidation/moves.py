@@ -18,7 +18,7 @@ import numpy as np
 from ...formulations.consolidation.certificate import MAX_LEAVES
 from ...formulations.consolidation.cluster_data import RequiredTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement, entry_of
+from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from ...instances.common.arrays import Floats, Ints
 from ..backends.highs import Columns, branch_and_bound, linear_optimum, linear_program
 from ..common.base import Clock
@@ -353,7 +353,7 @@ def certified_moves(
 
 
 def prices_of_plan(
-    formulation: ConsolidationFormulation, plan: Sequence[JobPlacement] | None, clock: Clock
+    formulation: ConsolidationFormulation, plan: Plan | None, clock: Clock
 ) -> list[dict[str, Any]]:
     """Return the prices for a plan of any method; none where jobs that run may be stopped."""
     if plan is None or not formulation.instance.has_aim or formulation.violations(plan):

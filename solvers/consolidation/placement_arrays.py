@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement, entry_of
+from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.consolidation.job import Group, PlacementJob
 
@@ -211,7 +211,7 @@ class PlacementArrays:
         The constant data.
     """
 
-    def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
+    def __init__(self, formulation: ConsolidationFormulation, plan: Plan) -> None:
         self.formulation = formulation
         self._jobs, self._servers = formulation.instance.jobs, list(formulation.servers.values())
         self._index = {server.name: n for n, server in enumerate(self._servers)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import Plan
 from ...formulations.consolidation.presolve import (
     LEADING_KEY,
     STAYING_KEY,
@@ -27,7 +27,7 @@ from .devices.exact import BestFitOnDevices
 from .list_heuristics import BEST_FIT
 
 
-def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
+def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> Plan | None:
     """Return a plan in which running jobs stay where their rules allow it, and best fit places the others.
 
     None if not all required jobs fit.

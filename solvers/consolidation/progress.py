@@ -16,7 +16,7 @@ from typing import Any
 from ...formulations.consolidation.certificate import PRICED
 from ...formulations.consolidation.classes import Classes, common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.plan import Plan
 from ..common.base import Outcome
 from ..common.result import Limit
 from ..common.search_control import report_progress, set_checkpoint
@@ -97,7 +97,7 @@ class Progress:
     """
 
     formulation: ConsolidationFormulation
-    plan: Sequence[JobPlacement] | None = None
+    plan: Plan | None = None
     values: tuple[float, ...] = ()
     bounds: list[float | None] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Progress:
         self.values = self.formulation.evaluate(self.plan)
         self.needs_columns = True
 
-    def update_incumbent(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
+    def update_incumbent(self, plan: Plan) -> tuple[float, ...] | None:
         """Replace the incumbent by a better plan; return the plan's objective values, None if infeasible."""
         if self.formulation.violations(plan):
             return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...formulations.common.compiled import interpreted, is_compiled
 from ...formulations.common.objective import TOLERANCE, Diagnosis
 from ...formulations.scheduling.certificate import certificate_of
 from ...formulations.scheduling.formulation import SchedulingFormulation
-from ...formulations.scheduling.plan import Segment
+from ...formulations.scheduling.plan import Plan, Segment
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ...instances.scheduling.instance import SchedulingInstance
@@ -121,7 +121,7 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
         return Outcome(best, bounds=bounds, limit=limit, message=message)
 
 
-def _rounded_down(value: float, plan: Sequence[Segment]) -> float:
+def _rounded_down(value: float, plan: Plan) -> float:
     """Return an objective value in seconds, less the rounding error of the plan's times if not negligible."""
     wrong = TIME_ROUNDING * max(entry.end_s for entry in plan)
     return value - wrong if wrong > 0.1 * TOLERANCE * value else value
@@ -339,7 +339,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             yield SchedulingBruteForce(), {}
 
 
-def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Sequence[Segment] | None:
+def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Plan | None:
     """Return a FIFO schedule by uncompiled loops if time may not allow compiling, None otherwise.
 
     Then a short time limit does not end without a plan at the first use on a machine.

@@ -11,7 +11,7 @@ from ...formulations.common.formulation import exact_integer_row
 from ...formulations.common.objective import TOLERANCE, loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.milp import Columns
-from ...formulations.staging.stages import Stage
+from ...formulations.staging.stages import Plan
 from ..backends import cp_sat
 
 TIME_STEPS = 2**28
@@ -62,10 +62,10 @@ class StageModel:
         product, usd = self._cost_product()
         self._money_limits(product, usd)
 
-        def decode(value: Callable[[Any], int]) -> Sequence[Stage]:
+        def decode(value: Callable[[Any], int]) -> Plan:
             return self.columns.stages([c for i, c in enumerate(self.columns.all) if value(self.z[i])])
 
-        def hint(plan: Sequence[Stage]) -> list[tuple[Any, int]]:
+        def hint(plan: Plan) -> list[tuple[Any, int]]:
             return [(self.z[i], int(flag)) for i, flag in enumerate(self.columns.uses(plan))]
 
         return cp_sat.CpModel(self.model, [self._objective(product, usd)], decode, hint)

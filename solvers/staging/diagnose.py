@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
-from ...formulations.staging.stages import Stage, layer_names_text, parts_time_s
+from ...formulations.staging.stages import Plan, Stage, layer_names_text, parts_time_s
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock
@@ -205,7 +205,7 @@ def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ..
     )
 
 
-def _memory_ratios(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
+def _memory_ratios(instance: StagingInstance, plan: Plan) -> list[float]:
     """Return the memory need of each stage over that of a unit of its type; 0 where it is not checked."""
     gib = {one.name: one.memory_gib or math.inf for one in instance.types}
     return [

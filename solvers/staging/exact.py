@@ -15,7 +15,7 @@ from ...formulations.common.clock import time_left_s
 from ...formulations.common.compiled import is_compiled
 from ...formulations.staging.certificate import CUTOFF_MARGIN, MAX_PRICE, CertifiedInterval, named_prices
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
-from ...formulations.staging.stages import Stage
+from ...formulations.staging.stages import Plan
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.result import SolveOptions
@@ -25,10 +25,10 @@ from .intervals import Cheapest, Fastest, Interval, candidate_of, plan_of
 from .kernels import fewest_units
 from .search import Search
 
-Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
+Solve = Callable[[StagingFormulation], Plan | None]
 
 
-def what_if_text(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
+def what_if_text(formulation: StagingFormulation, plan: Plan, solve: Solve) -> str:
     """Return a text on the gain in the objective from lifting the limit of each exhausted hardware type.
 
     Parameters
@@ -64,7 +64,7 @@ def what_if_text(formulation: StagingFormulation, plan: Sequence[Stage], solve: 
     return "what more units would bring, one type at a time: " + "; ".join(notes)
 
 
-def _units_of_type(plan: Sequence[Stage], name: str) -> int:
+def _units_of_type(plan: Plan, name: str) -> int:
     return sum(stage.units for stage in plan if stage.type == name)
 
 
@@ -126,7 +126,7 @@ class StagingExact(Solver[StagingFormulation]):
         del formulation
         return is_compiled(fewest_units)
 
-    def heuristic_plan(self, formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+    def heuristic_plan(self, formulation: StagingFormulation, clock: Clock) -> Plan | None:
         """Return the first feasible plan of the single-type and greedy heuristics, None if they find none."""
         for way, method in itertools.product(WAYS, (SingleType(), Greedy())):
             options = SolveOptions(method_options={"provisioning": way})
@@ -135,7 +135,7 @@ class StagingExact(Solver[StagingFormulation]):
                 return plan
         return None
 
-    def _known_plan(self, formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+    def _known_plan(self, formulation: StagingFormulation, clock: Clock) -> Plan | None:
         """Return a heuristic's plan within a short time, None if there is none."""
         clock = clock.at_most(FIRST_PLAN_S)
         try:
@@ -165,7 +165,7 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve_changed(
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
-    ) -> Sequence[Stage] | None:
+    ) -> Plan | None:
         """Return the best plan of a changed instance, None if it is not found within the time limit."""
         plain = options.model_copy(update={"method_options": {}}).starting_from(None)
         try:
@@ -175,7 +175,7 @@ class StagingExact(Solver[StagingFormulation]):
         return outcome.plan if outcome.limit == "none" else None
 
 
-def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequence[Stage]) -> None:
+def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Plan) -> None:
     """Replace the plan of an outcome by a known plan, where that is better or the outcome has none."""
     if outcome.infeasible:
         return  # the two contradict each other, which the conclusion says
@@ -250,7 +250,7 @@ CERTIFICATE_LIMIT_S = 5.0
 """Seconds that the search for a certificate may take."""
 
 
-def _refutes(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
+def _refutes(formulation: StagingFormulation, plan: Plan, bound: float | None) -> bool:
     """Return whether a feasible plan is better than a bound, or refutes the claim of infeasibility.
 
     That claim is a bound of None.

@@ -12,7 +12,6 @@ Methods for graphs have the names of those for chains.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from ...formulations.staging.graph_stages import (
     stages_from,
     weighted_work,
 )
-from ...formulations.staging.stages import Stage, compiled_time_s
+from ...formulations.staging.stages import Plan, Stage, compiled_time_s
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.base import Clock, Outcome, PresolvingSolver
@@ -334,7 +333,7 @@ class ExactOnGraphs(StagingExact):
             return is_compiled(stages_from)
         return super().is_ready(formulation)
 
-    def heuristic_plan(self, formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+    def heuristic_plan(self, formulation: StagingFormulation, clock: Clock) -> Plan | None:
         """Return a heuristic's plan, None without one; its first attempt on a graph has no time limit."""
         if not isinstance(formulation, GraphFormulation):
             return super().heuristic_plan(formulation, clock)

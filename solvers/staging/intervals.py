@@ -17,7 +17,6 @@ from __future__ import annotations
 import bisect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,7 +25,7 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.common.objective import loosened
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.stages import Stage
+from ...formulations.staging.stages import Plan, Stage
 from ...instances.common.arrays import Floats, Ints
 from .kernels import backward, cheapest_path, fewest_units, forward, least_cost
 
@@ -475,7 +474,7 @@ def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stag
     return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 
-def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate | None:
+def candidate_of(formulation: StagingFormulation, plan: Plan) -> Candidate | None:
     """Convert a feasible plan to a candidate, None if one of its stages is not in the stage table."""
     positions = formulation.positions(plan)
     if positions is None:

@@ -23,10 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError
@@ -126,18 +124,14 @@ def priced_cost_blocks(
         yield start, value, np.minimum.reduceat(value, start[:-1] - start[0])
 
 
-def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -> float | None:
+def certified_bound(configs: CheckedConfigurations, makespan: bool, given: PriceCertificate) -> float:
     """Return the lower bound on the objective that a certificate of dual prices and a cutoff proves.
 
     Returns
     -------
     bound
-        Seconds; infinite if it proves that there is no plan, None if it is malformed.
+        Seconds; infinite if it proves that there is no plan.
     """
-    try:
-        given = PriceCertificate.model_validate(data)
-    except ValidationError:
-        return None
     priced = given.prices if given.pieces is None else given.prices | {PIECES: 1.0}
     prices = np.array([priced.get(name, 0.0) for name in configs.resources])
     prices[prices < MIN_PRICE] = 0.0

@@ -17,7 +17,7 @@ from typing import Any
 from ....formulations.consolidation.certificate import PRICED_BY_SHAPE
 from ....formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
 from ....formulations.consolidation.plan import (
-    JobPlacement,
+    Plan,
     assign_devices,
     keep_current_devices,
     without_devices,
@@ -62,7 +62,7 @@ class DevicePlacementSearch:
         if options.warm_start is not None:
             self.update_incumbent(formulation.parse_plan(options.warm_start))
 
-    def update_incumbent(self, plan: Sequence[JobPlacement] | None) -> None:
+    def update_incumbent(self, plan: Plan | None) -> None:
         """Replace the incumbent by a plan that is feasible and lexicographically better."""
         if plan is not None and self.formulation.instance.device_moves:
             plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
@@ -344,7 +344,7 @@ class _DeviceEnumeration(Enumeration):
         super().__init__(formulation, clock)
         self.on_devices = formulation
 
-    def judge(self, plan: Sequence[JobPlacement]) -> None:
+    def judge(self, plan: Plan) -> None:
         """Assign devices to a plan; update the incumbent if an assignment exists and it is better."""
         named = assign_devices(self.on_devices.jobs, self.on_devices.servers, plan)
         if named is not None:

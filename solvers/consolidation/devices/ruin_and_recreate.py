@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....formulations.consolidation.formulation import DeviceFormulation
-from ....formulations.consolidation.plan import JobPlacement, assign_devices, staying_tasks
+from ....formulations.consolidation.plan import JobPlacement, Plan, assign_devices, staying_tasks
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, HeldDevices
@@ -153,7 +153,7 @@ class DevicePlacement:
         """Place all jobs that still fit on any server, such as jobs without value."""
         self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), ScoreWeights(), clock)
 
-    def load(self, plan: Sequence[JobPlacement]) -> None:
+    def load(self, plan: Plan) -> None:
         """Place the jobs of a plan on its servers if their devices suffice; large jobs come first."""
         positions = {job.name: p for p, job in enumerate(self.jobs)}
         number = {server.name: n for n, server in enumerate(self.cluster.servers)}
@@ -351,7 +351,7 @@ def _random_weights(placing: DevicePlacement) -> ScoreWeights:
     )
 
 
-def repaired_plan(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+def repaired_plan(formulation: DeviceFormulation, plan: Plan) -> list[JobPlacement]:
     """Convert a pooled plan to a plan on devices; tasks without devices are placed elsewhere.
 
     Required jobs come first.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....formulations.consolidation.classes import ClassTable, JobClass
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....formulations.consolidation.plan import JobPlacement, entry_of
+from ....formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from .master import Column, RestrictedMaster
 from .pricing import JobPattern, Stay
 
@@ -269,9 +269,7 @@ class RackAwareAssignment(SlotAssignment):
         return taken
 
 
-def add_plan_columns(
-    formulation: ConsolidationFormulation, master: RestrictedMaster, plan: Sequence[JobPlacement]
-) -> None:
+def add_plan_columns(formulation: ConsolidationFormulation, master: RestrictedMaster, plan: Plan) -> None:
     """Add the server and job patterns of a feasible plan to the master problem."""
     reader = _PlanReader(master.classes)
     entries = {entry.job: entry for entry in plan}

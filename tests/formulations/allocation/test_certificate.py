@@ -16,11 +16,10 @@ from random_instances import random_allocation
 
 import clusterplan
 from clusterplan.formulations.allocation.certificate import (
-    certificate_fault,
+    PriceCertificate,
     certificate_of,
     marginal_value_text,
-    read_pieces,
-    read_prices,
+    read_certificate,
 )
 from clusterplan.formulations.allocation.check import bound
 from clusterplan.formulations.allocation.check import configurations as check
@@ -54,7 +53,7 @@ def test_a_cutoff_lies_just_below_the_bound() -> None:
 def test_prices_that_are_no_prices_are_written_as_such() -> None:
     """Negative ones and NaN as 0, infinite ones as the largest allowed."""
     written = certificate_of(("a", "b", "c"), np.array([-1.0, math.nan, math.inf]), 1.0)
-    assert read_prices(written) == {"a": 0, "b": 0, "c": 1e100}
+    assert written["prices"] == {"a": 0, "b": 0, "c": 1e100}
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,8 @@ def test_prices_that_are_no_prices_are_written_as_such() -> None:
 )
 def test_a_fault_names_its_place(data: Any, fault: str | None) -> None:
     """And a right form has none."""
-    found = certificate_fault(("cpu",), data)
-    assert found is None if fault is None else found is not None and found.startswith(fault)
+    found = read_certificate(("cpu",), data)
+    assert isinstance(found, PriceCertificate) if fault is None else str(found).startswith(fault)
 
 
 def test_prices_of_pieces_are_written_only_where_there_are_any() -> None:
@@ -80,13 +79,12 @@ def test_prices_of_pieces_are_written_only_where_there_are_any() -> None:
     listed = [0.1, -1e-18, 0.3, 1e-9]
     written = certificate_of(("gpu",), np.zeros(1), 1.0, {"gpu": listed})
     assert json.loads(json.dumps(written)) == written
-    pieces = read_pieces(written)
-    assert pieces is not None
-    assert pieces["gpu"] == pytest.approx(listed, abs=1e-12)
-    a, b, c, d = pieces["gpu"]
+    given = read_certificate(("gpu",), written, {"gpu": 8.0})
+    assert isinstance(given, PriceCertificate)
+    assert given.pieces is not None
+    assert given.pieces["gpu"] == pytest.approx(listed, abs=1e-12)
+    a, b, c, d = given.pieces["gpu"]
     assert ((a + b) + c) + d == a + (b + (c + d))
-    assert certificate_fault(("gpu",), written, {"gpu": 8.0}) is None
-    assert read_pieces({"prices": {}, "pieces": {"gpu": [-1.0]}}) is None
 
 
 @pytest.mark.parametrize(
@@ -96,6 +94,7 @@ def test_prices_of_pieces_are_written_only_where_there_are_any() -> None:
         ({"gpu": [1.0]}, None, "pieces: the instance has no servers"),
         ({"cpu": [1.0]}, {"gpu": 8.0}, "pieces.cpu: there is no such resource"),
         ({"gpu": []}, {"gpu": 8.0}, "pieces.gpu: "),
+        ({"gpu": [-1.0]}, {"gpu": 8.0}, "pieces.gpu.0: "),
         ({"gpu": [1.0] * 10_001}, {"gpu": 8.0}, "pieces.gpu: "),
         ({"gpu": [0.0, math.inf]}, {"gpu": 8.0}, "pieces.gpu.1: "),
         ({"gpu": [2e100]}, {"gpu": 8.0}, "pieces.gpu.0: "),
@@ -106,8 +105,8 @@ def test_a_fault_of_prices_of_pieces_names_its_place(
     pieces: Any, on_servers: dict[str, float] | None, fault: str | None
 ) -> None:
     """Each resource has at least one price and at most 10,000, none of them negative or infinite."""
-    found = certificate_fault(("gpu",), {"prices": {}, "pieces": pieces}, on_servers)
-    assert found is None if fault is None else found is not None and found.startswith(fault)
+    found = read_certificate(("gpu",), {"prices": {}, "pieces": pieces}, on_servers)
+    assert isinstance(found, PriceCertificate) if fault is None else str(found).startswith(fault)
 
 
 def priced(**usd: float) -> AllocationInstance:
@@ -183,10 +182,7 @@ def two_jobs(gpus: float) -> CheckedConfigurations:
 
 def proven(gpus: float, price: float, cutoff: float | None, makespan: bool = False) -> float:
     """Return the bound of a certificate with one price."""
-    data: dict[str, Any] = {"prices": {"gpu": price}, "cutoff": cutoff}
-    found = certified_bound(two_jobs(gpus), makespan, data)
-    assert found is not None
-    return found
+    return certified_bound(two_jobs(gpus), makespan, PriceCertificate(prices={"gpu": price}, cutoff=cutoff))
 
 
 def test_enumeration_closes_what_prices_leave_open() -> None:
@@ -205,7 +201,7 @@ def test_without_time_to_enumerate_the_bound_of_the_prices_stays() -> None:
         ("gpu",),
         np.array([6.0]),
     )
-    certificate = {"prices": {"gpu": 3.0}, "cutoff": 23.99}
+    certificate = PriceCertificate(prices={"gpu": 3.0}, cutoff=23.99)
     assert certified_bound(three, False, certificate) == 23.99
     with Clock(0.0).enforced():
         assert certified_bound(three, False, certificate) == pytest.approx(21)
@@ -231,9 +227,10 @@ def test_the_makespan() -> None:
 
 
 def test_a_malformed_certificate_proves_nothing() -> None:
-    """It has no bound."""
-    assert certified_bound(two_jobs(5), False, {"prices": {"gpu": -1}}) is None
-    assert certified_bound(two_jobs(5), False, "prices") is None
+    """But what each job takes alone."""
+    formulation = AllocationFormulation(priced())
+    for malformed in ({"prices": {"gpu": -1}}, "prices", None):
+        assert formulation.certified_bounds(malformed) == formulation.elementary_bounds()
 
 
 def test_each_figure_of_a_bound_is_wrong_by_its_margin_to_the_safe_side(
@@ -246,7 +243,7 @@ def test_each_figure_of_a_bound_is_wrong_by_its_margin_to_the_safe_side(
     assert least - capacity - 4 * half <= price_bound(configs, prices) <= least - capacity - half
     asked: list[float] = []
     monkeypatch.setattr(bound, "_survivors", lambda *given: asked.append(given[-1]))
-    certified_bound(configs, True, {"prices": {"gpu": 3.0}, "cutoff": 11.0})
+    certified_bound(configs, True, PriceCertificate(prices={"gpu": 3.0}, cutoff=11.0))
     late = np.where(configs.time_s < 11.0, 0.0, math.inf)
     least = least_priced_cost(configs, prices, late)
     half = ROUNDING_MARGIN / 2 * (least + capacity)
@@ -278,7 +275,7 @@ def test_a_bound_within_the_margin_of_the_dearest_choice_excludes_nothing(
     single = CheckedConfigurations(
         np.array([0, 1]), np.array([10.0]), np.array([[1.0]]), np.ones(1), ("gpu",), np.ones(1)
     )
-    found = certified_bound(single, False, {"prices": {"gpu": 0.0}, "cutoff": None})
+    found = certified_bound(single, False, PriceCertificate(prices={"gpu": 0.0}))
     assert found == pytest.approx(9.0)
 
 

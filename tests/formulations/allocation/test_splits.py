@@ -13,7 +13,7 @@ import pytest
 from allocation_instances import ring
 from joint_brute_force import best_options, best_plan, naive_value, optimum, options, plan_of, random_joint
 
-from clusterplan.formulations.allocation.certificate import certificate_fault, certificate_of, read_pieces
+from clusterplan.formulations.allocation.certificate import PriceCertificate, certificate_of
 from clusterplan.formulations.allocation.check import configurations as check
 from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
 from clusterplan.formulations.allocation.check.splits import PlacedDerivation, cheapest_pieces, splits_of
@@ -137,11 +137,7 @@ def test_a_certificate_that_was_tampered_with_proves_nothing_false(block: int) -
             assert best is not None
             assert bound is not None
             assert bound <= best * WITHIN
-            certificate = (
-                changed
-                if certificate_fault([*certificate["prices"]], changed, {"gpu": 9.0, "cpu": 9.0}) is None
-                else certificate
-            )
+            certificate = changed if made(seed).certificate_fault(changed) is None else certificate
 
 
 def same_tables(configs: Configurations, derived: CheckedConfigurations) -> None:
@@ -169,7 +165,7 @@ def test_the_check_derives_the_table_of_the_methods(seeds: range) -> None:
     for seed in seeds:
         formulation = made(seed)
         pieces = random_pieces(random.Random(seed), formulation)
-        exact = read_pieces(certificate_of((), np.zeros(0), None, pieces))
+        exact = PriceCertificate.model_validate(certificate_of((), np.zeros(0), None, pieces)).pieces
         assert exact is not None
         same_tables(*tables(formulation, {}))
         same_tables(*tables(formulation, {name: list(listed) for name, listed in exact.items()}))

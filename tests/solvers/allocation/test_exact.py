@@ -23,6 +23,7 @@ from small_models import best_choice, random_knapsack
 
 import clusterplan
 from clusterplan import SolveOptions
+from clusterplan.formulations.allocation.certificate import PriceCertificate
 from clusterplan.formulations.allocation.check.bound import certified_bound, price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.common.enumeration import Choices, no_choice_below
@@ -127,8 +128,7 @@ def test_no_certificate_certifies_more_than_the_optimum(
     prices = {name: scale * data.draw(st.floats(0, 1)) for name in configs.resources}
     value = best.objective if best.objective is not None else 1000.0
     claim = {"prices": prices, "cutoff": None if cutoff is None else cutoff * value}
-    found = certified_bound(configs, makespan, claim)
-    assert found is not None
+    found = certified_bound(configs, makespan, PriceCertificate.model_validate(claim))
     if best.objective is not None:
         assert found <= best.objective * (1 + 1e-12)
 
@@ -229,9 +229,9 @@ def test_absurd_prices_prove_nothing(price: float, makespan: bool) -> None:
     objective = "makespan" if makespan else "total_completion_time"
     instance = allocation({"g": 8}, [small, wide], objective=objective)
     best = optimum(instance).objective
-    configs = AllocationFormulation(instance).checked
+    formulation = AllocationFormulation(instance)
     for cutoff in (None, 1e6, 1e100, best * 1.001):
-        found = certified_bound(configs, makespan, {"prices": {"g": price}, "cutoff": cutoff})
+        found = formulation.certified_bounds({"prices": {"g": price}, "cutoff": cutoff})[0]
         assert found is None or found <= best
 
 
