@@ -8,13 +8,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Placement
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Flags, Floats, Ints
-from ...instances.common.fields import Count, Flag, Model, Name
+from ...instances.common.fields import Count, Flag, Name
+from ..common.formulation import PlanEntry
 from ..common.objective import Violation, within
 from .configurations import (
     BUDGET,
@@ -32,7 +33,7 @@ MAX_SHOWN = 20
 """Maximum number of violations of one constraint that are listed."""
 
 
-class JobAllocation(Model):
+class JobAllocation(PlanEntry):
     """What one job gets; a job that is not placed has no variant and no tasks.
 
     Attributes
@@ -43,6 +44,8 @@ class JobAllocation(Model):
         Server → the tasks there, where the instance has servers.
     """
 
+    omitted = "placement"
+
     job: Name
     placed: Flag = True
     variant: Name | None = None
@@ -50,14 +53,6 @@ class JobAllocation(Model):
     workers: Count = 0
     completion_s: Annotated[float, Field(ge=0)] | None = None
     placement: Placement | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Serialise without `placement` where there are no servers, so that such plans keep their hash."""
-        data: dict[str, Any] = handler(self)
-        if self.placement is None:
-            data.pop("placement", None)
-        return data
 
 
 Plan = Sequence[JobAllocation]

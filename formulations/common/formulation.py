@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidationError, model_serializer
 
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.fields import Model
@@ -163,6 +163,19 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
 AnyFormulation = Formulation[Any, Any]
 """A formulation of any kind."""
+
+
+class PlanEntry(Model):
+    """Base of entries of plans that lack a field in documents where it is None, so that hashes stay."""
+
+    omitted: ClassVar[str]
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        if data.get(self.omitted) is None:
+            data.pop(self.omitted, None)
+        return data
 
 
 @cache

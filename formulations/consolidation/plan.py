@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...instances.common.errors import TooLargeError
-from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
+from ...instances.common.fields import Flag, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
     DeviceDemand,
@@ -30,6 +30,7 @@ from ...instances.consolidation.devices import (
 )
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import ONLY_GROUP, Group, PlacementJob
+from ..common.formulation import PlanEntry
 from ..common.objective import Violation
 
 Placed = dict[Name, PositiveCount]
@@ -38,7 +39,7 @@ Placement = dict[str, dict[str, int]]
 """Group name → server name → tasks."""
 
 
-class JobPlacement(Model):
+class JobPlacement(PlanEntry):
     """Where one job runs.
 
     Attributes
@@ -55,6 +56,8 @@ class JobPlacement(Model):
         group of a job that has only one is called `tasks`.
     """
 
+    omitted = "devices"
+
     job: Name
     placed: Flag = True
     servers: Placed = Field(default_factory=dict)
@@ -62,14 +65,6 @@ class JobPlacement(Model):
     reason: Text | None = None
     action: Action | None = None
     devices: dict[Name, OnServers] | None = None
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Serialise without the field `devices` where it is None, so that such plans keep their hash."""
-        data: dict[str, Any] = handler(self)
-        if self.devices is None:
-            data.pop("devices", None)
-        return data
 
     @property
     def tasks(self) -> Placement:

@@ -15,10 +15,10 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
@@ -26,10 +26,11 @@ from ...instances.common.fields import Checked, Complaint, Count, Name, Positive
 from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
 from ..common.compiled import compiled_without_arrays
+from ..common.formulation import PlanEntry
 from ..common.objective import TOLERANCE, loosened
 
 
-class Stage(Checked):
+class Stage(PlanEntry, Checked):
     """Layers, counted from 0, on `units` units of one type.
 
     Attributes
@@ -39,6 +40,8 @@ class Stage(Checked):
     layers
         In a graph all layers of the stage, ascending; None where they are consecutive.
     """
+
+    omitted = "layers"
 
     first_layer: Count
     last_layer: Count
@@ -55,14 +58,6 @@ class Stage(Checked):
             yield "layers", "have to rise"
         elif not self.layers or (self.layers[0], self.layers[-1]) != (self.first_layer, self.last_layer):
             yield "layers", "have to go from first_layer to last_layer"
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the plain data without empty `layers`, so that plans of chains keep their form and hash."""
-        data: dict[str, Any] = handler(self)
-        if self.layers is None:
-            data.pop("layers", None)
-        return data
 
     @property
     def members(self) -> Sequence[int]:
