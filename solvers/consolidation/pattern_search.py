@@ -193,7 +193,7 @@ class PatternSearch:
         try:
             with program.clock.enforced():
                 solution = exact_cover_for_bound(program, goal, bound)
-        except OutOfTimeError:
+        except (OutOfTimeError, BackendError):
             return False
         if solution is None:
             return False

@@ -262,7 +262,7 @@ class ExactSettings:
     most_split_columns
         Exchange columns that split a piece in two.
     most_patterns_enumerated
-        Server patterns to enumerate for a complete model.
+        Server patterns to enumerate for a complete model, or within the waste budget.
     most_shapes_enumerated
         Shapes of which all server patterns are listed, by one nested call for each.
     first_patterns_per_class
@@ -305,11 +305,7 @@ class ExactSettings:
     share_for_local_search
         Of the time left, for improving the plan.
     most_halves
-        Sets of up to three tasks that are listed for the waste budget.
-    most_matches
-        Pairs of these sets that are compared for one class of servers.
-    most_covering_patterns
-        Patterns within the waste budget.
+        Sets of up to three tasks that are listed for the waste budget, and pairs of them that match.
     most_named_cells
         Groups of tasks times servers of the compact model.
     most_textbook_cells
@@ -358,8 +354,6 @@ class ExactSettings:
     share_of_search: float = 0.8
     share_for_local_search: float = 0.6
     most_halves: int = 4_000_000
-    most_matches: int = 20_000_000
-    most_covering_patterns: int = 200_000
     most_named_cells: int = 300_000
     most_textbook_cells: int = 1_000
     share_of_textbook: float = 0.5

@@ -450,6 +450,7 @@ class PatternProgram:
         start: Integers | None,
         most: float = math.inf,
         bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
+        covers: bool = False,
     ) -> tuple[Integers | None, Limit]:
         """Return the best integer solution over the columns so far, and the limit that stopped HiGHS.
 
@@ -463,6 +464,8 @@ class PatternProgram:
             Only solutions of at most this value count.
         bounds
             Lower limit of each column, and whether the column is allowed.
+        covers
+            Whether supply is to equal demand, which bounds exact covers better.
         """
         master = self.master
         limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
@@ -476,6 +479,8 @@ class PatternProgram:
         columns = least, np.where(allowed, self._most(master.columns), 0.0)
         matrix = self._entries(master.columns, list(limits))
         rows = master.limits([*limits.values()])
+        if covers:
+            rows[1][: master.server_row] = 0.0
         model = linear_program(cost, columns, rows, matrix, [True] * len(cost))
         settings = {"objective_target": target + 1e-6}
         first = None
