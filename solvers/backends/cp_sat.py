@@ -240,11 +240,6 @@ class CpSat(Solver[FormulationT_contra]):
         return LexicographicCpSat(model, options, clock).run(formulation, backend, settled)
 
 
-def needs_interleaving(threads: int | None) -> bool:
-    """Return whether CP-SAT must interleave its threads to be deterministic."""
-    return (threads or os.cpu_count() or 1) > 1
-
-
 def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
     from ortools.sat.python import cp_model
 
@@ -256,7 +251,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
         "relative_gap_limit": options.gap / 4,
         "presolve_inclusion_work_limit": 0,
         "symmetry_level": 0,
-        "interleave_search": needs_interleaving(options.threads),
+        "interleave_search": (options.threads or os.cpu_count() or 1) > 1,  # else it is not deterministic
     }
     if clock.remaining_s is not None:
         settings["max_time_in_seconds"] = clock.remaining_s
