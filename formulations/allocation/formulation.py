@@ -68,36 +68,26 @@ MAX_PAIRS = 1_000_000
 """Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
 
 
-Placed = tuple[Servers, PlacedDerivation]
-
-
-def infeasible_job_reasons(
-    instance: AllocationInstance, table: JobTable, j: int, placed: Placed | None = None
-) -> list[str]:
-    """Return a sentence for each variant of an infeasible job: the violated constraint, and by how much.
-
-    Parameters
-    ----------
-    placed
-        In an instance with servers: these, and the splits over them.
-    """
+def infeasible_job_reasons(formulation: AllocationFormulation, j: int) -> list[str]:
+    """Return a sentence for each variant of an infeasible job: the violated constraint, and by how much."""
+    table = formulation.table
     return [
         f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: "
-        + _infeasibility_text(instance, table, j, v, placed)
+        + (_placement_text(formulation, j, v) or _infeasibility_text(formulation, j, v))
         for v in range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
     ]
 
 
-def _placement_text(servers: Servers, derivation: PlacedDerivation, j: int, v: int) -> str | None:
+def _placement_text(formulation: AllocationFormulation, j: int, v: int) -> str | None:
     """Return why no split of a variant fits on servers and is in time; None if the reason is another."""
-    table = derivation.table
-    time_s, _ = derivation.of_variant(j, v)
+    table, servers = formulation.table, formulation.servers
+    if servers is None or not servers.names:
+        return None
+    time_s, _ = formulation.derivation.of_variant(j, v)
     if len(time_s):
         deadline = f"its deadline of {table.deadline_s[j]:g} s is earlier"
         return f"takes at least {time_s.min():g} s on these servers; {deadline}"
     per_worker = table.worker_demand[v]
-    if not servers.names:
-        return None
     needs = [("a worker needs", per_worker), ("a parameter server needs", table.ps_demand[v])]
     row, text = int(table.first_row[v]), None
     if table.model[v] == TABLE and table.row_servers is not None and (k := int(table.row_servers[row])):
@@ -117,11 +107,8 @@ def _placement_text(servers: Servers, derivation: PlacedDerivation, j: int, v: i
     return text
 
 
-def _infeasibility_text(
-    instance: AllocationInstance, table: JobTable, j: int, v: int, placed: Placed | None
-) -> str:
-    if placed is not None and (text := _placement_text(*placed, j, v)):
-        return text
+def _infeasibility_text(formulation: AllocationFormulation, j: int, v: int) -> str:
+    instance, table = formulation.instance, formulation.table
     wide_ps = np.clip(table.max_ps - table.min_ps + 1, 1, MAX_PAIRS)
     wide_workers = min(int(table.max_workers[v] - table.min_workers[v]) + 1, MAX_PAIRS // int(wide_ps[v]))
     measured = table.model[v] == TABLE
@@ -131,7 +118,7 @@ def _infeasibility_text(
     time = completion_time_s(table, variant, ps, workers, step)
     deadline = float(table.deadline_s[j])
     # On servers it is the resources together that are short.
-    early = np.array([placed is not None or within(t, deadline) for t in time.tolist()])
+    early = np.array([formulation.servers is not None or within(t, deadline) for t in time.tolist()])
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
     ps_demand, worker_demand = task_demands(instance, table)
@@ -273,10 +260,15 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 
     @cached_property
+    def derivation(self) -> ConfigurationDerivation:
+        """The derivation of the configurations of single jobs for the check."""
+        derivation = PlacedDerivation if self.servers is not None else ConfigurationDerivation
+        return derivation(self.instance, self.table)
+
+    @cached_property
     def checked(self) -> CheckedConfigurations:
         """The configurations of the check, derived independently of the solvers up to a maximum number."""
-        derivation = PlacedDerivation if self.servers is not None else ConfigurationDerivation
-        return checked_configurations(derivation(self.instance, self.table), self.configurations)
+        return checked_configurations(self.derivation, self.configurations)
 
     _priced: tuple[PiecePrices | None, CheckedConfigurations | None] = None, None
     """The last prices of pieces, and the configurations with them."""
@@ -359,9 +351,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """
         configs = self.checked
         never = np.flatnonzero(np.diff(configs.start) == 0)
-        instance, table, servers = self.instance, self.table, self.servers
-        placed = None if servers is None else (servers, PlacedDerivation(instance, table))
-        alone = [r for j in never.tolist() for r in infeasible_job_reasons(instance, table, j, placed)]
+        alone = [reason for j in never.tolist() for reason in infeasible_job_reasons(self, j)]
         if alone:
             remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))

@@ -41,8 +41,16 @@ Arrays = tuple[Any, ...]
 """The arrays of `Candidates` or of a `PlacementState`, in their order."""
 
 
+class Columns:
+    """Base of data classes whose fields are arrays that compiled functions take."""
+
+    def arrays(self) -> Arrays:
+        """Return the arrays in their order."""
+        return tuple(vars(self).values())
+
+
 @dataclass(frozen=True)
-class Candidates:
+class Candidates(Columns):
     """Configurations among which the search chooses; those of job j are `start[j]` to `start[j + 1]`.
 
     Attributes
@@ -72,13 +80,9 @@ class Candidates:
     demand: Floats
     usd: Floats
 
-    def arrays(self) -> Arrays:
-        """Return the arrays in the order in which the compiled functions take them."""
-        return tuple(vars(self).values())
-
 
 @dataclass
-class PlacementState:
+class PlacementState(Columns):
     """A plan in arrays that the search changes.
 
     Attributes
@@ -96,10 +100,6 @@ class PlacementState:
     pieces: Ints
     free: Floats
     usd: Floats
-
-    def arrays(self) -> Arrays:
-        """Return the arrays in the order in which the compiled functions take them."""
-        return tuple(vars(self).values())
 
     def copy(self) -> PlacementState:
         """Return a copy that shares no array."""

@@ -140,7 +140,7 @@ def explain_instance(gpus: float = 3, speed: dict[str, Any] | None = None, **job
 )
 def test_the_reason_is_what_is_short(made: AllocationInstance, reason: str) -> None:
     """For every variant of the job."""
-    assert infeasible_job_reasons(made, made.table(), 0) == [f"job 'j', variant 'v': {reason}"]
+    assert infeasible_job_reasons(AllocationFormulation(made), 0) == [f"job 'j', variant 'v': {reason}"]
 
 
 @pytest.mark.parametrize("seed", range(8))
