@@ -262,7 +262,8 @@ class ScaledCluster(ClusterGrid):
         """Return the parts of the instance's cluster: each resource."""
         resources = self.instance.resources
         counts = {
-            name: int(amount) if amount.is_integer() else SCALING_PARTS for name, amount in resources.items()
+            name: int(amount) if float(amount).is_integer() else SCALING_PARTS
+            for name, amount in resources.items()
         }
         return [ScaledPart(n, {name: Fraction(resources[name]) / max(n, 1)}) for name, n in counts.items()]
 
@@ -322,9 +323,9 @@ class ScaledCluster(ClusterGrid):
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
         """Return the scale factor of a cluster; None if it is no scaled cluster of the instance."""
-        if not math.isfinite(rate) or any(capacities.get(name) is None for name in self.prices):
-            return None
         cost = self.cost_of(capacities)
+        if not math.isfinite(cost):
+            return None
         step = self._last_that(lambda step: self.rate(step) <= cost)
         own = self.capacities(step)
         right = own.keys() == capacities.keys() and all(agree(own[name], capacities[name]) for name in own)
@@ -360,7 +361,7 @@ class ScaledCluster(ClusterGrid):
 
     def _clusters_text(self) -> str:
         resources = self.instance.resources
-        parts = [name for name, amount in resources.items() if not amount.is_integer()]
+        parts = [name for name, amount in resources.items() if not float(amount).is_integer()]
         text = "every cluster is the instance's, scaled, in steps of one unit of a resource with a price"
         return text + (f"; {', '.join(parts)} in parts of 1/{SCALING_PARTS:,}" if parts else "")
 
