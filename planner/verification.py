@@ -14,7 +14,7 @@ from typing import Any
 
 from ..formulations.common.clock import Clock
 from ..formulations.common.formulation import AnyFormulation
-from ..formulations.common.objective import Diagnosis, agree
+from ..formulations.common.objective import Bounds, Diagnosis, agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..solvers.common.conclude import DEFAULT_DIAGNOSIS, contradiction, objective_records
@@ -252,9 +252,7 @@ def _check_records(
             findings.faults.append(f"{place}: the plan is better than the stored bound")
 
 
-def _weakened_bounds(
-    formulation: AnyFormulation, derived: Sequence[float | None], result: Result
-) -> tuple[float | None, ...]:
+def _weakened_bounds(formulation: AnyFormulation, derived: Bounds, result: Result) -> Bounds:
     """Return the certified bounds, weakened to the stored ones where the solve certified less.
 
     A solve may have had time for combinatorial bounds only, or without a plan for none; an older version

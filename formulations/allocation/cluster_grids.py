@@ -60,7 +60,7 @@ class ClusterGrid(ABC):
     prices
         USD per hour of one unit of each resource.
     most_usd
-        Maximum cost of a step, in USD per hour; None for no maximum.
+        Maximum cost of a step, in USD per hour; None for no maximum, of servers for that of the grid.
 
     Attributes
     ----------
@@ -248,10 +248,8 @@ class ScaledCluster(ClusterGrid):
         self, instance: AllocationInstance, prices: Mapping[str, float], most_usd: float | None
     ) -> None:
         super().__init__(instance, prices, most_usd)
-        self._parts = [part for part in self._all_parts() if part.count and any(part.unit.values())]
-        self._rising = [
-            part.count for part in self._parts if any(part.unit.get(name) for name in self.prices)
-        ]
+        self._parts = self._all_parts()
+        self._rising = [part.count for part in self._parts if part.unit.keys() & self.prices.keys()]
         if not self._rising:
             raise OptionError(
                 f"the cluster has none of the resources with a price ({', '.join(self.prices)}), so scaling "
@@ -260,12 +258,12 @@ class ScaledCluster(ClusterGrid):
 
     def _all_parts(self) -> list[ScaledPart]:
         """Return the parts of the instance's cluster: each resource."""
-        resources = self.instance.resources
-        counts = {
-            name: int(amount) if float(amount).is_integer() else SCALING_PARTS
-            for name, amount in resources.items()
-        }
-        return [ScaledPart(n, {name: Fraction(resources[name]) / max(n, 1)}) for name, n in counts.items()]
+        parts = []
+        for name, amount in self.instance.resources.items():
+            if amount:
+                count = int(amount) if float(amount).is_integer() else SCALING_PARTS
+                parts.append(ScaledPart(count, {name: Fraction(amount) / count}))
+        return parts
 
     def next(self, step: Fraction) -> Fraction:
         """Return the scale factor of the next larger cluster."""
@@ -304,7 +302,7 @@ class ScaledCluster(ClusterGrid):
         `need` has the order of the resources of the instance.
         """
         needed = dict(zip(self.wide.resources, need.tolist(), strict=True))
-        scaled = {name for part in self._parts for name, amount in part.unit.items() if amount}
+        scaled = {name for part in self._parts for name in part.unit}
         if not all(name in scaled or within(amount, 0.0) for name, amount in needed.items()):
             return None
 
@@ -329,7 +327,7 @@ class ScaledCluster(ClusterGrid):
         step = self._last_that(lambda step: self.rate(step) <= cost)
         own = self.capacities(step)
         right = own.keys() == capacities.keys() and all(agree(own[name], capacities[name]) for name in own)
-        return step if right and agree(rate, self.rate(step)) else None
+        return step if right and step <= self.last and agree(rate, self.rate(step)) else None
 
     @property
     def widest_cluster(self) -> AllocationInstance:
@@ -368,6 +366,8 @@ class ScaledCluster(ClusterGrid):
 
 MOST_SCALE = 2
 """Servers are scaled up to this by default: no sum of amounts shows when all jobs run fastest on servers."""
+MOST_SERVERS = 100_000
+"""Largest number of servers of a scaled cluster."""
 
 
 class ScaledServers(ScaledCluster):
@@ -383,20 +383,28 @@ class ScaledServers(ScaledCluster):
             self._shapes[tuple(sorted(server.available.items()))].append(name)
         super().__init__(instance, prices, most_usd)
         self.most_usd = most_usd or MOST_SCALE * self.rate(Fraction(1))
+        if self._dearest * len(instance.expanded_servers) > MOST_SERVERS:
+            raise TooLargeError(f"the dearest cluster has over {MOST_SERVERS:,} servers; lower --most-usd")
+        # Added servers of a shape have the same names in all clusters, and none that the instance has.
+        self._added = next(
+            text
+            for text in (f"more{n}-" for n in itertools.count())
+            if not any(name.startswith(text) for name in instance.expanded_servers)
+        )
 
     def _all_parts(self) -> list[ScaledPart]:
         """Return the parts of the instance's cluster: the servers of each shape."""
         return [
-            ScaledPart(len(names), {name: Fraction(amount) for name, amount in shape})
+            ScaledPart(len(names), {name: Fraction(amount) for name, amount in shape if amount})
             for shape, names in self._shapes.items()
         ]
 
     def cluster(self, step: Fraction) -> AllocationInstance:
         """Return the instance with the servers of a scale factor; jobs on others do not run now."""
         servers: dict[str, AnyServer] = {}
-        for names in self._shapes.values():
+        for shape, names in enumerate(self._shapes.values()):
             count = math.floor(step * len(names))
-            more = [f"{names[-1]}+{k}" for k in range(1, count - len(names) + 1)]
+            more = [f"{self._added}{shape}-{k}" for k in range(count - len(names))]
             for name, like in zip((*names, *more)[:count], itertools.cycle(names), strict=False):
                 row = self.instance.expanded_servers[like]
                 servers[name] = row.model_copy(update={"name": name, "count": None})

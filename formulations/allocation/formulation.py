@@ -44,7 +44,7 @@ from ...instances.common.errors import OptionError
 from ...instances.common.speed import FormulaModel, PsAsync, PsSync
 from ..common.clock import check_model_size, check_time, until_time_limit
 from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
-from ..common.objective import Diagnosis, Objective, Violation, within
+from ..common.objective import Bounds, Diagnosis, Objective, Violation, within
 from .certificate import PriceCertificate, marginal_value_text, read_certificate
 from .check.bound import certified_bound, price_bound
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
@@ -288,13 +288,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return a note on configurations that the check shares with the solvers; None if it shares none."""
         return (self._priced[1] or self.checked).shared or self.checked.shared
 
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return the lower bound on the objective, in seconds, with each job alone in the cluster."""
         return (self.checked.elementary_bound(self.is_makespan),)
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the lower bound that the dual prices and the cutoff prove, or the elementary one.
 
         The elementary bound gives each job the cluster to itself.

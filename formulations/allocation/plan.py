@@ -25,7 +25,7 @@ from .configurations import (
     resource_limits,
     task_demands,
 )
-from .splits import Servers, remote_tasks, sending_workers
+from .splits import Servers, sending_workers
 
 STATED_TOLERANCE = 1e-9
 """Relative tolerance of the completion time that an entry states."""
@@ -110,7 +110,7 @@ def read_entries(
         Where the placements matter.
     """
     rows: list[tuple[int, ...]] = []
-    stated, faults, placed = [], [], [np.zeros((0, 4), np.int64)]
+    stated, faults, placed = [], [], list[list[int]]()
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
     for entry in plan:
         j = index.get(entry.job)
@@ -129,22 +129,26 @@ def read_entries(
                 continue
         elif entry.variant is not None or entry.ps or entry.workers:
             faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
-        remote, stays = entry.workers, False
+        stays = False
         if servers is not None:
             pieces = servers.pieces(entry.placement)
-            for name in entry.placement or {}:
-                if name not in servers.index:
-                    where = f"job {entry.job!r} is on {name!r}, which is not in the instance"
-                    faults.append(Violation("server", where))
-            remote, stays = remote_tasks(*pieces.T[1:]), servers.stays(j, pieces)
-            placed.append(np.insert(pieces, 0, len(rows), axis=1))
-        rows.append((j, variant, entry.ps, entry.workers, remote, stays))
+            stays = j in servers.current and pieces == servers.current[j].tolist()
+            placed += [[len(rows), *piece] for piece in pieces]
+            if pieces and pieces[0][0] < 0:
+                name = next(name for name in entry.placement or () if name not in servers.index)
+                where = f"job {entry.job!r} is on {name!r}, which is not in the instance"
+                faults.append(Violation("server", where))
+        rows.append((j, variant, entry.ps, entry.workers, stays))
         stated.append(np.nan if entry.completion_s is None else entry.completion_s)
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    job, variants, ps, workers, remotes, stay = np.array(rows, dtype=np.int64).reshape(len(rows), 6).T
-    spreads = remotes, stay.astype(bool), np.concatenate(placed)
+    job, variants, ps, workers, stays_now = np.array(rows, dtype=np.int64).reshape(len(rows), 5).T
+    pieces_now = np.array(placed, dtype=np.int64).reshape(len(placed), 4)
+    remote = workers.copy() if servers is None else np.zeros(len(rows), dtype=np.int64)
+    row, _, x, y = pieces_now.T
+    np.maximum.at(remote, row, np.maximum((x > 0) * (workers[row] - y), (y > 0) * (ps[row] - x)))
+    spreads = remote, stays_now.astype(bool), pieces_now
     return Entries(job, variants, ps, workers, np.array(stated), *spreads, tuple(faults))
 
 

@@ -64,7 +64,7 @@ class Servers:
     shapes, counts
         Distinct rows of `free`, shape (C, R), and how many servers have each.
     current
-        Job → the pieces with which it runs now, where that is known.
+        Job → the pieces with which it runs now, where that is known, in the order of the servers.
     share
         σ, the share of the time per worker and parameter server that is spent on the network.
     """
@@ -83,17 +83,12 @@ class Servers:
         self.current: dict[int, Ints] = {}
         for j, job in enumerate(instance.jobs if instance.has_placements else ()):
             if job.current is not None and job.current.placement is not None:
-                pieces = self.pieces(job.current.placement)
-                self.current[j] = pieces[pieces[:, 1:].any(axis=1)]
+                pieces = [piece for piece in self.pieces(job.current.placement) if any(piece[1:])]
+                self.current[j] = np.array(pieces, np.int64).reshape(-1, 3)
 
-    def pieces(self, placement: Mapping[str, Tasks] | None) -> Ints:
-        """Return server (−1: unknown), parameter servers and workers of each piece, shape (n, 3)."""
-        listed = [(self.index.get(name, -1), at.ps, at.workers) for name, at in (placement or {}).items()]
-        return np.array(listed, np.int64).reshape(-1, 3)
-
-    def stays(self, job: int, pieces: Ints) -> bool:
-        """Return whether a job runs with these pieces now."""
-        return job in self.current and sorted(self.current[job].tolist()) == sorted(pieces.tolist())
+    def pieces(self, placement: Mapping[str, Tasks] | None) -> list[list[int]]:
+        """Return server (−1: unknown), parameter servers and workers of each piece, by server."""
+        return sorted([self.index.get(name, -1), at.ps, at.workers] for name, at in (placement or {}).items())
 
     @cached_property
     def index(self) -> dict[str, int]:

@@ -96,15 +96,16 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
     weights, vectors = bound_multipliers(prices)
     margins = MARGIN * (weights * size + vectors @ most) + 1e-280
-    # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
-    room = weights * cutoff + vectors @ choices.limit + margins
     order = _job_order(choices, prices)
-    left = _least_remaining(choices, weights, vectors, order)
     # Jobs without a choice come first.
     decided = choices.start[order[: np.sum(np.diff(choices.start) == 1)]]
+    taken, spent = choices.demand[decided].sum(axis=0)[None], np.zeros(1)
+    # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
+    # What is decided is summed exactly: the margin does not cover the rounding of a sum over very many jobs.
+    room = weights * (cutoff - math.fsum(choices.cost[decided])) + vectors @ choices.limit + margins
     if len(decided) == len(order):
-        return bool((left[0] > room).any())
-    taken, spent = choices.demand[decided].sum(axis=0)[None], choices.cost[decided].sum()[None]
+        return bool((vectors @ taken[0] > room).any())
+    left = _least_remaining(choices, weights, vectors, order)
     useful, bounds = np.ones(len(weights), dtype=bool), 0
     for place, job in enumerate(order.tolist()[len(decided) :], len(decided)):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))

@@ -25,7 +25,7 @@ from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidationError
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.fields import Model
 from .clock import until_time_limit
-from .objective import TIE_TOLERANCE, Diagnosis, Objective, Violation, loosened
+from .objective import TIE_TOLERANCE, Bounds, Diagnosis, Objective, Violation, loosened
 
 if TYPE_CHECKING:
     import pulp
@@ -77,15 +77,13 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return False
 
     @abstractmethod
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return a combinatorial bound on each objective, derived without a solver; None where none is known.
 
         The check re-derives it, so it holds for any plan even without a certificate.
         """
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the certified bound on each objective, derived without trusting any solver.
 
         Parameters

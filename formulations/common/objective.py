@@ -6,6 +6,7 @@ Equal figures may differ within a tolerance, since sums of floats depend on thei
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,6 +52,8 @@ def rounded_up(value: float, digits: int = 3) -> float:
 
 
 Sense = Literal["min", "max"]
+Bounds = Sequence[float | None]
+"""A bound on each objective, in its sense; None where nothing is proven."""
 
 
 @dataclass(frozen=True)

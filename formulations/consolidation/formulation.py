@@ -51,7 +51,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
-from ..common.objective import Diagnosis, Violation, within
+from ..common.objective import Bounds, Diagnosis, Violation, within
 from .build_classes import ClassifiedCluster
 from .certificate import MUST_PLACE
 from .check.bounds import (
@@ -312,13 +312,11 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         share = f"{checked.too_large:,} of {checked.requests:,}"
         return f"fewest servers of jobs: shared with the methods for {share} requests; the others are equal"
 
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return a combinatorial bound on each objective; None where none is known."""
         return elementary_bounds(self._checked)
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the bound on each objective that dual prices prove, or the combinatorial one."""
         elementary = elementary_bounds(self._checked, values)
         if certificate is None:
@@ -431,7 +429,7 @@ class DeviceFormulation(ConsolidationFormulation):
         """Return the note on tables that the check of the pooled relaxation shares with the solvers."""
         return self.pooled.shared_tables()
 
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return a combinatorial bound on each objective, with devices pooled to amounts."""
         return self.pooled.elementary_bounds()
 
@@ -442,9 +440,7 @@ class DeviceFormulation(ConsolidationFormulation):
         """
         return self.pooled.elementary_infeasibility()
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return, by objective, the tighter bound of the pooled relaxation and of prices by server shape."""
         if certificate is None:
             return self.elementary_bounds()

@@ -26,7 +26,7 @@ from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.formulation import MilpModel, ModelObjective
-from ..common.objective import Diagnosis, Sense, Violation, agree, within
+from ..common.objective import Bounds, Diagnosis, Sense, Violation, agree, within
 from .classes import ClassTable, exact_fraction
 from .cluster_data import TRAFFIC_RESOURCE, ClusterData
 from .explain import action_of
@@ -110,7 +110,7 @@ class WithFixedJobs(ConsolidationFormulation):
         entries = self.fixed | {entry.job: entry for entry in plan}
         return tuple(entries[job.name] for job in self.instance.jobs)
 
-    def lifted(self, bounds: Sequence[float | None]) -> tuple[float | None, ...]:
+    def lifted(self, bounds: Bounds) -> Bounds:
         """Add the contribution of the fixed jobs to objective values or bounds of the reduced instance."""
         pairs = zip(bounds, self.offsets, strict=False)
         return tuple(None if bound is None else _plus_offset(bound, offset) for bound, offset in pairs)
@@ -148,13 +148,11 @@ class WithFixedJobs(ConsolidationFormulation):
         """Return the note on tables that the check of the reduced instance shares with the solvers."""
         return self.rest.shared_tables()
 
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return a combinatorial bound on each objective; None where none is known."""
         return self.lifted(self.rest.elementary_bounds())
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the bound on each objective that dual prices for the reduced instance prove."""
         left = None
         if values is not None:
@@ -405,7 +403,7 @@ class WithRunningJobs(ConsolidationFormulation):
             self.instance.model_copy(update={"jobs": jobs, "objectives": objectives, **free})
         )
 
-    def nothing_moves(self, values: Sequence[float], leading: Sequence[float | None]) -> bool:
+    def nothing_moves(self, values: Sequence[float], leading: Bounds) -> bool:
         """Return whether it is proven that every plan as good as a given one moves no job.
 
         Parameters
@@ -419,15 +417,11 @@ class WithRunningJobs(ConsolidationFormulation):
         proven = [bound is not None and agree(bound, value) for bound, value in known]
         return len(proven) == self.before and all(proven) and values[self.after - 1] == 0
 
-    def if_nothing_moves(
-        self, leading: Sequence[float | None], staying: Sequence[float | None]
-    ) -> tuple[float | None, ...]:
+    def if_nothing_moves(self, leading: Bounds, staying: Bounds) -> Bounds:
         """Return the bounds on all objectives, from those of the two problems, where no job moves."""
         return (*leading, *[0.0] * (self.after - self.before), *staying[self.after :])
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the bounds that the certificates of the two smaller problems, or a single one, prove."""
         if not _has_two_parts(certificate):
             return super().certified_bounds(certificate, values)

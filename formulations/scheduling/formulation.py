@@ -38,7 +38,7 @@ from ...instances.common.base import ProblemKind
 from ...instances.common.errors import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
-from ..common.objective import Diagnosis, Objective, Violation
+from ..common.objective import Bounds, Diagnosis, Objective, Violation
 from .certificate import PriceGrid, marginal_value_text, marginal_values, read_grid
 from .check.price_bound import least_makespan_s, least_mean_completion_s, price_bound
 from .evaluation import Metrics, metrics_of, placement_violations, segment_violations
@@ -97,15 +97,13 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         """Return the metrics of a feasible plan, which are reported beside its objective."""
         return metrics_of(self.instance, self.segments(plan))
 
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return the elementary lower bound on the objective, in seconds, which needs no solver."""
         if self.instance.objective == "makespan":
             return (least_makespan_s(self.instance),)
         return (least_mean_completion_s(self.instance),)
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the lower bound [s] that the certificate's dual prices prove, or the elementary one."""
         del values
         elementary = self.elementary_bounds()

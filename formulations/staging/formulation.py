@@ -38,7 +38,7 @@ from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
 from ..common.formulation import Formulation
-from ..common.objective import Diagnosis, Objective, Violation, loosened, within
+from ..common.objective import Bounds, Diagnosis, Objective, Violation, loosened, within
 from .certificate import BUDGET, StagingCertificate, prices_at, read_certificate
 from .check.certificate import CertificateCheck
 from .graph_order import (
@@ -258,7 +258,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                     name, f"the plan takes {amount:g} USD, {amount - limit:g} more than {limit:g}"
                 )
 
-    def elementary_bounds(self) -> tuple[float | None, ...]:
+    def elementary_bounds(self) -> Bounds:
         """Return a bound on cost by each layer's cheapest type, or on speed by slowest layer and budget.
 
         A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
@@ -294,9 +294,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         least = np.where(able, np.where(able, work, 0.0) * self.hardware.price, math.inf).min(axis=1)
         return math.fsum(least.tolist())
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the bound on the objective that the certificate proves, or the elementary one."""
         del values
         (elementary,) = self.elementary_bounds()
@@ -556,9 +554,7 @@ class GraphFormulation(StagingFormulation):
         """Lower bound on τ [s]: by the slowest layer, the hourly budget, and all devices together."""
         return max(super().least_s, self.shared_work_s)
 
-    def certified_bounds(
-        self, certificate: Any, values: Sequence[float] | None = None
-    ) -> tuple[float | None, ...]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the bound that the certificate proves, or the elementary one if the graph is too large."""
         try:
             return super().certified_bounds(certificate, values)

@@ -72,7 +72,11 @@ class Server(AnyServer):
 
     def emptied(self) -> Server:
         """Return the server without room for any task, as if all of it were taken."""
-        return Server.model_validate(emptied_server(self.model_dump(exclude_none=True)))
+        devices = {
+            name: each.model_copy(update={"taken": None}) for name, each in (self.devices or {}).items()
+        }
+        none = dict.fromkeys((*self.capacity, *devices), 0.0)
+        return self.model_copy(update={"free": none, "devices": devices or None})
 
     @property
     def available(self) -> dict[str, float]:

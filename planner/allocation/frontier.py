@@ -81,6 +81,9 @@ class AllocationFrontierCheck(FrontierCheck):
         except (OptionError, TooLargeError) as error:
             yield str(error)
             return
+        if grid.most_usd != most:
+            yield f"most_usd_per_hour: is missing; the clusters of servers end at {grid.most_usd:g} USD/h"
+            return
         self.grid: ClusterGrid = grid
         yield from figure_faults("weight", self.frontier.weight, grid.weight)
 

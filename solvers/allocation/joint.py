@@ -39,7 +39,7 @@ from .placement_search import (
     ruin_and_recreate,
 )
 from .placements import Placements
-from .total_time import CoreAnswer, IncumbentSearch, solve_core
+from .total_time import FIXING_MARGIN, GAP_SHARE, CoreAnswer, IncumbentSearch, solve_core
 
 MAX_UNITS = 16
 """Most units of a resource on a server for which its pieces are priced."""
@@ -61,10 +61,6 @@ COOLING = 4
 """Power with which the temperature falls."""
 LOST = 10.0
 """A job that is absent costs so many times its dearest candidate."""
-MARGIN = 1e-9
-"""Relative; reduced costs are compared with this much to spare."""
-GAP_SHARE = 0.5
-"""Share of the requested gap to which a core is solved."""
 
 
 def piece_functions(sizes: Ints) -> Iterator[Floats]:
@@ -246,8 +242,8 @@ class JointSearch(IncumbentSearch):
 
     def _time_share(self) -> float:
         """Return how much of the time limit is over."""
-        left_s, elapsed_s = self.clock.remaining_s, self.clock.elapsed_s
-        return 0.0 if left_s is None else elapsed_s / max(elapsed_s + left_s, 1e-9)
+        limit_s = self.clock.limit_s
+        return 0.0 if limit_s is None else self.clock.elapsed_s / max(limit_s, 1e-9)
 
     def _candidate_rows(self, known: Ints) -> tuple[Ints, Ints]:
         """Return the rows of the search, and where those of each job start.
@@ -319,5 +315,5 @@ def solve_near(
 ) -> tuple[MultipleChoice, CoreAnswer]:
     """Solve the core problem of all configurations that can be in a choice below a value; return both."""
     reduced, size = dual.problem.reduced_costs(dual.prices), abs(dual.bound)
-    core = dual.problem.only(reduced <= (value - dual.bound) * (1 + MARGIN) + MARGIN * size)
+    core = dual.problem.only(reduced <= (value - dual.bound) * (1 + FIXING_MARGIN) + FIXING_MARGIN * size)
     return core, solve_core(core, clock, options, gap=GAP_SHARE * options.gap * size)

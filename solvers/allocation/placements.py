@@ -110,7 +110,7 @@ class Placements:
         state.chosen[:] = chosen
         state.usd -= candidates.usd[chosen].sum()
         for j, entry in enumerate(plan):
-            pieces = self.servers.pieces(entry.placement)
+            pieces = np.array(self.servers.pieces(entry.placement), np.int64).reshape(-1, 3)
             state.count[j], state.pieces[j, : len(pieces)] = len(pieces), pieces
             state.free[pieces[:, 0]] -= pieces[:, 1:] @ candidates.demand[chosen[j]]
         return state

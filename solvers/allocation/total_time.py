@@ -34,7 +34,7 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound, linear_program
-from ..common.base import Clock, Outcome
+from ..common.base import Clock, Outcome, Trace
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import report_progress, set_checkpoint
 from .heuristics import choose_by_gain, round_prices
@@ -214,7 +214,7 @@ class IncumbentSearch(ABC):
         self.value, self.bound = math.inf, 0.0
         self.limit: Limit = "none"
         self.message: str | None = None
-        self.trace: list[tuple[float, float | None, float | None]] = []
+        self.trace: Trace = []
 
     @abstractmethod
     def value_of(self, chosen: Ints) -> float:

@@ -17,12 +17,17 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ...formulations.common.clock import Clock
 from ...formulations.common.formulation import AnyFormulation
+from ...formulations.common.objective import Bounds
 from ...instances.common.errors import OptionError, TooLargeError
 from .result import Limit, SolveOptions
 
 __all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
 
 Feature = Literal["memory_limit", "warm_start", "backend_options"]
+
+
+Trace = list[tuple[float, float | None, float | None]]
+"""Seconds since the start, value and bound, each time one of these improves."""
 
 
 @dataclass
@@ -47,7 +52,7 @@ class Outcome:
     """
 
     plan: Sequence[Any] | None = None
-    bounds: Sequence[float | None] = ()
+    bounds: Bounds = ()
     limit: Limit = "none"
     infeasible: bool = False
     doubtful: bool = False
@@ -57,7 +62,7 @@ class Outcome:
     message: str | None = None
     prices: dict[str, float] | None = None
     certificate: dict[str, Any] | None = None
-    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    trace: Trace = field(default_factory=list)
 
 
 @dataclass(frozen=True)

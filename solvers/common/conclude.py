@@ -17,7 +17,7 @@ from itertools import chain, islice, repeat
 from typing import Any
 
 from ...formulations.common.formulation import AnyFormulation
-from ...formulations.common.objective import Diagnosis, Objective, Violation
+from ...formulations.common.objective import Bounds, Diagnosis, Objective, Violation
 from ...instances.common.base import percent
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from .base import Clock, Outcome
@@ -183,7 +183,7 @@ def _refutation_note(solver: str, claim: str, message: str | None) -> str | None
 
 def _certified(
     formulation: AnyFormulation, outcome: Outcome, values: Any, deadline: Clock
-) -> tuple[Outcome, tuple[float | None, ...]]:
+) -> tuple[Outcome, Bounds]:
     """Return the outcome updated by the certified bounds, and these bounds, one for each objective."""
     if outcome.infeasible:
         return outcome, ()
@@ -225,9 +225,9 @@ def _without_contradicted_bounds(
     formulation: AnyFormulation,
     solver: str,
     outcome: Outcome,
-    certified: tuple[float | None, ...],
+    certified: Bounds,
     values: Any,
-) -> tuple[Outcome, tuple[float | None, ...]]:
+) -> tuple[Outcome, Bounds]:
     """Return the outcome and certified bounds without those that contradict the plan."""
     if refuted := contradiction(formulation, outcome.bounds, values):
         message = _refutation_note(solver, f"claimed {refuted}", outcome.message)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from ...formulations.common.objective import Bounds
 from ...formulations.consolidation.certificate import PRICED
 from ...formulations.consolidation.classes import Classes, common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
@@ -171,7 +172,7 @@ class Progress:
                 break
             self.bounds.append(known)
 
-    def tighten(self, others: Sequence[float | None]) -> None:
+    def tighten(self, others: Bounds) -> None:
         """Replace the bound on each objective by the tighter one of itself and another."""
         both = itertools.zip_longest(self.bounds, others)
         self.bounds = [

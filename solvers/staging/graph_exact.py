@@ -31,7 +31,7 @@ from ...formulations.staging.graph_stages import (
 from ...formulations.staging.stages import Plan, Stage, compiled_time_s
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..common.base import Clock, Outcome, PresolvingSolver
+from ..common.base import Clock, Outcome, PresolvingSolver, Trace
 from ..common.result import Limit, SolveOptions
 from .exact import StagingExact, certificate
 from .graph_heuristic import first_plan
@@ -205,7 +205,7 @@ class DeviceSearch:
     plan: tuple[Stage, ...] | None = None
     bound_s: float = 0.0
     limit: Limit = "none"
-    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    trace: Trace = field(default_factory=list)
 
     def run(self) -> Outcome:
         """Run the dynamic program with rising cutoffs until the gap is closed or the time is up."""

@@ -161,7 +161,7 @@ class _Search:
         winner = int(best.cost.argmin())
         # A label may pass by its margin alone; then no path is below the cutoff.
         if best.cost[winner] >= cutoff:
-            return CoreAnswer(None, math.inf)
+            return CoreAnswer(None, math.inf) if complete else UNDECIDED
         records, at, path = np.concatenate(self.records), int(best.last[winner]), list[int]()
         while at > 0:
             before, column = records[at].tolist()

@@ -25,7 +25,7 @@ from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends.highs import CuttingPlaneModel
-from ..common.base import Clock
+from ..common.base import Clock, Trace
 from ..common.result import Limit
 from ..common.search_control import report_progress
 from .core import MOST_COLUMNS, Core, core_of, narrow_core
@@ -184,7 +184,7 @@ class Search:
         self.fastest_s = formulation.fastest_s
         self.groups: list[Group] = []
         self.closed: list[Interval] = []
-        self.trace: list[tuple[float, float | None, float | None]] = []
+        self.trace: Trace = []
         self.build_s = 0.0
         self.limit: Limit = "none"
         self.least_open: float | None = None

@@ -22,7 +22,7 @@ from typing import Any
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import PlacementJob
 from ...common.formulation import parsed_certificate
-from ...common.objective import TIE_TOLERANCE, Diagnosis, agree, loosened, within
+from ...common.objective import TIE_TOLERANCE, Bounds, Diagnosis, agree, loosened, within
 from ..certificate import (
     MUST_PLACE,
     PRICED,
@@ -124,9 +124,7 @@ def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fract
     return servers
 
 
-def elementary_bounds(
-    checked: CheckedCluster, values: Sequence[float] | None = None
-) -> tuple[float | None, ...]:
+def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = None) -> Bounds:
     """Return a combinatorial bound on each objective, derived without a certificate.
 
     Parameters
@@ -386,7 +384,7 @@ def price_bounds(
     checked: CheckedCluster,
     data: Any,
     values: Sequence[float] | None,
-    elementary: Sequence[float | None],
+    elementary: Bounds,
 ) -> dict[str, float]:
     """Return the bounds that a certificate of dual prices proves, by name of the objective.
 

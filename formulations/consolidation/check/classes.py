@@ -148,6 +148,8 @@ MAX_CUT_SERVERS, MAX_CUT_SUMS, MAX_CUT_ADDITIONS = 200, 20_000, 1_000_000
 The limit on additions takes half a second; beyond a limit, residual capacities remain as they are.
 """
 
+COMPARED_TOTALS = ("exact", "offsets", "moves")
+"""Attributes of the whole instance that both tables of classes must agree on."""
 Vector = tuple[int, ...]
 ServerKey = tuple[str | None, Vector, Vector, bool]
 """Pool of servers, residual capacity, shapes of resident tasks, and whether they count as used."""
@@ -304,6 +306,16 @@ class _Derivation:
         free = self._servers_by_key()
         pairs = zip(shapes, self.tasks, strict=True)
         slots = tuple(self._slots(shape, tasks, free) for shape, tasks in pairs)
+        running = [job for job in self.instance.jobs if job.is_running]
+        offsets = {
+            "value": sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0)),
+            "servers": Fraction(len(self.checked.cluster.in_use)),
+            "stops": Fraction(len(running)),
+            "migrations": Fraction(
+                sum(sum(group.current.values()) for job in self.instance.jobs for group in job.task_groups)
+            ),
+        }
+        most = self.instance.max_moves
         return Classes(
             shapes,
             tuple(rows if k in self.whole else rows[:1] for k, rows in enumerate(slots)),
@@ -312,8 +324,8 @@ class _Derivation:
             self._server_classes(free),
             self.exact,
             tuple(self.units),
-            self.checked.cluster.values_without_jobs,
-            self.checked.cluster.moves,
+            offsets,
+            None if most is None else most - len(running),
         )
 
     def _job_class(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
@@ -501,8 +513,8 @@ def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vecto
             return f"the methods have other {name} of jobs"
     if derived.jobs != proposed.jobs:
         return "the methods have other classes of jobs"
-    if derived.exact != proposed.exact:
-        return "the methods count otherwise what is exact"
+    if any(getattr(derived, name) != getattr(proposed, name) for name in COMPARED_TOTALS):
+        return "the methods count otherwise what is exact, runs, is in use, or may move"
     class_of = {n: server for server in proposed.servers for n in server.members}
     for server in derived.servers:
         for n in server.members:

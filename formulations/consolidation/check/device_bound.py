@@ -19,7 +19,7 @@ from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
 from ...common.formulation import parsed_certificate
-from ...common.objective import Objective, agree, loosened
+from ...common.objective import Bounds, Objective, agree, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import common_divisor, exact_fraction, job_value
 
@@ -267,8 +267,8 @@ def shape_bounds(
     objectives: Sequence[Objective],
     goals: Sequence[PricedGoal],
     values: Sequence[float] | None,
-    known: Sequence[float | None],
-) -> tuple[float | None, ...]:
+    known: Bounds,
+) -> Bounds:
     """Return the bound on each objective that dual prices by server shape prove, or the known one if tighter.
 
     A bound that depends on the values of earlier objectives counts only if all of these but the last are

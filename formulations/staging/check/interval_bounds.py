@@ -361,7 +361,7 @@ class IntervalBounds:
         bound, and a segment too dear for the union is too dear for each part. Intervals not proven by prices
         are enumerated while there is time; their bounds by prices hold in any case.
         """
-        open_: list[tuple[Interval, float, Ints]] = []
+        open_: list[tuple[Interval, float, Ints | None]] = []
         everything = narrow(np.arange(len(self.segments.first)))
         pending = [(list(intervals), self.segments, everything)] if intervals else []
         while pending:
@@ -379,7 +379,9 @@ class IntervalBounds:
                 bound, weight, arrival = self._bound(interval, own)
                 if bound < interval.cutoff:
                     useful = position[self._useful(interval, own, weight, arrival)]
-                    open_.append((interval, self._cost_bound(interval, bound, own), useful))
+                    # Too many segments are not kept: there may be very many intervals.
+                    few = len(useful) <= MAX_ARCS and len(self.limits.capacity)
+                    open_.append((interval, self._cost_bound(interval, bound, own), useful if few else None))
         return [(one, bound) for one, bound, left in open_ if not self._proves_by_enumeration(one, left)]
 
     def _cost_bound(self, interval: Interval, bound: float, own: Segments) -> float:
@@ -438,9 +440,9 @@ class IntervalBounds:
         most = (threshold + ROUNDING_MARGIN * (abs(threshold) + spare)) / (1 - 2 * ROUNDING_MARGIN)
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 
-    def _proves_by_enumeration(self, interval: Interval, left: Ints) -> bool:
+    def _proves_by_enumeration(self, interval: Interval, left: Ints | None) -> bool:
         """Return whether enumeration of the remaining segments' paths proves none to be below the cutoff."""
-        if len(left) > MAX_ARCS or not len(self.limits.capacity) or self.work_left <= 0 or time_is_up():
+        if left is None or self.work_left <= 0 or time_is_up():
             return False
         own = self.segments.only(left)
         units, cost = self._least(interval, own)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ....formulations.common.objective import Bounds
 from ....formulations.consolidation.certificate import MAX_LEAVES, MUST_PLACE, PRICED
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....instances.common.arrays import Floats
@@ -138,7 +139,7 @@ def certified_goals(
     formulation: ConsolidationFormulation,
     master: RestrictedMaster,
     values: Sequence[float],
-    bounds: Sequence[float | None],
+    bounds: Bounds,
     options: SolveOptions,
     clock: Clock,
     known: Sequence[dict[str, Any]] = (),

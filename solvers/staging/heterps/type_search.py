@@ -37,7 +37,7 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.stages import Stage
 from ....instances.common.errors import OutOfTimeError
 from ...backends.base import missing_package_text, no_warnings
-from ...common.base import Clock, MethodOption, Outcome, Solver
+from ...common.base import Clock, MethodOption, Outcome, Solver, Trace
 from ...common.result import SolveOptions
 from .provisioning import WAYS, Provision, Provisioner, Segment, Way, segments_of
 
@@ -100,7 +100,7 @@ class TypeSearch:
         self.judged = 0
         self.best: tuple[Fitness, Types] | None = None
         self.plan: tuple[Stage, ...] | None = None
-        self.trace: list[tuple[float, float | None, float | None]] = []
+        self.trace: Trace = []
         self._known: dict[Types, Fitness] = {}
         self._scale = 0.0
 

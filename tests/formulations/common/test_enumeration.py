@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -60,3 +61,10 @@ def test_a_search_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPat
     assert no_choice_below(choices, np.zeros(1), 3.5) is False
     monkeypatch.setattr(enumeration, "MAX_STATES", 1)
     assert no_choice_below(choices, np.zeros(1), 3.5) is None
+
+
+def test_sums_over_very_many_jobs_prove_nothing_false() -> None:
+    """A choice that is cheaper by 2e-12 than the cutoff is there, and each job has only this one."""
+    jobs = 100_000
+    choices = Choices(np.arange(jobs + 1), np.full(jobs, 0.1), np.zeros((jobs, 1)), np.ones(1))
+    assert no_choice_below(choices, np.zeros(1), math.fsum(choices.cost) * (1 + 2e-12)) is False

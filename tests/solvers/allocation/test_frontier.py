@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allocation_instances import allocation
+from allocation_instances import allocation, on_servers
 from command_line import run_here
 from joint_brute_force import optimum as joint_optimum
 from joint_brute_force import random_joint
@@ -138,6 +138,37 @@ def test_every_number_of_servers_by_brute_force(seeds: range) -> None:
         several += len(frontier.points) > 2
     assert planned > 2 * len(seeds)
     assert several >= len(seeds) / 10
+
+
+def test_a_frontier_of_servers_ends_where_it_says() -> None:
+    """Nothing is claimed beyond, and no cluster of very many servers is made, whatever a document says."""
+    instance = on_servers([{"name": "n", "capacity": {"gpu": 4, "cpu": 8}}], {"a": {}, "b": {}})
+    frontier = clusterplan.pareto(instance, prices={"gpu": 1.0})
+    assert verify_frontier(instance, frontier).ok
+    dearest = frontier.points[0]
+    large = {name: 1e9 * amount for name, amount in dearest.capacities.items()}
+    huge = dearest.model_copy(
+        update={"rate_usd_per_hour": 1e9 * dearest.rate_usd_per_hour, "capacities": large}
+    )
+    for update, fault in (
+        ({"most_usd_per_hour": None}, "most_usd_per_hour: is missing"),
+        ({"most_usd_per_hour": 1e12}, "over 100,000 servers"),
+        ({"points": (huge, *frontier.points)}, "is no cluster of the mix fixed"),
+    ):
+        assert fault in str(verify_frontier(instance, frontier.model_copy(update=update)).faults)
+    with pytest.raises(TooLargeError, match="lower --most-usd"):
+        clusterplan.pareto(instance, prices={"gpu": 1.0}, most_usd=1e9)
+
+
+def test_added_servers_have_names_of_their_own() -> None:
+    """The same in every cluster, and short, whatever the instance calls its servers."""
+    names = ["n", "more0-0-0", "x" * 199]
+    instance = on_servers([{"name": name, "capacity": {"gpu": 2, "cpu": 2}} for name in names], {"a": {}})
+    grid = cluster_grid_of(instance, "fixed", {"gpu": 1.0}, None)
+    smaller, larger = ([*grid.cluster(Fraction(k, 3)).expanded_servers] for k in (5, 6))
+    assert (len(smaller), len(larger)) == (5, 6)
+    assert larger[:5] == smaller
+    assert smaller[:4] == [*names, "more1-0-0"]
 
 
 @pytest.mark.slow

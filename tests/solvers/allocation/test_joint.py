@@ -189,7 +189,7 @@ def test_optimus_takes_the_fewest_servers_and_equal_pieces() -> None:
     instance = built.build()
     (equal,), (best,) = (clusterplan.solve(instance, solver).plan for solver in ("optimus", "exact"))
     assert [(at.ps, at.workers) for at in equal.placement.values()] == [(1, 3), (1, 3)]
-    _, *pieces = AllocationFormulation(instance).servers.pieces(best.placement).T
+    _, *pieces = np.array(AllocationFormulation(instance).servers.pieces(best.placement)).T
     assert remote_tasks(*pieces) == 2
     assert (equal.completion_s, best.completion_s) == pytest.approx((15.0, 10.0))
 

@@ -42,6 +42,14 @@ def values(result: Result) -> list[float | None]:
     return [record.value for record in result.objectives]
 
 
+def test_a_drained_server_has_no_room_for_traffic_either() -> None:
+    """Its tasks and its traffic go to the others."""
+    servers = [{**server(f"s{k}", gpu=4), "traffic_gbit_per_s": 1} for k in range(4)]
+    jobs = [job(f"j{k}", 2, traffic_gbit_per_s=1.5) for k in range(5)]
+    result = proven(placement(["value", "traffic"], servers, jobs, drain=["s1"]))
+    assert not any("s1" in entry.servers for entry in result.plan or ())
+
+
 def fragmented(
     seed: int, servers: int, resources: int, load: float, objectives: list[str]
 ) -> ConsolidationInstance:

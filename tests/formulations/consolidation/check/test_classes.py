@@ -76,6 +76,8 @@ WRONG: dict[str, Callable[[ClassTable], ClassTable]] = {
         table, *table.servers, replace(table.servers[0], pool="another model")
     ),
     "units": lambda table: replace(table, units=(Fraction(0), *table.units[1:])),
+    "stops without jobs": lambda table: replace(table, offsets={**table.offsets, "stops": Fraction(1)}),
+    "moves": lambda table: replace(table, moves=7),
 }
 
 
