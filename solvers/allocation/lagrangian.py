@@ -12,9 +12,10 @@ The best dual prices are found by cutting planes (Kelley 1960). The Lagrangian d
     L(λ) = Σ_j min_k (c_k + λ·a_k) − λ·b,  λ ≥ 0
 
 is concave and piecewise linear, and an evaluation is one pass over the items. Kelley's method maximises the
-minimum of the linear pieces seen so far. Two steps make it fast at scale: the prices of a sample of the jobs
-locate a box for the best ones, and within a box few items can ever be chosen, so that only the first pass
-reads them all. Wherever the box ends too early, it grows.
+minimum of the linear pieces seen so far. Three steps make it fast at scale: the prices of a sample of the
+jobs, or those of an earlier instance, locate a box for the best ones; within a box few items can ever be
+chosen, and many jobs have only one of these, so that only the first pass reads them all; and the box shrinks
+to the prices at which the linear pieces still allow a better bound. Wherever it ends too early, it grows.
 
 The Lagrangian bounds that methods claim hold in exact arithmetic. For dual prices λ ≥ 0, L(λ) = Σ_j
 min_k (c_k + λ·a_k) − λ·b bounds every choice from below (Fisher 1981), and Σ_j min {λ·a_k : t_k < T} > λ·b
@@ -26,7 +27,7 @@ compare them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -57,12 +58,15 @@ class MultipleChoice(RowsByJob):
         Shape (R,).
     configuration
         Shape (K,): index of each item in the configuration table.
+    constant
+        Cost of the jobs that are decided and have no items here; `limit` is what they leave.
     """
 
     cost: Floats
     demand: Floats
     limit: Floats
     configuration: Ints
+    constant: float = 0.0
 
     @classmethod
     def of(cls, configs: Configurations, cost: Floats) -> MultipleChoice:
@@ -130,6 +134,19 @@ class MultipleChoice(RowsByJob):
         start = np.concatenate([[0], np.cumsum(counts)])
         return MultipleChoice(start, self.cost[keep], self.demand[keep], self.limit, self.configuration[keep])
 
+    def undecided(self, keep: NDArray[np.bool_]) -> MultipleChoice:
+        """Return the problem restricted to the flagged items, without the jobs that have only one of them."""
+        kept = self.only(keep)
+        free = kept.counts > 1
+        free[0] = True  # a problem has a job
+        rest, decided = kept.spread(free), kept.start[:-1][~free]
+        return replace(
+            kept.only(rest),
+            start=np.concatenate([[0], np.cumsum(kept.counts[free])]),
+            limit=self.limit - kept.take(decided),
+            constant=self.constant + kept.value(decided),
+        )
+
     def sample(self, jobs: Ints) -> MultipleChoice:
         """Return the knapsack problem of some jobs, with their proportional share of the capacities."""
         keep = np.zeros(self.jobs, dtype=bool)
@@ -143,14 +160,22 @@ JOBS_PER_SAMPLED_JOB = 8
 """One job in so many is in the sample."""
 FEWEST_JOBS_SAMPLED = 8000
 """Problems with fewer jobs are solved without a sample."""
-SAMPLE_ERROR = 4.0
+SAMPLE_ERROR = 16.0
 """Half the width of the box around the prices of n sampled jobs, relatively and in units of 1/√n."""
 SAMPLE_TOLERANCE = 1e-7
 """Least relative accuracy of the prices of a sample."""
-LEAST_PRICE_SHARE = 1e-3
-"""A price counts as at least this share of its scale where the box is laid around it."""
+LEAST_PRICE_SHARE = 0.01
+"""A price counts as at least what makes its capacity worth this share of all, where a box is laid around."""
+START_ERROR = 0.01
+"""Half the width of the box around the prices of an earlier problem, relatively."""
 BOX_GROWTH = 8.0
 """How much a box grows at whose edge the prices lie."""
+MOST_SHRUNK = 16
+"""Most resources with which a box shrinks, since each takes two linear programmes."""
+SHRUNK_ENOUGH = 0.25
+"""Relative volume of a box from which on items are left out anew."""
+CUTS_PER_RESOURCE = 2
+"""Cuts that are kept for the next search, for each resource and one more."""
 MAX_ROUNDS = 400
 """Evaluations of L in one box."""
 TOLERANCE = 1e-10
@@ -159,7 +184,7 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Dual:
-    """Dual prices of the resource capacities, their Lagrangian bound, and the items that attain it.
+    """Dual prices of the resource capacities, and their Lagrangian bound.
 
     Attributes
     ----------
@@ -167,38 +192,48 @@ class Dual:
         λ, shape (R,).
     bound
         L(λ), in plain floating point.
-    chosen
-        Configuration of each job that attains the minimum, shape (J,).
+    cuts
+        Prices at which L was evaluated and which decide where its maximum is, the best first.
     unbounded
         Whether L exceeds what any choice can cost, so that none keeps the limits.
     """
 
     prices: Floats
     bound: float
-    chosen: Ints
+    cuts: tuple[Floats, ...] = ()
     unbounded: bool = False
 
 
-def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = TOLERANCE) -> Dual:
+def best_prices(
+    problem: MultipleChoice, clock: Clock, tolerance: float = TOLERANCE, start: Sequence[Floats] = ()
+) -> Dual:
     """Return dual prices that maximise the Lagrangian bound L(λ), or the best found in the time limit.
 
     Parameters
     ----------
     tolerance
         Relative distance to the best possible bound at which to stop.
+    start
+        Cuts of an earlier, similar problem.
     """
-    scale = _scale(problem)
-    centre, half = np.zeros(len(scale)), scale
-    if problem.jobs >= FEWEST_JOBS_SAMPLED:
+    half = _scale(problem)
+    centre = np.zeros(len(half))
+    if start:
+        centre, half = _box(problem, start[0], START_ERROR, half)
+    elif problem.jobs >= FEWEST_JOBS_SAMPLED:
         count = problem.jobs // JOBS_PER_SAMPLED_JOB
         jobs = np.sort(np.random.default_rng(0).choice(problem.jobs, count, replace=False))
         rough = best_prices(problem.sample(jobs), clock, max(tolerance, SAMPLE_TOLERANCE))
         if not rough.unbounded:
-            centre = rough.prices
             # Prices of n sampled jobs deviate from those of all by O(1/√n).
-            least = LEAST_PRICE_SHARE * scale
-            half = SAMPLE_ERROR / math.sqrt(count) * np.maximum(centre, least)
-    return _within_growing_boxes(problem, centre, half, clock, tolerance)
+            centre, half = _box(problem, rough.prices, SAMPLE_ERROR / math.sqrt(count), half)
+    search = _PriceSearch(problem, clock, tolerance)
+    while True:
+        edge = search.run(centre, half, start[1:])
+        best = search.best
+        if best.unbounded or clock.expired or not edge.any():
+            return replace(best, cuts=search.deciding_cuts())
+        centre, half = best.prices, np.where(edge, BOX_GROWTH * half, half)
 
 
 def _scale(problem: MultipleChoice) -> Floats:
@@ -210,75 +245,113 @@ def _scale(problem: MultipleChoice) -> Floats:
     return scale
 
 
-def _within_growing_boxes(
-    problem: MultipleChoice, centre: Floats, half: Floats, clock: Clock, tolerance: float
-) -> Dual:
-    """Maximise L(λ) in a box of prices, which grows around the best prices while they lie at its edge."""
-    pieces = _Pieces(problem.limit)
-    while True:
-        least, chosen = problem.choose(centre)
-        best = pieces.add(problem, centre, least, chosen)
-        active = problem.only(_may_be_chosen(problem, centre, half, least, chosen))
-        best, edge = _kelley(active, pieces, best, half, problem.largest_value, clock, tolerance)
-        if best.unbounded or clock.expired or not edge.any():
-            return best
-        centre, half = best.prices, np.where(edge, BOX_GROWTH * half, half)
+def _box(problem: MultipleChoice, centre: Floats, error: float, widest: Floats) -> tuple[Floats, Floats]:
+    """Return centre and half widths of a box around prices with a relative error, shapes (R,).
+
+    A price counts as at least so much that its capacity is worth a small share of all capacities.
+    """
+    worth = float(centre @ problem.limit)
+    least = widest.copy()
+    if worth > 0:
+        np.divide(LEAST_PRICE_SHARE * worth, problem.limit, out=least, where=problem.limit > 0)
+    return centre, np.minimum(error * np.maximum(centre, least), widest)
 
 
 def _may_be_chosen(
     problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, chosen: Ints
 ) -> NDArray[np.bool_]:
     """Return flags of the items that may be their job's cheapest at some prices in the box, shape (K,)."""
-    keep = np.empty(len(problem.cost), dtype=bool)
+    keep = np.zeros(len(problem.cost), dtype=bool)
     for part, jobs, start in problem.parts():
-        counts = np.diff(start)
-        # |Δa|·h is the most by which the difference of two priced costs changes within the box.
-        beyond = np.abs(problem.demand[part] - np.repeat(problem.demand[chosen[jobs]], counts, axis=0)) @ half
-        value = problem.demand[part] @ centre
+        own, low = problem.demand[chosen[jobs]], least[jobs] + 1e-9 * np.abs(least[jobs])
+        # |Δa|·h is the most by which the difference of two priced costs changes within the box, and it is at
+        # most the sum of both a·h: most items are left out by that alone.
+        value = problem.demand[part] @ (centre - half)
         value += problem.cost[part]
-        low = np.repeat(least[jobs], counts)
-        keep[part] = value - beyond <= low + 1e-9 * np.abs(low)
+        near = np.flatnonzero(value <= np.repeat(low + own @ half, np.diff(start)))
+        job = np.searchsorted(start, near, side="right") - 1
+        demand = problem.demand[part.start + near]
+        least_value = problem.cost[part.start + near] + demand @ centre - np.abs(demand - own[job]) @ half
+        keep[part.start + near[least_value <= low[job]]] = True
     keep[chosen] = True
     return keep
 
 
-class _Pieces(CuttingPlaneModel):
-    """Cutting planes of L, one per evaluation: L(λ) ≤ constant_i + λ·slope_i, even if items are left out."""
+class _PriceSearch:
+    """Cutting-plane method in a box of prices (Kelley 1960): the cuts, and the best prices so far.
 
-    def __init__(self, limit: Floats) -> None:
-        super().__init__()
-        self.limit = limit
+    A cut L(λ) ≤ constant_i + λ·slope_i holds at all prices, even if items are left out.
 
-    def add(self, problem: MultipleChoice, prices: Floats, least: Floats, chosen: Ints) -> Dual:
-        """Add the cutting plane of L at these prices; return the prices with their Lagrangian bound."""
-        self.constants.append(problem.value(chosen))
-        self.slopes.append(problem.take(chosen) - self.limit)
-        return Dual(prices, math.fsum(least) - float(prices @ self.limit), problem.configuration[chosen])
+    Attributes
+    ----------
+    box
+        Least and highest prices, both (R,), between which the best of the first box lie.
+    active
+        The problem with the items that may be chosen within the box.
+    """
 
+    def __init__(self, problem: MultipleChoice, clock: Clock, tolerance: float) -> None:
+        self.problem, self.clock, self.tolerance = problem, clock, tolerance
+        self.model = CuttingPlaneModel()
+        self.evaluated: list[Floats] = []
+        self.best = Dual(np.zeros(len(problem.limit)), -math.inf)
+        self.shrinks = problem.jobs >= FEWEST_JOBS_SAMPLED and len(problem.limit) <= MOST_SHRUNK
 
-def _kelley(
-    problem: MultipleChoice,
-    pieces: _Pieces,
-    best: Dual,
-    half: Floats,
-    most: float,
-    clock: Clock,
-    tolerance: float,
-) -> tuple[Dual, NDArray[np.bool_]]:
-    """Maximise L(λ) in the box around `best`; return the best prices, and flags of those at its edge."""
-    low, high = np.maximum(best.prices - half, 0.0), best.prices + half
-    for _ in range(MAX_ROUNDS):
-        prices, above = pieces.maximize(best.prices, best.bound, low, high)
-        if above <= tolerance * abs(best.bound) or clock.expired:
-            break
-        dual = pieces.add(problem, prices, *problem.choose(prices))
-        if dual.bound > best.bound:
-            best = dual
-        if best.bound > most + 1e-6 * abs(most):
-            return Dual(best.prices, best.bound, best.chosen, unbounded=True), np.zeros(len(half), dtype=bool)
-    at_edge = 1e-6 * half
-    edge = (best.prices >= high - at_edge) | ((best.prices <= low + at_edge) & (low > 0))
-    return best, edge
+    def run(self, centre: Floats, half: Floats, others: Sequence[Floats] = ()) -> NDArray[np.bool_]:
+        """Maximise L(λ) in a box of prices; return flags of the best prices that lie at its edge, (R,).
+
+        Parameters
+        ----------
+        others
+            Prices at which L is evaluated first.
+        """
+        low, high = self.box = np.maximum(centre - half, 0.0), centre + half
+        self.active, most = self.problem, self.problem.largest_value
+        self._restrict(centre, math.inf)
+        for prices in others:
+            self._evaluate(prices)
+        for count in range(1, MAX_ROUNDS + 1):
+            prices, above = self.model.maximize(self.best.prices, self.best.bound, *self.box)
+            if above <= self.tolerance * abs(self.best.bound) or self.clock.expired:
+                break
+            self._evaluate(prices)
+            if self.best.bound > most + 1e-6 * abs(most):
+                self.best = replace(self.best, unbounded=True)
+                return np.zeros(len(half), dtype=bool)
+            if self.shrinks and count % (2 * len(half)) == 0:
+                self._restrict(self.best.prices, SHRUNK_ENOUGH)
+        best, at_edge = self.best.prices, 1e-6 * half
+        edge: NDArray[np.bool_] = (best >= high - at_edge) | ((best <= low + at_edge) & (low > 0))
+        return edge
+
+    def _restrict(self, centre: Floats, enough: float) -> None:
+        """Shrink the box to where the cuts allow a better bound; drop items if it is so much smaller."""
+        former = self.box
+        if self.shrinks and self.evaluated:
+            self.box = self.model.level_box(self.best.prices, self.best.bound, *former)
+        low, high = self.box
+        if np.prod((high - low) / np.maximum(former[1] - former[0], 1e-300)) < enough:
+            half = np.maximum(high - centre, centre - low)
+            keep = _may_be_chosen(self.active, centre, half, *self._evaluate(centre))
+            self.active = self.active.undecided(keep)
+
+    def _evaluate(self, prices: Floats) -> tuple[Floats, Ints]:
+        """Evaluate L at prices and add the cut; return what `choose` does."""
+        problem = self.active
+        least, chosen = problem.choose(prices)
+        self.model.constants.append(problem.constant + problem.value(chosen))
+        self.model.slopes.append(problem.take(chosen) - problem.limit)
+        self.evaluated.append(prices)
+        bound = problem.constant + math.fsum(least) - float(prices @ problem.limit)
+        if bound > self.best.bound:
+            self.best = Dual(prices, bound)
+        return least, chosen
+
+    def deciding_cuts(self) -> tuple[Floats, ...]:
+        """Return the best prices, and those whose cuts are lowest there."""
+        heights = np.array(self.model.constants) + np.array(self.model.slopes) @ self.best.prices
+        order = np.argsort(heights, kind="stable")[: CUTS_PER_RESOURCE * (len(self.best.prices) + 1)]
+        return (self.best.prices, *(self.evaluated[i] for i in order.tolist()))
 
 
 ROUNDING = 1e-13

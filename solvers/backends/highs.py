@@ -14,6 +14,7 @@ import than most instances to solve.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -261,6 +262,10 @@ def maximize_cutting_planes(
     return None if found is None else (found.values[:-1], float(found.values[-1]))
 
 
+LEVEL_MARGIN = 1e-6
+"""Part of its width by which a box around a level set is wider than computed."""
+
+
 class CuttingPlaneModel:
     """Cutting-plane model of a concave function: its tangents f(x) ≤ constant_i + slope_i·x."""
 
@@ -290,3 +295,25 @@ class CuttingPlaneModel:
         if answer is None:
             return best, 0.0
         return np.clip(best + answer[0] * wide, low, high), answer[1] * unit
+
+    def level_box(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return the smallest box that holds the points of a box at which the model is at least `value`."""
+        wide = np.maximum(high - low, 1e-300)
+        slopes = np.array(self.slopes) * wide
+        above = np.array(self.constants) + np.array(self.slopes) @ best - value
+        unit = np.maximum(np.abs(slopes).max(axis=1), 1e-300)
+        rows, size = slopes / unit[:, None], len(best)
+        matrix = np.arange(len(rows) + 1) * size, np.tile(np.arange(size), len(rows)), rows.ravel()
+        columns, limits = (
+            ((low - best) / wide, (high - best) / wide),
+            (-above / unit, np.full(len(rows), np.inf)),
+        )
+        ends = [low.copy(), high.copy()]
+        for r, (side, sign) in itertools.product(range(size), enumerate((1.0, -1.0))):
+            cost = np.zeros(size)
+            cost[r] = sign
+            found = linear_optimum(linear_program(cost, columns, limits, matrix, by_rows=True))
+            if found is not None:
+                # What HiGHS tolerates is far below this part of the width.
+                ends[side][r] = best[r] + wide[r] * (found.values[r] - sign * LEVEL_MARGIN)
+        return np.maximum(ends[0], low), np.minimum(ends[1], high)
