@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from ..formulations.common.column_plan import ColumnPlan
 from ..formulations.registry import KINDS as FORMULATIONS
 from ..instances.common.base import Instance
 from ..instances.common.errors import Fault, Faults, InstanceError, shown
@@ -221,23 +222,27 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
     InstanceError
         Naming each field, of the plan too, that has a value which is not allowed.
     """
-    entry = FORMULATIONS[kind_of(data, source)].formulation.entry
+    formulation = FORMULATIONS[kind_of(data, source)].formulation
     plan = data.get("plan")
-    faults = Faults()
     if plan is not None and not isinstance(plan, list):
         raise fail(source, "is not a list of entries", "plan")
     # Before entries are parsed: a hostile file may hold millions.
     if most is not None and plan is not None and len(plan) > most:
         raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
-    for index, given in enumerate(plan or ()):
-        try:
-            validated(entry, given, source)
-        except InstanceError as error:
-            faults.add_all(error, f"plan[{index}]")
-            if faults.stop():
-                break
-    faults.refuse()
-    result = validated(Result, data, source)
+    try:
+        read = None if plan is None else formulation.parse_plan(plan)
+    except ValidationError:
+        faults = Faults()
+        for index, given in enumerate(plan or ()):
+            try:
+                validated(formulation.entry, given, source)
+            except InstanceError as error:
+                faults.add_all(error, f"plan[{index}]")
+                if faults.stop():
+                    break
+        faults.refuse()
+        raise
+    result = validated(Result, {**data, "plan": read}, source)
     _refuse_converted_values(data, result, source)
     return result
 
@@ -260,7 +265,7 @@ def _refuse_converted_values(given: Any, read: Any, source: str) -> None:
 
 def _converted_values(given: Any, read: Any, path: str) -> Iterator[tuple[str, Any, str]]:
     """Yield the path, value and new type of each value that was converted when it was parsed."""
-    if given is read:
+    if given is read or isinstance(read, ColumnPlan):  # which is made of the right types alone
         return
     if isinstance(read, BaseModel):
         for name, value in given.items():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import MODELS, TABLE, JobTable
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints, NarrowFloats
 from ...instances.common.errors import TooLargeError
 from ...instances.common.speed import FORMULAS
 from ..common.clock import check_time
@@ -29,6 +29,8 @@ MAX_CONFIGURATIONS = 250_000_000
 """Maximum number of configurations in the table, about 16 GB."""
 BLOCK_SIZE = 50_000
 """Number of configurations that are built at a time, so that temporary arrays stay in the cache."""
+MANY = 10_000_000
+"""Number of configurations from which on their demands are stored narrowly."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
 NETWORKED = {"ps_sync": 2, "ps_async": 1}
@@ -139,7 +141,7 @@ class Configurations(RowsByJob):
     @cached_property
     def cost(self) -> Floats:
         """Weighted completion time ω·t of each configuration, shape (K,)."""
-        cost: Floats = self.spread(self.weight) * self.time_s
+        cost: Floats = self.time_s if (self.weight == 1).all() else self.spread(self.weight) * self.time_s
         return cost
 
     @cached_property
@@ -311,7 +313,8 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
         )
     most = int(count.sum())
     columns: list[Any] = [np.empty(most, np.int32) for _ in range(3)]
-    columns += [np.empty(most), np.empty((most, len(resources)))]
+    demand_shape = most, len(resources)
+    columns += [np.empty(most), np.empty(demand_shape) if most < MANY else NarrowFloats(demand_shape)]
     filled, counts = 0, []
     for first, last in _job_blocks(count):
         check_time()
@@ -321,7 +324,12 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
             column[filled : filled + own.sum()] = piece
         filled += own.sum()
     start = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    variant, ps, workers, time, demand = (column[:filled] for column in columns)
+    *others, demand = columns
+    if isinstance(demand, NarrowFloats):
+        demand.truncate(filled)
+    else:
+        demand = demand[:filled]
+    variant, ps, workers, time = (column[:filled] for column in others)
     return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
 
 

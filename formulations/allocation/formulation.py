@@ -60,7 +60,17 @@ from .configurations import (
     task_demands,
 )
 from .placed_configurations import placed_configurations
-from .plan import Entries, JobAllocation, Plan, completion_times_s, plan_violations, read_entries, usage_of
+from .plan import (
+    MANY_ENTRIES,
+    Entries,
+    JobAllocation,
+    Plan,
+    PlanTable,
+    completion_times_s,
+    plan_violations,
+    read_entries,
+    usage_of,
+)
 from .splits import STAYS, PiecePrices, Servers
 from .warm_start import adapted_plan
 
@@ -183,8 +193,8 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def _index(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.table.names)}
 
-    def plan_of(self, chosen: Sequence[int] | Ints) -> tuple[JobAllocation, ...]:
-        """Return the plan in which each job has the configuration of the given index.
+    def plan_of(self, chosen: Sequence[int] | Ints) -> Plan:
+        """Return the plan in which each job has the configuration of the given index; a large one in columns.
 
         Parameters
         ----------
@@ -194,19 +204,14 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         configs, table = self.configurations, self.table
         index = np.asarray(chosen, dtype=np.int64)
         variant = configs.variant[index]
-        name_at = np.where(variant == UNPLACED, 0, table.first_variant[:-1] + variant).tolist()
-        counts = (configs.ps[index].tolist(), configs.workers[index].tolist(), configs.time_s[index].tolist())
-        return tuple(
-            JobAllocation.model_construct(
-                job=job,
-                placed=own != UNPLACED,
-                variant=None if own == UNPLACED else table.variant_names[v],
-                ps=p,
-                workers=w,
-                completion_s=time,
-            )
-            for job, own, v, p, w, time in zip(table.names, variant.tolist(), name_at, *counts, strict=True)
-        )
+        placed, rows = variant != UNPLACED, table.first_variant[:-1] + variant
+        names = [
+            table.variant_names[v] if flag else None
+            for v, flag in zip(rows.tolist(), placed.tolist(), strict=True)
+        ]
+        ps, workers = configs.ps[index].astype(np.int64), configs.workers[index].astype(np.int64)
+        plan = PlanTable(table.names, placed, names, ps, workers, configs.time_s[index])
+        return plan if len(plan) >= MANY_ENTRIES else tuple(plan)
 
     def indices_of(self, plan: Plan) -> Ints:
         """Return the index of each job's configuration in a feasible plan, in the order of the jobs."""
@@ -225,8 +230,16 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         first: Ints = found[np.unique(owner[found], return_index=True)[1]]
         return first
 
+    _read: tuple[PlanTable, Entries] | None = None
+    """The last plan in columns, which cannot change, and what was read of it."""
+
     def _entries(self, plan: Plan) -> Entries:
-        return read_entries(self.table, self._index, plan, self.servers)
+        if self._read is not None and self._read[0] is plan:
+            return self._read[1]
+        entries = read_entries(self.table, self._index, plan, self.servers)
+        if isinstance(plan, PlanTable):
+            self._read = plan, entries
+        return entries
 
     def usage(self, plan: Plan) -> dict[str, float]:
         """Return how much of each resource a plan takes, and of the hourly budget if there is one."""
@@ -244,16 +257,27 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             return (float(times.max()),)
         return (math.fsum(self.table.weight[entries.job] * times),)
 
-    def choices(self, plan: Plan) -> tuple[JobAllocation, ...]:
+    @classmethod
+    def parse_plan(cls, data: Any) -> Any:
+        """Return the plan parsed from plain data, a large one on pooled resources in columns."""
+        return data if isinstance(data, PlanTable) else PlanTable.read(data) or super().parse_plan(data)
+
+    def choices(self, plan: Plan) -> Plan:
         """Return the plan without completion times: the decisions only."""
+        if isinstance(plan, PlanTable):
+            return plan.with_times(np.full(len(plan), np.nan))
         return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
 
-    def adapted(self, plan: Plan) -> tuple[JobAllocation, ...] | None:
+    def adapted(self, plan: Plan) -> Plan | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
         return adapted_plan(plan, self.table, self._index, self.configurations, self.servers)
 
-    def finish(self, plan: Plan) -> tuple[JobAllocation, ...]:
+    def finish(self, plan: Plan) -> Plan:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""
+        if isinstance(plan, PlanTable) and tuple(plan.names) == tuple(self.table.names):
+            if not np.isnan(plan.completion_s).any():
+                return plan
+            return plan.with_times(completion_times_s(self.table, self._entries(plan), None))
         if any(entry.completion_s is None for entry in plan):
             times = completion_times_s(self.table, self._entries(plan), self.servers).tolist()
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
@@ -423,7 +447,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
     else:
         expression = pulp.LpAffineExpression(until_time_limit(zip(x, configs.cost.tolist(), strict=True)))
 
-    def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
+    def decode(value: Callable[[Any], float]) -> Plan:
         best = [max(configs.of(j), key=lambda k: value(x[k])) for j in range(configs.jobs)]
         return formulation.plan_of(best)
 

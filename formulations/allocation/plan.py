@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Placement
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.fields import Count, Flag, Name
+from ..common.column_plan import ColumnPlan
 from ..common.formulation import PlanEntry
 from ..common.objective import Violation, within
 from .configurations import (
@@ -57,6 +59,109 @@ class JobAllocation(PlanEntry):
 
 Plan = Sequence[JobAllocation]
 """The entries of a plan, or some of them."""
+MANY_ENTRIES = 10_000
+"""Number of entries from which on a plan on pooled resources is kept in columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlanTable(ColumnPlan[JobAllocation]):
+    """A plan on pooled resources in columns.
+
+    Attributes
+    ----------
+    names
+        The job of each entry.
+    placed, ps, workers
+        Shape (entries,).
+    variants
+        Name of the variant, None for a job that is not placed.
+    completion_s
+        Shape (entries,); NaN where the entry states none.
+    """
+
+    entry = JobAllocation
+
+    names: Sequence[str]
+    placed: Flags
+    variants: Sequence[str | None]
+    ps: Ints
+    workers: Ints
+    completion_s: Floats
+
+    @classmethod
+    def of(cls, plan: Plan) -> PlanTable:
+        """Return any plan in columns, without its placements on servers."""
+        if isinstance(plan, PlanTable):
+            return plan
+        times = [np.nan if entry.completion_s is None else entry.completion_s for entry in plan]
+        return cls(
+            [entry.job for entry in plan],
+            np.array([entry.placed for entry in plan], dtype=bool),
+            [entry.variant for entry in plan],
+            np.array([entry.ps for entry in plan], dtype=np.int64),
+            np.array([entry.workers for entry in plan], dtype=np.int64),
+            np.array(times, dtype=float),
+        )
+
+    @classmethod
+    def read(cls, rows: Any) -> PlanTable | None:
+        """Return a plan that was written from columns and read as plain data; None if it may be none.
+
+        Only what has exactly the types of a written plan is read; anything else needs the validation of
+        single entries, which says what is wrong.
+        """
+        if not (isinstance(rows, list) and len(rows) >= MANY_ENTRIES):
+            return None
+        if any(type(row) is not dict or row.keys() != KEYS for row in rows):
+            return None
+        columns = [[row[key] for row in rows] for key in TYPES]
+        if any(not TYPES[key].issuperset(map(type, c)) for key, c in zip(TYPES, columns, strict=True)):
+            return None
+        names, placed, variants, ps, workers, times = columns
+        try:
+            _NAMES.validate_python([*names, *(set(variants) - {None})])
+            _COUNTS.validate_python([min(ps), max(ps), min(workers), max(workers)])
+        except ValidationError:
+            return None
+        stated = [time for time in times if time is not None]
+        if stated and not 0 <= min(stated) <= sum(stated) < math.inf:
+            return None
+        floats = np.array([np.nan if time is None else time for time in times], dtype=float)
+        return cls(names, np.array(placed), variants, np.array(ps), np.array(workers), floats)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def plain(self, rows: slice = slice(None)) -> list[dict[str, Any]]:
+        """Return entries as plain data, with their fields in order."""
+        times = self.completion_s[rows]
+        stated: list[Any] = times.tolist()
+        for row in np.flatnonzero(np.isnan(times)).tolist():
+            stated[row] = None
+        columns = (column[rows].tolist() for column in (self.placed, self.ps, self.workers))
+        placed, ps, workers = columns
+        texts = self.names[rows], self.variants[rows]
+        return [
+            {"job": job, "placed": flag, "variant": variant, "ps": p, "workers": w, "completion_s": time}
+            for job, variant, flag, p, w, time in zip(*texts, placed, ps, workers, stated, strict=True)
+        ]
+
+    def with_times(self, completion_s: Floats) -> PlanTable:
+        """Return the plan with other completion times, NaN for none."""
+        return replace(self, completion_s=completion_s)
+
+
+TYPES: dict[str, set[type]] = {
+    "job": {str},
+    "placed": {bool},
+    "variant": {str, type(None)},
+    "ps": {int},
+    "workers": {int},
+    "completion_s": {float, int, type(None)},
+}
+"""Types of the fields of an entry in a document that was written."""
+KEYS = TYPES.keys()
+_NAMES, _COUNTS = TypeAdapter(list[Name]), TypeAdapter(list[Count])
 
 
 @dataclass(frozen=True)
@@ -109,47 +214,52 @@ def read_entries(
     servers
         Where the placements matter.
     """
-    rows: list[tuple[int, ...]] = []
-    stated, faults, placed = [], [], list[list[int]]()
+    columns, rows, kept = PlanTable.of(plan), list[tuple[int, int, bool]](), list[int]()
+    faults, pieces_of = [], list[list[int]]()
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
-    for entry in plan:
-        j = index.get(entry.job)
+    has_tasks = ((columns.ps != 0) | (columns.workers != 0)).tolist()
+    for row, (name, placed, own) in enumerate(
+        zip(columns.names, columns.placed.tolist(), columns.variants, strict=True)
+    ):
+        j = index.get(name)
         if j is None:
-            faults.append(Violation("job", f"{entry.job!r} is not in the instance"))
+            faults.append(Violation("job", f"{name!r} is not in the instance"))
             continue
         if j in seen:
-            faults.append(Violation("one configuration", f"job {entry.job!r} is listed twice"))
+            faults.append(Violation("one configuration", f"job {name!r} is listed twice"))
             continue
         seen.add(j)
         variant = -1
-        if entry.placed:
-            variant = next((v for v in range(first[j], first[j + 1]) if names[v] == entry.variant), -1)
+        if placed:
+            variant = next((v for v in range(first[j], first[j + 1]) if names[v] == own), -1)
             if variant < 0:
-                faults.append(Violation("variant", f"job {entry.job!r} has no variant {entry.variant!r}"))
+                faults.append(Violation("variant", f"job {name!r} has no variant {own!r}"))
                 continue
-        elif entry.variant is not None or entry.ps or entry.workers:
-            faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
+        elif own is not None or has_tasks[row]:
+            faults.append(Violation("placement", f"job {name!r} is not placed, but has tasks"))
         stays = False
         if servers is not None:
-            pieces = servers.pieces(entry.placement)
+            placement = plan[row].placement
+            pieces = servers.pieces(placement)
             stays = j in servers.current and pieces == servers.current[j].tolist()
-            placed += [[len(rows), *piece] for piece in pieces]
+            pieces_of += [[len(rows), *piece] for piece in pieces]
             if pieces and pieces[0][0] < 0:
-                name = next(name for name in entry.placement or () if name not in servers.index)
-                where = f"job {entry.job!r} is on {name!r}, which is not in the instance"
+                unknown = next(server for server in placement or () if server not in servers.index)
+                where = f"job {name!r} is on {unknown!r}, which is not in the instance"
                 faults.append(Violation("server", where))
-        rows.append((j, variant, entry.ps, entry.workers, stays))
-        stated.append(np.nan if entry.completion_s is None else entry.completion_s)
+        rows.append((j, variant, stays))
+        kept.append(row)
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    job, variants, ps, workers, stays_now = np.array(rows, dtype=np.int64).reshape(len(rows), 5).T
-    pieces_now = np.array(placed, dtype=np.int64).reshape(len(placed), 4)
+    job, variants, stays_now = np.array(rows, dtype=np.int64).reshape(len(rows), 3).T
+    ps, workers, stated = columns.ps[kept], columns.workers[kept], columns.completion_s[kept]
+    pieces_now = np.array(pieces_of, dtype=np.int64).reshape(len(pieces_of), 4)
     remote = workers.copy() if servers is None else np.zeros(len(rows), dtype=np.int64)
-    row, _, x, y = pieces_now.T
-    np.maximum.at(remote, row, np.maximum((x > 0) * (workers[row] - y), (y > 0) * (ps[row] - x)))
+    at, _, x, y = pieces_now.T
+    np.maximum.at(remote, at, np.maximum((x > 0) * (workers[at] - y), (y > 0) * (ps[at] - x)))
     spreads = remote, stays_now.astype(bool), pieces_now
-    return Entries(job, variants, ps, workers, np.array(stated), *spreads, tuple(faults))
+    return Entries(job, variants, ps, workers, stated, *spreads, tuple(faults))
 
 
 def completion_times_s(table: JobTable, entries: Entries, servers: Servers | None) -> Floats:
@@ -183,7 +293,7 @@ def plan_violations(
     violations = [*entries.faults, *_job_violations(table, entries, servers)]
     if servers is not None:
         violations += _server_violations(table, entries, servers)
-    elif any(entry.placement for entry in plan):
+    elif not isinstance(plan, PlanTable) and any(entry.placement for entry in plan):
         violations.append(Violation("placement", "the plan names servers, but the instance has none"))
     names, limits = resource_limits(instance)
     used = usage_of(instance, table, entries)

@@ -134,21 +134,21 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return a diagnosis if a counting argument proves that there is no feasible plan; otherwise None."""
 
-    def choices(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
+    def choices(self, plan: Sequence[EntryT]) -> Sequence[EntryT]:
         """Return the plan with its decisions only, without values derived from them such as times.
 
         It can then be evaluated on an instance with other data.
         """
         return tuple(plan)
 
-    def adapted(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...] | None:
+    def adapted(self, plan: Sequence[EntryT]) -> Sequence[EntryT] | None:
         """Return a plan of an earlier instance, made to fit this one as far as the kind knows how.
 
         None where what is new has no room beside it.
         """
         return tuple(plan)
 
-    def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
+    def finish(self, plan: Sequence[EntryT]) -> Sequence[EntryT]:
         """Return the plan for output: in the order of the instance, with derived values and reasons."""
         return tuple(plan)
 
@@ -241,7 +241,7 @@ class MilpModel(Generic[ModelEntryT]):
 
     problem: pulp.LpProblem
     objectives: tuple[ModelObjective, ...]
-    decode: Callable[[Callable[[Any], float]], tuple[ModelEntryT, ...]]
+    decode: Callable[[Callable[[Any], float]], Sequence[ModelEntryT]]
     encode: Callable[[Sequence[ModelEntryT]], Mapping[Any, float]]
     _nothing: Any = None
 

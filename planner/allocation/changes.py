@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation, Plan
+from ...formulations.allocation.plan import JobAllocation, Plan, PlanTable
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.errors import OptionError
@@ -129,15 +130,21 @@ def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> C
     plans = current_plan(instance) if before is None else before, after
     table = instance.table()
     several = {table.names[j] for j in np.flatnonzero(np.diff(table.first_variant) > 1).tolist()}
-    nowhere = {entry.job for entry in plans[0] if entry.placement is None}
-    old, new = (
-        {
-            entry.job: _configuration_text(entry, entry.job in several, entry.job not in nowhere)
-            for entry in plan
-            if entry.placed
-        }
-        for plan in plans
-    )
+    if instance.servers is None:
+        old, new = (_configuration_texts(plan, several) for plan in plans)
+    else:
+        nowhere = {entry.job for entry in plans[0] if entry.placement is None}
+        old, new = (
+            {
+                job: text if job in nowhere or not entry.placement else f"{text} ({placement_text(entry)})"
+                for (job, text), entry in zip(
+                    _configuration_texts(plan, several).items(),
+                    filter(attrgetter("placed"), plan),
+                    strict=True,
+                )
+            }
+            for plan in plans
+        )
     used = [*map(AllocationFormulation(instance).usage, plans)]
     taken = [name for name in instance.resources if used[0][name] or used[1][name]]
     lead = leading_resource(taken or instance.resources)
@@ -154,9 +161,12 @@ def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> C
     return changes_of("job", "change", old, new, amounts, len(instance.jobs), notes=notes, **more)
 
 
-def _configuration_text(entry: JobAllocation, several: bool, where: bool) -> str:
-    """Return the configuration of a job; with its variant where it has several, and where it runs."""
-    servers = [f"{entry.ps} ps"] if entry.ps else []
-    text = ", ".join([*servers, f"{entry.workers} workers"])
-    text = f"{entry.variant}: {text}" if several else text
-    return f"{text} ({placement_text(entry)})" if where and entry.placement else text
+def _configuration_texts(plan: Plan, several: Container[str]) -> dict[str, str]:
+    """Return the configuration of each placed job; with its variant where it has several."""
+    table = PlanTable.of(plan)
+    columns = table.names, table.placed.tolist(), table.variants, table.ps.tolist(), table.workers.tolist()
+    return {
+        job: f"{f'{variant}: ' if job in several else ''}{f'{ps} ps, ' if ps else ''}{workers} workers"
+        for job, placed, variant, ps, workers in zip(*columns, strict=True)
+        if placed
+    }

@@ -36,7 +36,7 @@ import numpy as np
 from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.configurations import task_demands
 from ...formulations.allocation.formulation import AllocationFormulation, monomials
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import Plan
 from ...formulations.common.clock import until_time_limit
 from ...formulations.common.objective import all_loosened
 from ...instances.allocation.instance import AllocationInstance
@@ -267,7 +267,7 @@ class Rounding:
         saves = self.extra < -LEAST_SAVING * np.abs(before)
         self.gain = np.where(saves, -self.extra / step_toll[owner], 0.0)
 
-    def plan(self, clock: Clock) -> tuple[JobAllocation, ...]:
+    def plan(self, clock: Clock) -> Plan:
         """Return the rounded plan; it may be infeasible where the repair failed or the time was up."""
         self.used = self.configs.demand[self.chosen].sum(axis=0)
         if not clock.expired:

@@ -22,7 +22,7 @@ import numpy as np
 from ...formulations.allocation.configurations import Configurations
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.placed_configurations import placed_configurations
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import Plan
 from ...formulations.allocation.splits import STAYS, PiecePrices
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock, Outcome
@@ -172,9 +172,9 @@ class JointSearch(IncumbentSearch):
         """Return the total completion time of a plan."""
         return self.formulation.evaluate(chosen)[0]
 
-    def plan(self) -> tuple[JobAllocation, ...] | None:
+    def plan(self) -> Plan | None:
         """Return the incumbent, which is a plan; None without one."""
-        plan: tuple[JobAllocation, ...] | None = self.incumbent
+        plan: Plan | None = self.incumbent
         return plan
 
     def run(self) -> Outcome:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from ...formulations.allocation.configurations import Configurations, RowsByJob
 from ...formulations.common.clock import time_is_up
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, narrow
 from ..backends.highs import CuttingPlaneModel
 from ..common.base import Clock
 
@@ -71,7 +71,7 @@ class MultipleChoice(RowsByJob):
     @classmethod
     def of(cls, configs: Configurations, cost: Floats) -> MultipleChoice:
         """Return the knapsack problem of a whole configuration table, with the given cost of each row."""
-        return cls(configs.start, cost, configs.demand, configs.limit, np.arange(len(cost)))
+        return cls(configs.start, cost, configs.demand, configs.limit, narrow(np.arange(len(cost))))
 
     def parts(self) -> Iterator[tuple[slice, slice, Ints]]:
         """Yield blocks of jobs: slice of items, slice of jobs, and each job's offset in the block's items."""
@@ -239,7 +239,7 @@ def best_prices(
 def _scale(problem: MultipleChoice) -> Floats:
     """Return dual prices (R,) at which each capacity is valued at the largest item cost × number of jobs."""
     costs = float(np.abs(problem.cost).max()) * problem.jobs
-    limit = np.maximum(problem.limit, problem.demand.max(axis=0))
+    limit = np.maximum(problem.limit, np.max(problem.demand, axis=0))
     scale = np.ones(len(limit))
     np.divide(max(costs, 1e-300), limit, out=scale, where=limit > 0)
     return scale

@@ -115,7 +115,7 @@ class Placements:
             state.free[pieces[:, 0]] -= pieces[:, 1:] @ candidates.demand[chosen[j]]
         return state
 
-    def plan_of(self, state: PlacementState, rows: Ints) -> tuple[JobAllocation, ...]:
+    def plan_of(self, state: PlacementState, rows: Ints) -> Plan:
         """Return the plan of a state in which every job is placed.
 
         Parameters

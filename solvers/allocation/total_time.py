@@ -28,7 +28,7 @@ import numpy as np
 
 from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.plan import Plan
 from ...formulations.allocation.splits import PiecePrices
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OutOfTimeError
@@ -245,7 +245,7 @@ class IncumbentSearch(ABC):
                 self.note()
                 set_checkpoint(self.formulation, self.so_far)
 
-    def plan(self) -> tuple[JobAllocation, ...] | None:
+    def plan(self) -> Plan | None:
         """Return the plan of the incumbent; None without one."""
         return None if self.incumbent is None else self.formulation.plan_of(self.incumbent)
 

@@ -231,7 +231,7 @@ class Enumeration:
 
     def __init__(self, formulation: AnyFormulation, clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
-        self.best: tuple[tuple[float, ...], tuple[Any, ...]] | None = None
+        self.best: tuple[tuple[float, ...], Sequence[Any]] | None = None
         self.out_of_time = False
 
     def over(self) -> bool:

@@ -16,6 +16,7 @@ from importlib import metadata
 from itertools import chain, islice, repeat
 from typing import Any
 
+from ...formulations.common.column_plan import ColumnPlan
 from ...formulations.common.formulation import AnyFormulation
 from ...formulations.common.objective import Bounds, Diagnosis, Objective, Violation
 from ...instances.common.base import percent
@@ -82,7 +83,8 @@ def conclude(
         Diagnosis of infeasibility, used only if there is no plan.
     """
     make_result = partial(_result, formulation, solver, options, runtime_s, diagnosis)
-    outcome = replace(outcome, plan=None if outcome.plan is None else tuple(outcome.plan))
+    if outcome.plan is not None and not isinstance(outcome.plan, ColumnPlan):
+        outcome = replace(outcome, plan=tuple(outcome.plan))
     if broken := _violations(formulation, outcome.plan):
         if not outcome.doubtful:
             listed = "; ".join(map(str, broken[:MAX_NAMED_VIOLATIONS]))
@@ -147,7 +149,7 @@ def _result(
         objectives=records,
         prices=prices,
         certificate=outcome.certificate,
-        plan=None if plan is None else tuple(plan),
+        plan=plan,
         plan_sha256=None if plan is None else plan_hash(plan),
         runtime_s=runtime_s,
         build_s=outcome.build_s,
@@ -168,7 +170,8 @@ def _violations(formulation: AnyFormulation, plan: Sequence[Any] | None) -> Sequ
     """Return the violated constraints of a plan; if its entries have a wrong type, these instead."""
     if plan is None:
         return ()
-    if wrong := set(map(type, plan)) - {formulation.entry}:
+    types = {plan.entry} if isinstance(plan, ColumnPlan) else set(map(type, plan))
+    if wrong := types - {formulation.entry}:
         names, expected = sorted({kind.__name__ for kind in wrong}), formulation.entry.__name__
         return [Violation("entries", f"are {name}, not {expected}") for name in names]
     return formulation.violations(plan)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from operator import methodcaller
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -18,11 +17,16 @@ from pydantic import (
     BeforeValidator,
     Field,
     SerializeAsAny,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
+    field_serializer,
     field_validator,
 )
 
+from ...formulations.common.column_plan import ColumnPlan, plain_entries, row_blocks
 from ...formulations.common.objective import TOLERANCE, Diagnosis, Sense
 from ...formulations.registry import KINDS
 from ...instances.common.base import ProblemKind, card, figure, percent
@@ -48,9 +52,14 @@ DEFAULT_GAP = 1e-6
 
 def _plain_entries(plan: Any) -> Any:
     """Return the entries of a plan as plain dictionaries."""
-    if not isinstance(plan, list | tuple):
+    if isinstance(plan, ColumnPlan) or not isinstance(plan, list | tuple):
         return plan
     return [entry.model_dump(mode="json") if isinstance(entry, BaseModel) else entry for entry in plan]
+
+
+def _unless_columns(plan: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Return a plan in columns as it is; any other one is validated."""
+    return plan if isinstance(plan, ColumnPlan) else handler(plan)
 
 
 class SolveOptions(Model):
@@ -111,9 +120,13 @@ Limit = Literal["none", "time", "node", "memory", "interrupt"]
 
 def plan_hash(plan: Sequence[Model]) -> str:
     """Return the SHA-256 hash of a plan's canonical JSON."""
-    entries = list(map(methodcaller("model_dump", mode="json"), plan))
-    text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(b"[")
+    for rows in row_blocks(len(plan)):
+        entries = plain_entries(plan, rows)
+        text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        digest.update(f"{',' if rows.start else ''}{text[1:-1]}".encode())
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def _inlined_schema(schema: Any, definitions: Any = None) -> Any:
@@ -262,7 +275,9 @@ class Result(Model):
     objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), validated_in_batches(16)] = ()
     prices: Annotated[dict[str, float], validated_in_batches(10_000)] | None = None
     certificate: dict[str, Any] | None = None
-    plan: Annotated[tuple[SerializeAsAny[Model], ...] | None, _PlanSchema()] = None
+    plan: Annotated[
+        tuple[SerializeAsAny[Model], ...] | None, WrapValidator(_unless_columns), _PlanSchema()
+    ] = None
     plan_sha256: str | None = None
     runtime_s: Annotated[float, Field(ge=0)] = 0.0
     build_s: Annotated[float, Field(ge=0)] = 0.0
@@ -278,6 +293,10 @@ class Result(Model):
     def _typed_plan(cls, value: Any, info: ValidationInfo) -> Any:
         kind = info.data.get("kind")
         return value if value is None or kind is None else KINDS[kind].formulation.parse_plan(value)
+
+    @field_serializer("plan", mode="wrap")
+    def _plain_plan(self, plan: Any, handler: SerializerFunctionWrapHandler) -> Any:
+        return plan.plain() if isinstance(plan, ColumnPlan) else handler(plan)
 
     @property
     def deciding(self) -> ObjectiveRecord | None:

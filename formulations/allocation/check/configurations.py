@@ -70,6 +70,8 @@ class CheckedConfigurations:
     @cached_property
     def cost(self) -> Floats:
         """Weighted completion time ω·t of each configuration, shape (K,)."""
+        if (self.weight == 1).all():
+            return self.time_s
         return np.repeat(self.weight, np.diff(self.start)) * self.time_s
 
     @cached_property

@@ -1,0 +1,61 @@
+"""Plans of very many entries in columns, whose entries are made when they are accessed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar, overload
+
+from ...instances.common.fields import Model
+
+EntryT = TypeVar("EntryT", bound=Model)
+
+
+class ColumnPlan(Sequence[EntryT]):
+    """A plan in columns; as a sequence it is like the tuple of its entries, in a tenth of the memory.
+
+    Attributes
+    ----------
+    entry
+        Type of the entries.
+    """
+
+    entry: ClassVar[type[Model]]
+
+    @abstractmethod
+    def plain(self, rows: slice = slice(None)) -> list[dict[str, Any]]:
+        """Return entries as plain data, with their fields in order."""
+
+    @overload
+    def __getitem__(self, index: int) -> EntryT: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[EntryT, ...]: ...
+    def __getitem__(self, index: int | slice) -> EntryT | tuple[EntryT, ...]:
+        if isinstance(index, slice):
+            made: Any = tuple(self.entry.model_construct(**fields) for fields in self.plain(index))
+            return made  # type: ignore[no-any-return]
+        row = range(len(self))[index]
+        return self[row : row + 1][0]
+
+    def __iter__(self) -> Iterator[EntryT]:
+        return (entry for rows in row_blocks(len(self)) for entry in self[rows])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+ROWS_AT_ONCE = 10_000
+
+
+def row_blocks(count: int) -> Iterator[slice]:
+    """Yield consecutive blocks of so many rows, so that plain data of all are never there at once."""
+    return (slice(first, first + ROWS_AT_ONCE) for first in range(0, count, ROWS_AT_ONCE))
+
+
+def plain_entries(plan: Sequence[Model], rows: slice = slice(None)) -> list[dict[str, Any]]:
+    """Return the entries of a plan, or some of them, as plain data."""
+    if isinstance(plan, ColumnPlan):
+        return plan.plain(rows)
+    return [entry.model_dump(mode="json") for entry in plan[rows]]
