@@ -88,6 +88,8 @@ def unpacked(raw: bytes) -> bytes:
     return content
 
 
+FIRST_KEYS = 10_000
+"""Characters whose keys are counted first."""
 MANY_KEYS = 200_000
 """Number of distinct keys from which on the memory of their texts is counted."""
 PER_VALUE, PER_OBJECT, PER_LIST, PER_NEW_KEY = 65, 65, 25, 170
@@ -173,6 +175,10 @@ def check_size(text: str, most_values: int | None = None) -> None:
 
 
 def _has_many_keys(text: str) -> bool:
+    first = {match[1] for match in _TEXT.finditer(text[:FIRST_KEYS]) if match[2] is not None}
+    others = text.count(":") - sum(text.count(f'"{key}":') for key in first)
+    if len(first) + others <= MANY_KEYS:  # the rows of a long list have the same keys
+        return False
     keys: set[str] = set()
     for match in _TEXT.finditer(text):
         if match[2] is not None:

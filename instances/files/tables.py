@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-BATCH = 2**17
+BATCH = 2**25
+"""Cells that are read at a time; every batch holds the texts of its group of rows anew."""
 MAX_GROUPS = 10_000
 """Limit of the row groups of a Parquet file."""
 
@@ -166,7 +167,7 @@ def _read_whole(file: Any, source: str) -> pa.Table:
     import pyarrow as pa
 
     batches, size = [], 0
-    for batch in file.iter_batches(batch_size=BATCH):
+    for batch in file.iter_batches(batch_size=max(1, BATCH // file.metadata.num_columns)):
         batch.validate(full=True)
         size += batch.nbytes
         if size > MAX_TABLE_BYTES:

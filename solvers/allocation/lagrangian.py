@@ -80,21 +80,43 @@ class MultipleChoice(RowsByJob):
             items = slice(int(start[0]), int(start[-1]))
             yield items, slice(first, first + len(start) - 1), start - start[0]
 
-    def _priced(self, prices: Floats) -> Iterator[tuple[slice, Ints, Floats, Floats]]:
-        """Yield blocks of jobs with c_k + λ·a_k of their items, and the minimum of each job."""
+    def _priced(self, prices: Floats) -> Iterator[tuple[slice, Ints, Floats, Floats, Floats]]:
+        """Yield blocks of jobs: demand and c_k + λ·a_k of their items, and the minimum of each job."""
         for part, _, start in self.parts():
-            value = self.demand[part] @ prices
+            demand = self.demand[part]
+            value = demand @ prices
             value += self.cost[part]
-            yield part, start, value, np.minimum.reduceat(value, start[:-1])
+            yield part, start, demand, value, np.minimum.reduceat(value, start[:-1])
 
     def choose(self, prices: Floats) -> tuple[Floats, Ints]:
         """Return min_k (c_k + λ·a_k) of each job, and the first item that attains it; shapes (J,)."""
         least, chosen = [], []
-        for part, start, value, low in self._priced(prices):
-            reached = np.flatnonzero(value == np.repeat(low, np.diff(start)))
+        for part, start, _, value, low in self._priced(prices):
             least.append(low)
-            chosen.append(part.start + reached[np.searchsorted(reached, start[:-1])])
+            chosen.append(part.start + _first_minima(value, low, start))
         return np.concatenate(least), np.concatenate(chosen)
+
+    def choose_within(self, centre: Floats, half: Floats) -> tuple[Floats, Ints, NDArray[np.bool_]]:
+        """Return what `choose` does at the centre of a box of prices, and what may be chosen in the box.
+
+        Returns
+        -------
+        least, chosen, keep
+            The flags `keep`, shape (K,), are of items that may be their job's cheapest at some prices.
+        """
+        all_least, all_chosen, keep = [], [], np.zeros(len(self.cost), dtype=bool)
+        for part, start, demand, value, least in self._priced(centre):
+            chosen = _first_minima(value, least, start)
+            all_least.append(least)
+            all_chosen.append(part.start + chosen)
+            own, low = demand[chosen], least + 1e-9 * np.abs(least)
+            # |Δa|·h is the most by which the difference of two priced costs changes within the box, and it is
+            # at most the sum of both a·h: most items are left out by that alone.
+            near = np.flatnonzero(value - demand @ half <= np.repeat(low + own @ half, np.diff(start)))
+            job = np.searchsorted(start, near, side="right") - 1
+            beyond = np.abs(demand[near] - own[job]) @ half
+            keep[part.start + near[value[near] - beyond <= low[job]]] = True
+        return np.concatenate(all_least), np.concatenate(all_chosen), keep
 
     def least_costs(self, prices: Floats) -> Floats:
         """Return min_k (c_k + λ·a_k) of each job, shape (J,)."""
@@ -103,7 +125,7 @@ class MultipleChoice(RowsByJob):
     def reduced_costs(self, prices: Floats) -> Floats:
         """Return the reduced cost of each item: c_k + λ·a_k less the minimum of its job, shape (K,)."""
         reduced = np.empty(len(self.cost))
-        for part, start, value, low in self._priced(prices):
+        for part, start, _, value, low in self._priced(prices):
             reduced[part] = value - np.repeat(low, np.diff(start))
         return reduced
 
@@ -154,6 +176,13 @@ class MultipleChoice(RowsByJob):
         sampled = self.only(self.spread(keep))
         # Jobs outside the sample keep nothing, so that they start where the next one does.
         return replace(sampled, start=np.unique(sampled.start), limit=self.limit * (len(jobs) / self.jobs))
+
+
+def _first_minima(value: Floats, low: Floats, start: Ints) -> Ints:
+    """Return the first item of each job whose value is the job's minimum."""
+    reached = np.flatnonzero(value == np.repeat(low, np.diff(start)))
+    first: Ints = reached[np.searchsorted(reached, start[:-1])]
+    return first
 
 
 JOBS_PER_SAMPLED_JOB = 8
@@ -257,26 +286,6 @@ def _box(problem: MultipleChoice, centre: Floats, error: float, widest: Floats) 
     return centre, np.minimum(error * np.maximum(centre, least), widest)
 
 
-def _may_be_chosen(
-    problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, chosen: Ints
-) -> NDArray[np.bool_]:
-    """Return flags of the items that may be their job's cheapest at some prices in the box, shape (K,)."""
-    keep = np.zeros(len(problem.cost), dtype=bool)
-    for part, jobs, start in problem.parts():
-        own, low = problem.demand[chosen[jobs]], least[jobs] + 1e-9 * np.abs(least[jobs])
-        # |Δa|·h is the most by which the difference of two priced costs changes within the box, and it is at
-        # most the sum of both a·h: most items are left out by that alone.
-        value = problem.demand[part] @ (centre - half)
-        value += problem.cost[part]
-        near = np.flatnonzero(value <= np.repeat(low + own @ half, np.diff(start)))
-        job = np.searchsorted(start, near, side="right") - 1
-        demand = problem.demand[part.start + near]
-        least_value = problem.cost[part.start + near] + demand @ centre - np.abs(demand - own[job]) @ half
-        keep[part.start + near[least_value <= low[job]]] = True
-    keep[chosen] = True
-    return keep
-
-
 class _PriceSearch:
     """Cutting-plane method in a box of prices (Kelley 1960): the cuts, and the best prices so far.
 
@@ -331,21 +340,23 @@ class _PriceSearch:
             self.box = self.model.level_box(self.best.prices, self.best.bound, *former)
         low, high = self.box
         if np.prod((high - low) / np.maximum(former[1] - former[0], 1e-300)) < enough:
-            half = np.maximum(high - centre, centre - low)
-            keep = _may_be_chosen(self.active, centre, half, *self._evaluate(centre))
+            least, chosen, keep = self.active.choose_within(centre, np.maximum(high - centre, centre - low))
+            self._add(centre, least, chosen)
             self.active = self.active.undecided(keep)
 
-    def _evaluate(self, prices: Floats) -> tuple[Floats, Ints]:
-        """Evaluate L at prices and add the cut; return what `choose` does."""
+    def _evaluate(self, prices: Floats) -> None:
+        """Evaluate L at prices, and add the cut."""
+        self._add(prices, *self.active.choose(prices))
+
+    def _add(self, prices: Floats, least: Floats, chosen: Ints) -> None:
+        """Add the cut at prices where these items are chosen; keep the prices if they are the best."""
         problem = self.active
-        least, chosen = problem.choose(prices)
         self.model.constants.append(problem.constant + problem.value(chosen))
         self.model.slopes.append(problem.take(chosen) - problem.limit)
         self.evaluated.append(prices)
         bound = problem.constant + math.fsum(least) - float(prices @ problem.limit)
         if bound > self.best.bound:
             self.best = Dual(prices, bound)
-        return least, chosen
 
     def deciding_cuts(self) -> tuple[Floats, ...]:
         """Return the best prices, and those whose cuts are lowest there."""
