@@ -57,7 +57,7 @@ class Record:
         if self.result is None:
             return self
         plan = None if self.result.plan is None else ()
-        small = self.result.model_copy(update={"plan": plan, "certificate": None, "trace": ()})
+        small = self.result.model_copy(update={"plan": plan, "certificate": None, "cuts": None, "trace": ()})
         return replace(self, result=small)
 
     @classmethod
@@ -239,7 +239,7 @@ def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
         limit=answer.limit,
         runtime_s=seconds,
         seed=task.options.seed,
-        options=task.options,
+        options=task.options.recorded,
         versions=library_versions(),
         message=answer.ended or answer.fault,
     )

@@ -185,7 +185,13 @@ class RunOptions(MoveOptions):
         default=False,
     )
     warm_start: Path | None = option_field(
-        "Start from the plan of this result, as of an hour ago; jobs may have changed.", metavar="RESULT.json"
+        "Start from plan and prices of this result; jobs and servers may have changed.",
+        metavar="RESULT.json",
+    )
+    keep_cuts: bool = option_field(
+        "Keep the cutting planes of the price search with the result, for the next --warm-start.",
+        "--keep-cuts",
+        default=False,
     )
     config: Path | None = option_field("YAML file with options; those given here win.")
     jobs: int | None = option_field("Solves at a time, each in a process of its own.", min=1)

@@ -94,7 +94,10 @@ class CompareOptions(RunOptions):
     )
 
 
-@taking(CompareOptions, leave_out=("provisioning", "what_if", "apply", "robust", "dry_run", "warm_start"))
+@taking(
+    CompareOptions,
+    leave_out=("provisioning", "what_if", "apply", "robust", "dry_run", "warm_start", "keep_cuts"),
+)
 def compare(run: CompareOptions) -> None:
     """Compare solvers: every one on every instance, with hard limits on time and memory.
 

@@ -328,13 +328,15 @@ def search_of(run: RunOptions, as_batch: bool) -> tuple[str, SolveOptions]:
     # In a batch the limit is on each worker process, which holds whatever the backend does.
     more: dict[str, Any] = {} if as_batch else {"memory_limit_gib": run.memory_limit}
     if run.warm_start is not None:
-        more["warm_start"] = _plan_of(run.warm_start)
+        more["warm_start"] = _earlier(run.warm_start)
+    if run.keep_cuts:
+        more["keep_cuts"] = True
     solver, options = search_options(run, settings, **more)
     return solver or "auto", options
 
 
-def _plan_of(file: Path) -> list[dict[str, Any]]:
-    """Return the plan of the only result in a file as plain data.
+def _earlier(file: Path) -> Result:
+    """Return the only result in a file, which has a plan.
 
     Raises
     ------
@@ -342,11 +344,11 @@ def _plan_of(file: Path) -> list[dict[str, Any]]:
         If there is no plan, or more than one result.
     """
     results = read_results(file)
-    plan = parse_result(results[0], str(file)).plan if len(results) == 1 else None
-    if plan is None:
+    result = parse_result(results[0], str(file)) if len(results) == 1 else None
+    if result is None or result.plan is None:
         what = f"has {len(results)} results" if len(results) != 1 else "has no plan"
         raise OptionError(f"--warm-start {file}: {what}; give the result of one solve that found a plan")
-    return [entry.model_dump(mode="json") for entry in plan]
+    return result
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:

@@ -300,10 +300,8 @@ def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: s
 
 def options_text(options: SolveOptions) -> str:
     """Return the solver options that are set, as text."""
-    given = options.model_dump(exclude_none=True, exclude={"warm_start"})
-    if options.warm_start is not None:
-        given["warm_start"] = "a given plan"
-    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value != {}]
+    given = options.model_dump(exclude_none=True, exclude={"warm_start", "warm_prices"})
+    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value is not False and value != {}]
     return ", ".join(parts)
 
 

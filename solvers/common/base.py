@@ -49,6 +49,8 @@ class Outcome:
         Whether a backend failed; `message` says how.
     prices
         Of a method without certificates; from a certificate they are derived.
+    cuts
+        Price of each resource in each cutting plane, where `keep_cuts` asks for them.
     """
 
     plan: Sequence[Any] | None = None
@@ -62,6 +64,7 @@ class Outcome:
     message: str | None = None
     prices: dict[str, float] | None = None
     certificate: dict[str, Any] | None = None
+    cuts: list[dict[str, float]] | None = None
     trace: Trace = field(default_factory=list)
 
 

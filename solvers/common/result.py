@@ -24,6 +24,7 @@ from pydantic import (
     WrapValidator,
     field_serializer,
     field_validator,
+    model_validator,
 )
 
 from ...formulations.common.column_plan import ColumnPlan, plain_entries, row_blocks
@@ -80,7 +81,14 @@ class SolveOptions(Model):
     memory_limit_gib
         Most memory that the backend may take.
     warm_start
-        A feasible plan to start from: the plan of a result, or the same as plain data.
+        A plan to start from: that of a result, or the same as plain data. A whole result gives its plan, and
+        its certificate and cuts as `warm_prices`.
+    warm_prices
+        Dual prices to begin with: the certificate of an earlier result, and under `cuts` the price vectors of
+        its cutting planes where they were kept. A hint, which a method may ignore.
+    keep_cuts
+        Whether the result keeps the cutting planes of a price search, for the next solve. Methods without
+        such a search have none.
     method_options, backend_options
         Named settings of the method, and of the library it calls, as that library names them.
     """
@@ -90,13 +98,37 @@ class SolveOptions(Model):
     threads: PositiveCount | None = None
     seed: Count | None = None
     memory_limit_gib: Positive | None = None
-    warm_start: Annotated[Many[dict[str, Any]] | None, BeforeValidator(_plain_entries)] = None
+    warm_start: Annotated[
+        Many[dict[str, Any]] | None, BeforeValidator(_plain_entries), WrapValidator(_unless_columns)
+    ] = None
+    warm_prices: dict[str, Any] | None = None
+    keep_cuts: bool = False
     method_options: dict[str, Any] = {}
     backend_options: dict[str, Any] = {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_result(cls, data: Any) -> Any:
+        given = data.get("warm_start") if isinstance(data, dict) else None
+        if given is None or not isinstance(given, Result):
+            return data
+        if given.plan is None:
+            raise ValueError("the result to start from has no plan; give one of a solve that found a plan")
+        return {"warm_prices": given.warm_prices, **data, "warm_start": given.plan}
+
+    @property
+    def warm_certificate(self) -> dict[str, Any] | None:
+        """The certificate of the earlier result, without its cutting planes; None if there is none."""
+        return {key: part for key, part in (self.warm_prices or {}).items() if key != "cuts"} or None
+
+    @property
+    def recorded(self) -> Self:
+        """The options as a result records them: without the earlier plan and its prices."""
+        return self.model_copy(update={"warm_start": None, "warm_prices": None})
+
     def starting_from(self, plan: Iterable[Model] | None) -> Self:
         """Return the options with a plan, given as its entries, to start from; None for no plan."""
-        entries = None if plan is None else tuple(entry.model_dump(mode="json") for entry in plan)
+        entries = plan if plan is None or isinstance(plan, ColumnPlan) else _plain_entries(tuple(plan))
         return self.model_copy(update={"warm_start": entries})
 
 
@@ -245,6 +277,8 @@ class Result(Model):
         Worth of one more unit of each resource, where the method knows it.
     certificate
         What lets `verify` re-derive the bound, where there is one.
+    cuts
+        Price of each resource in each cutting plane of a price search, where they were to be kept.
     plan
         One entry for each job or stage; none if no plan was found.
     plan_sha256
@@ -275,6 +309,7 @@ class Result(Model):
     objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), validated_in_batches(16)] = ()
     prices: Annotated[dict[str, float], validated_in_batches(10_000)] | None = None
     certificate: dict[str, Any] | None = None
+    cuts: Many[dict[str, float]] | None = None
     plan: Annotated[
         tuple[SerializeAsAny[Model], ...] | None, WrapValidator(_unless_columns), _PlanSchema()
     ] = None
@@ -297,6 +332,12 @@ class Result(Model):
     @field_serializer("plan", mode="wrap")
     def _plain_plan(self, plan: Any, handler: SerializerFunctionWrapHandler) -> Any:
         return plan.plain() if isinstance(plan, ColumnPlan) else handler(plan)
+
+    @property
+    def warm_prices(self) -> dict[str, Any] | None:
+        """Certificate and cuts, for a later solve to begin with; None if there are neither."""
+        cuts = {} if self.cuts is None else {"cuts": self.cuts}
+        return {**(self.certificate or {}), **cuts} or None
 
     @property
     def deciding(self) -> ObjectiveRecord | None:
