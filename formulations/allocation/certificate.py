@@ -11,6 +11,7 @@ fit in the cluster as it is; larger ones may save more, and the text says so whe
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -20,11 +21,13 @@ from pydantic import Field
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
-from ...instances.common.fields import Model, entries, validated_in_batches
+from ...instances.common.fields import Many, Model, entries, validated_in_batches
 from ..common.formulation import parsed_certificate
 from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET, resource_limits, task_demands
 from .splits import PiecePrices
+
+log = logging.getLogger("clusterplan")
 
 CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the bound, so that the plan itself does not count as better."""
@@ -62,6 +65,30 @@ class PriceCertificate(Model):
         ]
         | None
     ) = None
+
+
+class EarlierPrices(PriceCertificate):
+    """Certificate of an earlier result, and prices at which its search evaluated the Lagrangian dual.
+
+    Attributes
+    ----------
+    cuts
+        λ of each resource, in seconds per unit.
+    """
+
+    cuts: Many[Annotated[dict[str, Price], validated_in_batches(MAX_PRICES)]] = ()
+
+
+def earlier_prices(resources: Sequence[str], data: Any) -> list[Floats]:
+    """Return the dual prices that an earlier result knows, the best first, each of shape (R,).
+
+    A resource that is new has the price 0. What is malformed is left out, with a warning.
+    """
+    given = parsed_certificate(EarlierPrices, data)
+    if isinstance(given, str):
+        log.warning("the prices of the warm start are left out: %s", given)
+        return []
+    return [np.array([prices.get(name, 0.0) for name in resources]) for prices in (given.prices, *given.cuts)]
 
 
 def certificate_of(

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate_of
+from ...formulations.allocation.certificate import certificate_of, earlier_prices
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import Plan
 from ...formulations.allocation.splits import PiecePrices
@@ -201,9 +201,12 @@ class IncumbentSearch(ABC):
         The best plan, as the configuration of each job, None without one; and the plan's value.
     bound
         No plan has a lower value.
+    cuts
+        Price of each resource in the cutting planes of the price search, where they are asked for.
     """
 
     incumbent: Any = None
+    cuts: list[dict[str, float]] | None = None
 
     def __init__(
         self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cost: Floats
@@ -268,6 +271,7 @@ class IncumbentSearch(ABC):
             limit="none" if impossible else self.limit,
             infeasible=impossible,
             certificate=certificate_of(self.configs.resources, prices, claim, pieces),
+            cuts=self.cuts,
             trace=self.trace,
             message=None if impossible else self.message,  # which is about plan and bound
         )
@@ -313,9 +317,15 @@ class TotalTimeSearch(IncumbentSearch):
     ) -> None:
         self.cores = cores
         super().__init__(formulation, options, clock, formulation.configurations.cost)
+        names, known = self.configs.resources, options.warm_prices
         dual: Dual = best_prices(
-            self.problem, clock, max(LEAST_PRICE_TOLERANCE, options.gap / PRICE_ACCURACY)
+            self.problem,
+            clock,
+            max(LEAST_PRICE_TOLERANCE, options.gap / PRICE_ACCURACY),
+            [] if known is None else earlier_prices(names, known),
         )
+        if options.keep_cuts:
+            self.cuts = [dict(zip(names, prices.tolist(), strict=True)) for prices in dual.cuts]
         self.prices, self.priced = dual.prices, knapsack_bound(self.problem, dual.prices)
         # In plain floating point a dual may only seem unbounded; the price bound is rounded down.
         self.impossible = dual.unbounded and self.priced > 2 * self.problem.largest_value
