@@ -195,7 +195,7 @@ SAMPLE_TOLERANCE = 1e-7
 """Least relative accuracy of the prices of a sample."""
 LEAST_PRICE_SHARE = 0.01
 """A price counts as at least what makes its capacity worth this share of all, where a box is laid around."""
-START_ERROR = 0.01
+START_ERROR = 0.05
 """Half the width of the box around the prices of an earlier problem, relatively."""
 BOX_GROWTH = 8.0
 """How much a box grows at whose edge the prices lie."""
@@ -318,7 +318,7 @@ class _PriceSearch:
         self.active, most = self.problem, self.problem.largest_value
         self._restrict(centre, math.inf)
         for prices in others:
-            self._evaluate(prices)
+            self._evaluate(np.clip(prices, *self.box))
         for count in range(1, MAX_ROUNDS + 1):
             prices, above = self.model.maximize(self.best.prices, self.best.bound, *self.box)
             if above <= self.tolerance * abs(self.best.bound) or self.clock.expired:
@@ -362,7 +362,8 @@ class _PriceSearch:
         """Return the best prices, and those whose cuts are lowest there."""
         heights = np.array(self.model.constants) + np.array(self.model.slopes) @ self.best.prices
         order = np.argsort(heights, kind="stable")[: CUTS_PER_RESOURCE * (len(self.best.prices) + 1)]
-        return (self.best.prices, *(self.evaluated[i] for i in order.tolist()))
+        listed = {tuple(self.evaluated[i]): self.evaluated[i] for i in order.tolist()}
+        return tuple({tuple(self.best.prices): self.best.prices, **listed}.values())
 
 
 ROUNDING = 1e-13
