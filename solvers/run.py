@@ -36,7 +36,7 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
     Raises
     ------
     OptionError
-        If the solver cannot honour an option, or a warm start is not a feasible plan.
+        If the solver cannot honour an option, or a warm start is no plan of this kind.
     TooLargeError
         If the method's explicit model would be too large.
     """
@@ -104,25 +104,25 @@ def diagnose(
 
 
 def _with_checked_warm_start(formulation: AnyFormulation, options: SolveOptions) -> SolveOptions:
-    """Return the options with a validated warm start, reduced to its decisions.
+    """Return the options with a warm start that is feasible, reduced to its decisions, or with none.
 
     It may be the plan of an instance that has changed since, so all derived figures are computed again.
+    Where it cannot be made to fit, the solve begins without it.
     """
     try:
-        plan = formulation.adapted(formulation.choices(formulation.parse_plan(options.warm_start)))
+        earlier = formulation.choices(formulation.parse_plan(options.warm_start))
     except ValidationError as error:
         raise OptionError(f"the warm start is not a plan: {error.errors()[0]['msg']}") from None
-    if plan is None:
-        log.warning(
-            "%s: what is new has no room beside the warm start; it is left out", formulation.instance.name
-        )
-        return options.starting_from(None)
-    broken = formulation.violations(plan)
-    if broken:
-        more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
-        why = f"the warm start is not feasible for this instance: {broken[0]}{more}"
-        raise OptionError(f"{why}; mend it, or leave it out")
-    return options.starting_from(plan)
+    plan = KINDS[formulation.kind].adapted(formulation, earlier)
+    broken = () if plan is None else formulation.violations(plan)
+    if plan is not None and not broken:
+        return options.starting_from(plan)
+    why = (
+        f"the first constraint that it breaks: {broken[0]}" if broken else "there is no room for what is new"
+    )
+    more = f", and {len(broken) - 1:,} more" if len(broken) > 1 else ""
+    log.warning("%s: the warm start is left out; %s%s", formulation.instance.name, why, more)
+    return options.starting_from(None)
 
 
 class FoundPlan(NamedTuple):

@@ -270,7 +270,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def adapted(self, plan: Plan) -> Plan | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
-        return adapted_plan(plan, self.table, self._index, self.configurations, self.servers)
+        return adapted_plan(plan, self.table, self.configurations, self.servers)
 
     def finish(self, plan: Plan) -> Plan:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""

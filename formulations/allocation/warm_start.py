@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,42 +12,35 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats
 from ..common.objective import all_loosened
 from .configurations import UNPLACED, Configurations
-from .plan import JobAllocation, Plan, read_entries, server_use
+from .plan import JobAllocation, Plan
 from .splits import Servers
 
 
 def adapted_plan(
     plan: Plan,
     table: JobTable,
-    index: Mapping[str, int],
     configs: Configurations,
     servers: Servers | None,
 ) -> tuple[JobAllocation, ...] | None:
     """Return the plan without jobs that have ended, and with new jobs in their smallest configuration.
 
-    A job with a variant, or on a server, that there is no more counts as new. An optional job that is new is
-    not placed. The plan may still break a capacity; None where no servers have room for a new job.
-
-    Parameters
-    ----------
-    index
-        Index of each job by name.
+    A job with a variant that there is no more, or with tasks on servers that have no more room for them,
+    counts as new. An optional job that is new is not placed. The plan may still break another constraint;
+    None where no servers have room for a new job.
     """
     known = {entry.job: entry for entry in plan}
-    if servers is not None:
-        known = {job: e for job, e in known.items() if (e.placement or {}).keys() <= servers.index.keys()}
+    free = np.zeros((0, 0)) if servers is None else servers.free.copy()
     kept, new = [], []
     for j, name in enumerate(table.names):
         listed = table.variant_names[int(table.first_variant[j]) : int(table.first_variant[j + 1])]
         old = known.get(name)
-        if old is not None and (not old.placed or old.variant in listed):
+        known_variant = old is not None and (not old.placed or old.variant in listed)
+        if old is not None and known_variant and _takes_room(old, table, j, servers, free):
             kept.append(old)
         elif table.optional[j]:
             kept.append(JobAllocation(job=name, placed=False))
         else:
             new.append(j)
-    if servers is not None:
-        free = servers.free - server_use(table, read_entries(table, index, kept, servers), servers)
     for j in new:
         own = np.arange(configs.start[j], configs.start[j + 1])
         own = own[configs.variant[own] != UNPLACED]
@@ -64,6 +56,25 @@ def adapted_plan(
         added: dict[str, Any] = {"variant": name, "ps": ps, "workers": workers}
         kept.append(JobAllocation(job=table.names[j], placement=placement, **added))
     return tuple(kept)
+
+
+def _takes_room(
+    entry: JobAllocation, table: JobTable, job: int, servers: Servers | None, free: Floats
+) -> bool:
+    """Return whether there is room for an entry's tasks on its servers; subtract them from `free` then."""
+    placement = entry.placement or {}
+    if servers is None or entry.variant is None:
+        return True
+    if not placement.keys() <= servers.index.keys():
+        return False
+    variant = table.variant_names.index(entry.variant, int(table.first_variant[job]))
+    at = [servers.index[name] for name in placement]
+    counts = np.array([[tasks.ps, tasks.workers] for tasks in placement.values()]).reshape(-1, 2)
+    demand = counts @ np.stack([table.ps_demand[variant], table.worker_demand[variant]])
+    fits = bool((demand <= all_loosened(free[at])).all())
+    if fits:
+        free[at] -= demand
+    return fits
 
 
 def _first_fit(

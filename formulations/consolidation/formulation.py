@@ -234,6 +234,30 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         if name in self.instance.staying and not _keeps_placement(job, entry):
             yield Violation("stays", f"job {name!r} runs and stays where it is")
 
+    def fitting(self, plan: Plan) -> dict[str, JobPlacement]:
+        """Return the entries, by job, of placed jobs that break no constraint together, the first ones first.
+
+        The plan may be of another instance. Devices of tasks and the number of moves are not looked at.
+        """
+        fitting: dict[str, JobPlacement] = {}
+        used: dict[str, Counter[str]] = defaultdict(Counter)
+        for entry in plan:
+            job = self.jobs.get(entry.job)
+            if job is None or not entry.placed or any(self._entry_violations(job, entry)):
+                continue
+            more: dict[str, Counter[str]] = {}
+            for _, group, server, count in self.placed_tasks([entry]):
+                taken = more.setdefault(server, used[server].copy())
+                taken.update({name: count * amount for name, amount in group.demand.items()})
+            if all(
+                within(amount, self.servers[server].available.get(name, 0.0))
+                for server, taken in more.items()
+                for name, amount in taken.items()
+            ):
+                used.update(more)
+                fitting[entry.job] = entry
+        return fitting
+
     def _server_violations(self, job: PlacementJob, used: set[str]) -> Iterator[Violation]:
         """Yield servers that a job may not use, and too many of them."""
         for server in sorted(used):

@@ -138,6 +138,10 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         """Return None: the validation of the instance excludes jobs that never fit."""
         return None
 
+    def adapted(self, plan: Plan) -> tuple[Segment, ...]:
+        """Return an earlier plan without the jobs that have ended."""
+        return tuple(entry for entry in plan if entry.job in self.index)
+
     def finish(self, plan: Plan) -> tuple[Segment, ...]:
         """Return the segments of a plan in the order of their starts."""
         return tuple(sorted(plan, key=lambda entry: (entry.start_s, self.index[entry.job])))

@@ -26,7 +26,9 @@ ideal to ideal.
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -53,6 +55,7 @@ from .graph_order import (
 )
 from .graph_stages import graph_table, weighted_work
 from .stages import (
+    MAX_UNITS,
     Hardware,
     Parts,
     Plan,
@@ -243,6 +246,24 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                     )
                     what = f"{where} {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
+
+    def adapted(self, plan: Plan) -> tuple[Stage, ...]:
+        """Return an earlier plan with, where it breaks a limit now, the fewest units that keep the floor."""
+        if any(self._layer_violations(plan)) or not self.violations(plan):
+            return tuple(plan)
+        units = map(self._fewest_units, itertools.repeat(plan), range(len(plan)))
+        return tuple(stage.model_copy(update={"units": k}) for stage, k in zip(plan, units, strict=True))
+
+    def _fewest_units(self, plan: Plan, index: int) -> int:
+        """Return the fewest units with which a stage keeps the floor, or the most that it may have."""
+        before, stage = plan[:index], plan[index]
+
+        def is_enough(units: int) -> bool:
+            changed = stage.model_copy(update={"units": units})
+            return self.times_of_stages_s([*before, changed])[-1] <= self.latest_s
+
+        most = int(min(self.hardware.most[self.type_index[stage.type]], MAX_UNITS))
+        return bisect_left(range(1, most), True, key=is_enough) + 1
 
     def _limit_violations(self, plan: Plan) -> Iterator[Violation]:
         time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)

@@ -6,11 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...formulations.common.formulation import AnyFormulation
 from .base import Clock, Outcome, Solver
 from .conclude import Diagnose
 
+Adapt = Callable[[Any, Sequence[Any]], Sequence[Any] | None]
+"""A function that makes a plan of an earlier instance fit a formulation."""
 Search = Callable[[Any, Clock], Sequence[Any] | None]
 """A function that returns a plan of a formulation, or None if it finds none in time."""
+
+
+def _as_formulated(formulation: AnyFormulation, plan: Sequence[Any]) -> Sequence[Any] | None:
+    return formulation.adapted(plan)
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,8 @@ class SolverKind:
         The quickest methods with their options, in the order in which they are tried.
     more_quick
         Further quick searches that are no solvers, by name.
+    adapted
+        Returns a plan of an earlier instance, made to fit a formulation; None if what is new has no room.
     """
 
     exact: Solver[Any]
@@ -39,3 +48,4 @@ class SolverKind:
     diagnose: Diagnose
     quick: tuple[tuple[str, Mapping[str, Any]], ...]
     more_quick: Mapping[str, Search] = field(default_factory=dict)
+    adapted: Adapt = _as_formulated

@@ -11,7 +11,7 @@ from .devices.exact import (
 )
 from .exact import ConsolidationExact, certify, diagnose
 from .list_heuristics import BEST_FIT, LIST_HEURISTICS
-from .presolve import AroundFixedJobs, WithoutMovesFirst, plan_without_moves
+from .presolve import AroundFixedJobs, WithoutMovesFirst, earlier_plan, plan_without_moves
 
 CONSOLIDATION = SolverKind(
     exact=AroundFixedJobs(WithoutMovesFirst(ExactOnDevices(ConsolidationExact()))),
@@ -28,4 +28,5 @@ CONSOLIDATION = SolverKind(
     diagnose=diagnose,
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),
     more_quick={"leaving jobs where they run": plan_without_moves},
+    adapted=earlier_plan,
 )

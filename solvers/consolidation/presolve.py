@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import Plan
+from ...formulations.consolidation.formulation import formulation_of as formulation_of_rest
+from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...formulations.consolidation.presolve import (
     LEADING_KEY,
     STAYING_KEY,
@@ -25,6 +26,7 @@ from ..common.result import SolveOptions
 from ..common.search_control import set_checkpoint, solve_interruptibly
 from .devices.exact import BestFitOnDevices
 from .list_heuristics import BEST_FIT
+from .progress import SETTINGS
 
 
 def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> Plan | None:
@@ -42,6 +44,33 @@ def plan_without_moves(formulation: ConsolidationFormulation, clock: Clock) -> P
         return fixed.whole(())
     placed = BestFitOnDevices(BEST_FIT).solve(fixed.rest, SolveOptions(), clock).plan
     return None if placed is None else fixed.whole(placed)
+
+
+def earlier_plan(formulation: ConsolidationFormulation, plan: Plan) -> Plan | None:
+    """Return a plan of an earlier instance, with the jobs that cannot be as it says placed by best fit.
+
+    These jobs are new, ask for something else, or had servers that are gone or have less room. None if one of
+    them must be placed and has no room.
+    """
+    instance, fitting = formulation.instance, formulation.fitting(plan)
+    jobs = tuple(_running_as(job, fitting[job.name]) if job.name in fitting else job for job in instance.jobs)
+    running = formulation_of_rest(instance.model_copy(update={"jobs": jobs, "max_moves": None}))
+    return plan_without_moves(running, Clock(SETTINGS.best_fit_patience_s))
+
+
+def _running_as(job: PlacementJob, entry: JobPlacement) -> PlacementJob:
+    """Return a job that runs as a plan says."""
+    devices = entry.devices or {}
+    now = [
+        {"current": entry.tasks[group.name], "current_devices": devices.get(group.name)}
+        for group in job.task_groups
+    ]
+    if job.groups is None:
+        return job.model_copy(update=now[0])
+    pairs = zip(job.groups, now, strict=True)
+    return job.model_copy(
+        update={"groups": tuple(group.model_copy(update=update) for group, update in pairs)}
+    )
 
 
 def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:

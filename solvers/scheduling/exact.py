@@ -240,6 +240,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
     name, kinds = "exact", ("scheduling",)
     proves = True
+    features = frozenset({"warm_start"})
     what = "the best schedule that we find, and a bound by prices of time; all orders of tiny traces"
 
     def __init__(self, allocating: Solver[SchedulingFormulation] | None = None) -> None:
@@ -262,6 +263,11 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             outcome = Outcome(limit="time")
         if outcome.plan is None and fallback is not None:
             outcome.plan, outcome.message = fallback, "found by fifo"
+        if options.warm_start is not None:
+            start = formulation.parse_plan(options.warm_start)
+            values = None if outcome.plan is None else formulation.evaluate(outcome.plan)
+            if values is None or formulation.precedes(formulation.evaluate(start), values):
+                outcome.plan, outcome.message = start, "nothing better than the plan to start from was found"
         outcome.bounds = outcome.bounds or formulation.elementary_bounds()
         return outcome
 
