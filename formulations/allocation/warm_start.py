@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 
@@ -11,51 +10,59 @@ from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats
 from ..common.objective import all_loosened
-from .configurations import UNPLACED, Configurations
-from .plan import JobAllocation, Plan
+from .configurations import Configurations
+from .plan import MANY_ENTRIES, JobAllocation, Plan, PlanTable
 from .splits import Servers
 
 
 def adapted_plan(
-    plan: Plan,
-    table: JobTable,
-    configs: Configurations,
-    servers: Servers | None,
-) -> tuple[JobAllocation, ...] | None:
+    plan: Plan, table: JobTable, configs: Configurations, servers: Servers | None
+) -> Plan | None:
     """Return the plan without jobs that have ended, and with new jobs in their smallest configuration.
 
     A job with a variant that there is no more, or with tasks on servers that have no more room for them,
     counts as new. An optional job that is new is not placed. The plan may still break another constraint;
-    None where no servers have room for a new job.
+    None where a new job has no configuration, or no servers have room for it.
     """
-    known = {entry.job: entry for entry in plan}
-    free = np.zeros((0, 0)) if servers is None else servers.free.copy()
-    kept, new = [], []
-    for j, name in enumerate(table.names):
-        listed = table.variant_names[int(table.first_variant[j]) : int(table.first_variant[j + 1])]
-        old = known.get(name)
-        known_variant = old is not None and (not old.placed or old.variant in listed)
-        if old is not None and known_variant and _takes_room(old, table, j, servers, free):
-            kept.append(old)
-        elif table.optional[j]:
-            kept.append(JobAllocation(job=name, placed=False))
-        else:
-            new.append(j)
-    for j in new:
+    old, names, first = PlanTable.of(plan), table.variant_names, table.first_variant
+    rows = {job: row for row, job in enumerate(old.names)}
+    row = np.array([rows.get(job, -1) for job in table.names])
+    variants = [old.variants[r] if r >= 0 else None for r in row.tolist()]
+    ends = zip(row.tolist(), variants, first[:-1].tolist(), first[1:].tolist(), strict=True)
+    known = np.array([r >= 0 and (own is None or own in names[low:high]) for r, own, low, high in ends])
+    placements: dict[int, dict[str, Tasks]] = {}
+    if servers is not None:
+        free = servers.free.copy()
+        for j in np.flatnonzero(known).tolist():
+            entry = plan[int(row[j])]
+            known[j] = _takes_room(entry, table, j, servers, free)
+            placements[j] = entry.placement or {}
+    # The row −1 of a job that is new is one behind the last.
+    placed, ps, workers = (
+        np.where(known, np.append(column, 0)[row], 0) for column in (old.placed, old.ps, old.workers)
+    )
+    for j in np.flatnonzero(~known).tolist():
+        variants[j] = None
+        if table.optional[j]:
+            continue
         own = np.arange(configs.start[j], configs.start[j + 1])
-        own = own[configs.variant[own] != UNPLACED]
         if not len(own):
             return None
         k = int(own[np.argmin((configs.ps + configs.workers)[own])])
-        variant = int(table.first_variant[j] + configs.variant[k])
-        tasks = int(configs.ps[k]), int(configs.workers[k])
-        placement = None if servers is None else _first_fit(tasks, table, variant, servers, free)
-        if servers is not None and placement is None:
-            return None
-        name, (ps, workers) = table.variant_names[variant], tasks
-        added: dict[str, Any] = {"variant": name, "ps": ps, "workers": workers}
-        kept.append(JobAllocation(job=table.names[j], placement=placement, **added))
-    return tuple(kept)
+        variant = int(first[j] + configs.variant[k])
+        variants[j], placed[j], ps[j], workers[j] = names[variant], True, configs.ps[k], configs.workers[k]
+        if servers is not None:
+            tasks = _first_fit((int(ps[j]), int(workers[j])), table, variant, servers, free)
+            if tasks is None:
+                return None
+            placements[j] = tasks
+    made = PlanTable(table.names, placed.astype(bool), variants, ps, workers, np.full(len(row), np.nan))
+    if servers is None:
+        return made if len(made) >= MANY_ENTRIES else tuple(made)
+    return tuple(
+        entry.model_copy(update={"placement": placements[j]}) if entry.placed else entry
+        for j, entry in enumerate(made)
+    )
 
 
 def _takes_room(
