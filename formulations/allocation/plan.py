@@ -231,7 +231,9 @@ def read_entries(
         seen.add(j)
         variant = -1
         if placed:
-            variant = next((v for v in range(first[j], first[j + 1]) if names[v] == own), -1)
+            variant = first[j]
+            if names[variant] != own:
+                variant = next((v for v in range(first[j] + 1, first[j + 1]) if names[v] == own), -1)
             if variant < 0:
                 faults.append(Violation("variant", f"job {name!r} has no variant {own!r}"))
                 continue
@@ -383,7 +385,7 @@ def _job_violations(table: JobTable, entries: Entries, servers: Servers | None) 
         lambda row: f"takes {time[row]:.10g} s; its entry says {entries.stated_s[row]:.10g} s",
     )
     deadline = table.deadline_s[job]
-    late = placed & ~wrong & ~unlisted
+    late = placed & ~wrong & ~unlisted & np.isfinite(deadline)
     late[late] = [not within(t, d) for t, d in zip(time[late].tolist(), deadline[late].tolist(), strict=True)]
     yield from each(
         late, "deadline", lambda row: f"takes {time[row]:g} s; its deadline is {deadline[row]:g} s"

@@ -48,7 +48,7 @@ def adapted_plan(
         own = np.arange(configs.start[j], configs.start[j + 1])
         if not len(own):
             return None
-        k = int(own[np.argmin((configs.ps + configs.workers)[own])])
+        k = int(own[np.argmin(configs.ps[own] + configs.workers[own])])
         variant = int(first[j] + configs.variant[k])
         variants[j], placed[j], ps[j], workers[j] = names[variant], True, configs.ps[k], configs.workers[k]
         if servers is not None:
