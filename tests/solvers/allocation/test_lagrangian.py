@@ -29,6 +29,7 @@ from clusterplan.solvers.allocation.meet_in_the_middle import (
     nearest_choices,
     sample_uses,
 )
+from clusterplan.solvers.backends.highs import CuttingPlaneModel
 from clusterplan.solvers.common.base import Clock
 
 
@@ -57,6 +58,70 @@ def test_best_prices_reach_the_linear_relaxation(sampled: bool, monkeypatch: pyt
             bounded += 1
             assert dual.bound == pytest.approx(value, rel=1e-6, abs=1e-6)
     assert bounded > 20
+
+
+@pytest.mark.parametrize("start", ["near", "none", "far", "tiny"])
+def test_the_search_reaches_the_same_bound_from_any_prices(
+    start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Boxes around earlier prices grow and shrink; jobs and items that are left out change nothing."""
+    monkeypatch.setattr(lagrangian, "JOBS_PER_SAMPLED_JOB", 2)
+    monkeypatch.setattr(lagrangian, "FEWEST_JOBS_SAMPLED", 4)
+    compared = 0
+    for seed in range(60):
+        problem = random_knapsack(seed)
+        cold = best_prices(problem, Clock(None))
+        if cold.unbounded:
+            continue
+        noise = np.random.default_rng(seed).uniform(0.9, 1.1, len(problem.limit))
+        factor = {"near": noise, "none": 0 * noise, "far": 100 * noise, "tiny": 1e-3 * noise}[start]
+        cuts = [factor * prices for prices in cold.cuts]
+        warm = best_prices(problem, Clock(None), start=cuts)
+        assert warm.bound == pytest.approx(cold.bound, rel=1e-8, abs=1e-8)
+        assert warm.bound == pytest.approx(knapsack_bound(problem, warm.prices), rel=1e-9, abs=1e-9)
+        assert np.array_equal(warm.cuts[0], warm.prices)
+        compared += 1
+    assert compared > 15
+
+
+def test_the_smallest_box_of_a_level_holds_all_prices_with_a_better_bound() -> None:
+    """Of random cuts it is that of a linear programme, a little wider."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        model, size = CuttingPlaneModel(), int(rng.integers(1, 4))
+        model.slopes = list(rng.normal(size=(12, size)))
+        model.constants = list(rng.uniform(1, 2, 12))
+        low, high = np.zeros(size), np.full(size, 5.0)
+        least, most = model.level_box(np.zeros(size), 0.5, low, high)
+        for r in range(size):
+            ends = [
+                linprog(
+                    sign * np.eye(size)[r],
+                    -np.array(model.slopes),
+                    np.array(model.constants) - 0.5,
+                    bounds=(0, 5),
+                )
+                for sign in (1, -1)
+            ]
+            assert [least[r], most[r]] == pytest.approx([ends[0].fun, -ends[1].fun], abs=1e-4)
+            assert least[r] <= ends[0].fun + 1e-12
+            assert most[r] >= -ends[1].fun - 1e-12
+
+
+def test_jobs_with_one_item_left_are_a_constant() -> None:
+    """The bound of what is left, and of the constant, is that of the whole at any prices."""
+    for seed in range(40):
+        problem = random_knapsack(seed)
+        rng = np.random.default_rng(seed)
+        keep = rng.random(len(problem.cost)) < 0.5
+        keep[problem.start[:-1]] = True
+        rest, whole = problem.undecided(keep), problem.only(keep)
+        prices = rng.uniform(0, 3, len(problem.limit))
+        bounds = [
+            each.constant + each.least_costs(prices).sum() - prices @ each.limit for each in (rest, whole)
+        ]
+        assert bounds[0] == pytest.approx(bounds[1])
+        assert (rest.counts[1:] > 1).all()
 
 
 def test_without_time_there_are_prices_all_the_same() -> None:
