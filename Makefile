@@ -18,7 +18,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-functions bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-functions bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-again bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all kinds"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-clusters   every consolidation method on traces of real clusters, beside published figures; about an hour"
 	@echo "make bench-graphs   graphs of layers beside published optima and the authors' programmes (PIPEDREAM=…, DNN_PARTITIONING=…); about 20 minutes"
 	@echo "make bench-limits   every solver on large instances with limits of 1, 5 and 20 s; about half an hour"
+	@echo "make bench-again    a million jobs, and planning again after a change; about five minutes"
 	@echo "make bench-default-limit   what the default time limit costs beside none; about five minutes"
 	@echo "make bench-prediction   predictions beside what was measured, and published errors; some minutes"
 	@echo "make bench-scheduling   every scheduling policy on traces, its distance from the best possible, beside published figures; about an hour and a half"
@@ -149,6 +150,9 @@ bench-graphs: $(VENV)/.installed-dev
 
 bench-limits: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/limits.py
+
+bench-again: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/planning_again.py
 
 bench-default-limit: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/default_limit.py
