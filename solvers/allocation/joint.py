@@ -112,7 +112,8 @@ def joint_dual(formulation: AllocationFormulation, pooled: JointDual, clock: Clo
         sizes = np.unique(np.floor(servers.shapes[:, r] * (1 + 1e-9)).astype(int))
         if not 2 <= sizes.max(initial=0) <= MAX_UNITS:
             continue
-        for function in np.unique([*piece_functions(sizes)], axis=0):
+        # A server that has none of it holds no piece.
+        for function in np.unique([*piece_functions(sizes[sizes > 0])], axis=0):
             if clock.expired:
                 return best
             pieces = {name: function.tolist()}

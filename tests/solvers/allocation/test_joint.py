@@ -60,6 +60,15 @@ def test_prices_of_pieces_raise_the_bound_where_pieces_pack_badly() -> None:
     assert result.objectives[0].certified_bound == pytest.approx(200.0)
 
 
+def test_servers_without_gpus_leave_the_bound_of_equal_ones_as_it_is() -> None:
+    """Pieces of GPUs are priced as if servers with CPUs alone were not there."""
+    rows = [server.model_dump(exclude_none=True) for server in cluster(2).servers]
+    beside = {"name": "cpu", "capacity": {"cpu": 16}, "count": 2}
+    formulation = AllocationFormulation(cluster(2).replace(servers=[*rows, beside]))
+    dual = joint_dual(formulation, dual_of(formulation.configurations, Clock(None)), Clock(None))
+    assert dual.bound == pytest.approx(200.0)
+
+
 def test_what_does_not_fit_in_pieces_is_proven_infeasible() -> None:
     """Three workers of 3 GPUs take 9 of 10 GPUs, but a server of 5 holds one of them."""
     built = clusterplan.Allocation("tight").add_server("s", {"gpu": 5}, count=2)
