@@ -12,10 +12,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import (
+    BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -48,6 +49,7 @@ from ..files.columnar import repeated as repeated_entries
 from ..files.columns import Columns
 from .job import UNCERTAIN_ASSUMPTIONS, Job, job_rules
 from .job_table import MAX_THETA, MODELS, JobTable, current_variants
+from .running import Stability, running_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +64,7 @@ Jobs = Annotated[Rows, *rows_or(JobTable)]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
 
 
-def with_running(schema: dict[str, Any]) -> None:
+def _with_running(schema: dict[str, Any]) -> None:
     """Extend the JSON Schema: servers in place of resources, and a result whose plan runs now."""
     schema["properties"]["running"] = {
         "type": "string",
@@ -88,9 +90,12 @@ class AllocationInstance(Instance):
     catalogue, servers
         Servers on which the tasks are placed: each task is on one of them. A variant for one model of GPU
         asks for a resource that only servers with this model have.
+    stability
+        The plan that runs now, and what a change of it costs each job; the jobs hold both once it is read.
     """
 
-    model_config = ConfigDict(json_schema_extra=with_running)
+    model_config = ConfigDict(json_schema_extra=_with_running)
+    chosen_with_solve: ClassVar[tuple[str, ...]] = ("stability",)
 
     kind: Literal["allocation"] = "allocation"
     objective: Literal["total_completion_time", "makespan"] = "total_completion_time"
@@ -103,6 +108,7 @@ class AllocationInstance(Instance):
         Annotated[tuple[AnyServer, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE] | None
     ) = None
     jobs: Jobs
+    stability: Annotated[Stability | None, Field(exclude=True)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -117,6 +123,8 @@ class AllocationInstance(Instance):
     def _fill_in(self) -> Self:
         if self.servers is not None:
             object.__setattr__(self, "resources", self._amounts())
+        if self.stability is not None:
+            object.__setattr__(self, "jobs", self._running_jobs(self.stability))
         return self
 
     @model_serializer(mode="wrap")
@@ -126,6 +134,33 @@ class AllocationInstance(Instance):
         if self.servers is not None:
             data.pop("resources", None)
         return data
+
+    def _running_jobs(self, stability: Stability) -> JobTable | tuple[Job, ...]:
+        return running_jobs(self.jobs, stability, None if self.servers is None else self.expanded_servers)
+
+    def with_running(self, plan: Sequence[Any], stability_s: float = 0.0) -> Self:
+        """Return the instance with the jobs of a plan running as it says, where they are not said to run.
+
+        Parameters
+        ----------
+        plan
+            Entries of a plan, or the same as plain data.
+        stability_s
+            Seconds that a change of its configuration costs each running job at least.
+
+        Raises
+        ------
+        InstanceError
+            If an entry is wrong.
+        """
+        entries = [entry.model_dump() if isinstance(entry, BaseModel) else entry for entry in plan]
+        stability = validated(Stability, {"seconds": stability_s, "jobs": entries}, f"{self.name}: stability")
+        return self.model_copy(update={"jobs": self._running_jobs(stability), "stability": stability})
+
+    def chosen(self) -> dict[str, Any]:
+        """Return what the option --stability says; empty without it."""
+        given = self.stability
+        return {} if given is None else {"stability": given.model_dump(mode="json")}
 
     def _amounts(self) -> dict[str, float]:
         """Return how much of each resource the cluster has."""

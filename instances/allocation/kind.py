@@ -14,7 +14,7 @@ from .generate import generate_allocation
 from .instance import AllocationInstance, read_allocation
 from .job import with_fits, with_throughput
 from .job_table import written_jobs
-from .running import RUNNING, with_running_plan
+from .running import with_running_plan
 
 if TYPE_CHECKING:
     from .fits import SpeedFit  # which loads SciPy's statistics
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
     """Return the instance if its jobs are a large table; else the document with measurements fitted."""
+    data = with_running_plan(data, source, folder)
     jobs = data.get("jobs")
     if isinstance(jobs, Columns):
         measured = "samples_per_s" in jobs.names and "name" not in jobs.names
-        instance = None if measured or RUNNING in data else read_allocation(jobs, data, source)
+        instance = None if measured else read_allocation(jobs, data, source)
         if instance is not None:
             return instance
         data["jobs"] = jobs.rows()
-    return with_running_plan(with_fits(with_throughput(data, source), source, folder), source, folder)
+    return with_fits(with_throughput(data, source), source, folder)
 
 
 def _why_no_table(instance: AllocationInstance) -> str | None:

@@ -188,6 +188,11 @@ class RunOptions(MoveOptions):
         "Start from plan and prices of this result; jobs and servers may have changed.",
         metavar="RESULT.json",
     )
+    stability: float | None = option_field(
+        "With --warm-start: what a change of its configuration costs each job of that plan.",
+        metavar="SECONDS",
+        min=0,
+    )
     keep_cuts: bool = option_field(
         "Keep the cutting planes of the price search with the result, for the next --warm-start.",
         "--keep-cuts",
@@ -213,6 +218,21 @@ class RunOptions(MoveOptions):
     )
     verbose: int = option_field("Say more; twice: even more.", "--verbose", "-v", default=0, count=True)
     quiet: Quiet = False
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of instance documents that the options set.
+
+        Raises
+        ------
+        OptionError
+            If options are given without those that they need.
+        """
+        if self.stability is None:
+            return super().changes()
+        if self.warm_start is None:
+            raise OptionError("--stability needs the plan that runs: give --warm-start RESULT.json too")
+        plan = {"plan": str(self.warm_start.absolute()), "seconds": self.stability}
+        return super().changes() | {"stability": plan}
 
 
 OptionsT = TypeVar("OptionsT")

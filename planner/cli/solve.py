@@ -96,7 +96,16 @@ class CompareOptions(RunOptions):
 
 @taking(
     CompareOptions,
-    leave_out=("provisioning", "what_if", "apply", "robust", "dry_run", "warm_start", "keep_cuts"),
+    leave_out=(
+        "provisioning",
+        "what_if",
+        "apply",
+        "robust",
+        "dry_run",
+        "warm_start",
+        "stability",
+        "keep_cuts",
+    ),
 )
 def compare(run: CompareOptions) -> None:
     """Compare solvers: every one on every instance, with hard limits on time and memory.

@@ -17,6 +17,7 @@ from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
 from ...instances.files.reading import fail
+from ...instances.registry import KINDS as INSTANCES
 from ...solvers.common.result import Result
 from ..changes import Changes, change_columns, place_columns
 from ..exit_codes import NOT_VERIFIED, code_of_result, code_of_verification, worst
@@ -63,15 +64,13 @@ def solved_instance(
         If the file is missing or wrong.
     """
     given = MoveOptions(device_moves=device_moves).changes()
-    instance = load(instance_file, allow_outside, given)
     last = stored[-1] if stored else {}
-    solved_with = last.get("instance_options") if last.get("kind") == instance.kind else None
-    if not isinstance(solved_with, dict):
-        return instance
-    known = {name: solved_with[name] for name in instance.chosen_with_solve if name in solved_with} | given
-    if known.items() <= instance.chosen().items():
-        return instance
-    return instance.replace(**known)
+    solved_with, kind = last.get("instance_options"), last.get("kind", "")
+    if isinstance(solved_with, dict) and kind in INSTANCES:
+        chosen = INSTANCES[kind].model.chosen_with_solve
+        # What is not set stays as the document has it.
+        given = {name: solved_with[name] for name in chosen if solved_with.get(name) is not None} | given
+    return load(instance_file, allow_outside, given)
 
 
 def report(
