@@ -54,8 +54,8 @@ def row_blocks(count: int) -> Iterator[slice]:
     return (slice(first, first + ROWS_AT_ONCE) for first in range(0, count, ROWS_AT_ONCE))
 
 
-def plain_entries(plan: Sequence[Model], rows: slice = slice(None)) -> list[dict[str, Any]]:
+def plain_entries(plan: Sequence[Any], rows: slice = slice(None)) -> list[Any]:
     """Return the entries of a plan, or some of them, as plain data."""
     if isinstance(plan, ColumnPlan):
         return plan.plain(rows)
-    return [entry.model_dump(mode="json") for entry in plan[rows]]
+    return [entry.model_dump(mode="json") if isinstance(entry, Model) else entry for entry in plan[rows]]

@@ -119,8 +119,7 @@ class Journal:
         self._file.truncate(end)  # a line without its end was being written when the batch stopped
         if before is None:
             self._write(json.dumps({"journal": VERSION, "asked": asked}))
-        elif before.get("asked") != asked:
-            what = _difference(before.get("asked"), asked)
+        elif what := _difference(before.get("asked"), asked):
             raise OptionError(f"{self.path}: is of another batch: {what}")
         # An altered line needs no word if a later intact one has the same pair.
         for line in altered:
@@ -225,7 +224,7 @@ def _record(line: Line, path: Path) -> Record:
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:
-    """Return a text on how the options of a journal differ from the requested ones."""
+    """Return a text on how the options of a journal differ from the requested ones; empty if they do not."""
     if not isinstance(before, dict):
         return "it does not say what was asked"
     parts = [
@@ -233,7 +232,7 @@ def _difference(before: Any, asked: dict[str, Any]) -> str:
         for key in sorted(set(before) | set(asked))
         if before.get(key) != asked.get(key)
     ]
-    return "; ".join(parts) + "; ask for the same, or give another --output"
+    return "; ".join([*parts, "ask for the same, or give another --output"]) if parts else ""
 
 
 KILL_FACTOR = 2.0
@@ -412,7 +411,7 @@ def run(
         journal = None
         if batch.output is not None:
             # A batch may be resumed with other threads and another limit of memory.
-            asked = options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
+            asked = options.recorded.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
             journal = stack.enter_context(closing(Journal(batch.output, asked, batch.resume)))
         known = {pair: at.instance_sha256 for pair, at in journal.finished.items()} if journal else {}
         if on_start is not None:

@@ -193,10 +193,9 @@ class RunOptions(MoveOptions):
         metavar="SECONDS",
         min=0,
     )
-    keep_cuts: bool = option_field(
+    keep_cuts: bool | None = option_field(
         "Keep the cutting planes of the price search with the result, for the next --warm-start.",
         "--keep-cuts",
-        default=False,
     )
     config: Path | None = option_field("YAML file with options; those given here win.")
     jobs: int | None = option_field("Solves at a time, each in a process of its own.", min=1)

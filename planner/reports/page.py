@@ -301,7 +301,7 @@ def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: s
 def options_text(options: SolveOptions) -> str:
     """Return the solver options that are set, as text."""
     given = options.model_dump(exclude_none=True, exclude={"warm_start", "warm_prices"})
-    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value is not False and value != {}]
+    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value != {}]
     return ", ".join(parts)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     Field,
     SerializeAsAny,
@@ -53,9 +52,7 @@ DEFAULT_GAP = 1e-6
 
 def _plain_entries(plan: Any) -> Any:
     """Return the entries of a plan as plain dictionaries."""
-    if isinstance(plan, ColumnPlan) or not isinstance(plan, list | tuple):
-        return plan
-    return [entry.model_dump(mode="json") if isinstance(entry, BaseModel) else entry for entry in plan]
+    return plain_entries(plan) if isinstance(plan, list | tuple) else plan
 
 
 def _unless_columns(plan: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -86,6 +83,8 @@ class SolveOptions(Model):
     warm_prices
         Dual prices to begin with: the certificate of an earlier result, and under `cuts` the price vectors of
         its cutting planes where they were kept. A hint, which a method may ignore.
+    warm_start_sha256
+        Hash of the plan to start from, by which a result names it.
     keep_cuts
         Whether the result keeps the cutting planes of a price search, for the next solve. Methods without
         such a search have none.
@@ -102,7 +101,8 @@ class SolveOptions(Model):
         Many[dict[str, Any]] | None, BeforeValidator(_plain_entries), WrapValidator(_unless_columns)
     ] = None
     warm_prices: dict[str, Any] | None = None
-    keep_cuts: bool = False
+    warm_start_sha256: str | None = None
+    keep_cuts: bool | None = None
     method_options: dict[str, Any] = {}
     backend_options: dict[str, Any] = {}
 
@@ -123,8 +123,11 @@ class SolveOptions(Model):
 
     @property
     def recorded(self) -> Self:
-        """The options as a result records them: without the earlier plan and its prices."""
-        return self.model_copy(update={"warm_start": None, "warm_prices": None})
+        """The options as a result records them: with the hash of the earlier plan, and without its prices."""
+        if self.warm_start is None and self.warm_prices is None:
+            return self
+        digest = None if self.warm_start is None else plan_hash(self.warm_start)
+        return self.model_copy(update={"warm_start": None, "warm_prices": None, "warm_start_sha256": digest})
 
     def starting_from(self, plan: Iterable[Model] | None) -> Self:
         """Return the options with a plan, given as its entries, to start from; None for no plan."""
@@ -150,7 +153,7 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown", "error"]
 Limit = Literal["none", "time", "node", "memory", "interrupt"]
 
 
-def plan_hash(plan: Sequence[Model]) -> str:
+def plan_hash(plan: Sequence[Model | dict[str, Any]]) -> str:
     """Return the SHA-256 hash of a plan's canonical JSON."""
     digest = hashlib.sha256(b"[")
     for rows in row_blocks(len(plan)):

@@ -115,6 +115,7 @@ def test_an_earlier_result_never_makes_the_answer_worse(name: str) -> None:
         value = again.objectives[0].value
         assert value == pytest.approx(cold) or objective.better(value, cold)
         assert (again.options.warm_start, again.options.warm_prices) == (None, None)
+        assert again.options.warm_start_sha256 == first.plan_sha256
         assert type(again).model_validate_json(again.to_json()) == again
 
 
