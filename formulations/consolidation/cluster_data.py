@@ -33,6 +33,7 @@ OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "migrations": ("min", "tasks moved"),
     "slowdown": ("min", "value lost"),
     "traffic": ("min", "Gbit/s"),
+    "imbalance": ("min", "Gbit/s"),
     "free": ("max", "freed"),
 }
 

@@ -25,6 +25,7 @@ Objectives, lexicographic in the order that the instance lists
                 devices of their server only if the instance says that this counts
     slowdown    min Σ v_j (1 − s_j(Σ_n y_jn)) over placed jobs
     traffic     min of the largest b_n + Σ c_g x_gn over servers
+    imbalance   min of the largest less the smallest b_n + Σ c_g x_gn over servers
     free        max min(count, number of units with no task): servers or racks that hold running tasks now.
                 What runs with all its tasks is placed. Tasks leave only servers of freed units, unless
                 chains are allowed; running tasks go to servers that are empty now only with `into_empty`
@@ -145,11 +146,24 @@ def _free(data: ClusterData, plan: Plan) -> float:
     return float(min(data.most_freed, len(freed_units(data, plan))))
 
 
-def _traffic(data: ClusterData, plan: Plan) -> float:
-    load = {name: [server.traffic_gbit_per_s] for name, server in data.servers.items()}
+def _loads(data: ClusterData, plan: Plan) -> list[Fraction]:
+    """Return the traffic of each server [Gbit/s], exactly, since differences of loads may be small."""
+    tasks = {name: Counter([server.traffic_gbit_per_s]) for name, server in data.servers.items()}
     for _, group, server, count in data.placed_tasks(plan):
-        load[server].append(count * group.traffic_gbit_per_s)
-    return max(map(math.fsum, load.values()))
+        tasks[server][group.traffic_gbit_per_s] += count
+    return [
+        sum((count * exact_fraction(rate) for rate, count in by_rate.items()), Fraction(0))
+        for by_rate in tasks.values()
+    ]
+
+
+def _traffic(data: ClusterData, plan: Plan) -> float:
+    return float(max(_loads(data, plan)))
+
+
+def _imbalance(data: ClusterData, plan: Plan) -> float:
+    loads = _loads(data, plan)
+    return float(max(loads) - min(loads))
 
 
 EVALUATORS: dict[str, Callable[[ClusterData, Plan], float]] = {
@@ -161,6 +175,7 @@ EVALUATORS: dict[str, Callable[[ClusterData, Plan], float]] = {
     "migrations": _migrations,
     "slowdown": _slowdown,
     "traffic": _traffic,
+    "imbalance": _imbalance,
     "free": _free,
 }
 """The evaluation function of each objective."""

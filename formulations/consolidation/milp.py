@@ -423,15 +423,28 @@ class CompactModel:
 
     def traffic(self) -> tuple[Any, bool]:
         """Return the largest traffic of a server, and whether it is always whole."""
-        load: dict[str, list[Any]] = defaultdict(list)
+        least = max(server.traffic_gbit_per_s for server in self.data.servers.values())
+        largest = self.problem.add_variable("largest_traffic", lowBound=least)
+        for load in self.loads:
+            self.add(load <= largest)
+        return self.pulp.LpAffineExpression([(largest, 1.0)]), False
+
+    def imbalance(self) -> tuple[Any, bool]:
+        """Return the largest difference of the traffic of two servers, and whether it is always whole."""
+        difference = self.problem.add_variable("imbalance", lowBound=0.0)
+        for high, low in itertools.permutations(self.loads, 2):
+            self.add(high - low <= difference)
+        return self.pulp.LpAffineExpression([(difference, 1.0)]), False
+
+    @cached_property
+    def loads(self) -> list[Any]:
+        """The traffic of each server."""
+        load: dict[str, list[Any]] = {name: [] for name in self.data.servers}
         for (job, group, server), x in self.x.items():
             check_time()
             load[server].append(self.data.groups[job, group].traffic_gbit_per_s * x)
-        least = max(server.traffic_gbit_per_s for server in self.data.servers.values())
-        largest = self.problem.add_variable("largest_traffic", lowBound=least)
-        for name, terms in load.items():
-            self.add(self.data.servers[name].traffic_gbit_per_s + self.total(terms) <= largest)
-        return self.pulp.LpAffineExpression([(largest, 1.0)]), False
+        servers = self.data.servers
+        return [servers[name].traffic_gbit_per_s + self.total(terms) for name, terms in load.items()]
 
 
 def current_tasks(job: PlacementJob) -> Iterator[tuple[TaskKey, int]]:
@@ -450,6 +463,8 @@ def model_coefficients(data: ClusterData) -> int:
             total += len(alike) * int(holds @ count) * each
     if data.instance.has_devices:
         total += device_coefficients(data)
+    if "imbalance" in data.instance.objectives:
+        total *= len(data.servers)
     return total
 
 

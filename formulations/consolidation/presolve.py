@@ -35,7 +35,7 @@ from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
 from .plan import JobPlacement, Plan, assign_devices, entry_of, staying_tasks
 
-OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic")
+OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic", "imbalance")
 """Objectives in which the reduced instance includes the contribution of the fixed jobs."""
 MAX_DENOMINATOR = 10**9
 """Largest denominator of exact figures; finer fractions may come from rounded sums of floats."""

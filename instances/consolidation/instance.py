@@ -113,7 +113,7 @@ def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator
 
 
 ObjectiveName = Literal[
-    "value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic", "free"
+    "value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic", "imbalance", "free"
 ]
 OBJECTIVES: tuple[ObjectiveName, ...] = ("value", "spread", "servers")
 """Objectives of an instance that gives none."""
@@ -229,7 +229,7 @@ class ConsolidationInstance(Instance):
     )
 
     kind: Literal["consolidation"] = "consolidation"
-    objectives: Annotated[tuple[ObjectiveName, ...], *entries(9, least=1)] = ()
+    objectives: Annotated[tuple[ObjectiveName, ...], *entries(10, least=1)] = ()
     skew_threshold: Share = 0.3
     device_moves: Annotated[Flag | None, unless(False)] = None
     running: Annotated[Literal["stay", "move"] | None, unless("move")] = None

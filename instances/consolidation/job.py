@@ -22,7 +22,6 @@ from ..common.fields import (
     NonNegative,
     PositiveCount,
     Sentence,
-    ServerCount,
     Share,
     entries,
     repeated,
@@ -85,7 +84,7 @@ class Group(Checked):
     """Identical tasks of a job, such as its parameter servers or its workers."""
 
     name: Name = ONLY_GROUP
-    tasks: ServerCount
+    tasks: PositiveCount
     demand: Amounts
     traffic_gbit_per_s: NonNegative = 0.0
     current: Placed = NONE_NAMED
@@ -163,7 +162,7 @@ class PlacementJob(Checked):
     """
 
     name: Name
-    tasks: ServerCount | None = None
+    tasks: PositiveCount | None = None
     task_demand: Amounts | None = None
     traffic_gbit_per_s: NonNegative | None = None
     current: Placed | None = None

@@ -17,6 +17,7 @@ import glob
 import logging
 import math
 import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from . import cp_sat, moves
 from .brute_force import ConsolidationBruteForce, has_few_placements
 from .devices.exact import certify_on_devices
 from .list_heuristics import BEST_FIT
+from .number_partitioning import is_partitioning, search_even_loads
 from .pattern_search import PatternSearch, TrafficSearch
 from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
 from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
@@ -72,6 +74,8 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
         if outcome.infeasible:
             certify(formulation.pooled, pooled, clock)
         certify_on_devices(formulation, outcome, clock, pooled.certificate)
+        return
+    if is_partitioning(formulation):  # its objectives have no prices
         return
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
@@ -115,6 +119,8 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
+        if is_partitioning(formulation):
+            return run.even_out_loads()
         if formulation.instance.free is not None:
             return run.free_servers()
         if formulation.instance.has_aim:
@@ -169,6 +175,20 @@ class _Run:
             asked = len(freed) if aim is None else aim.count
             of = f" ({len(freed)} of {asked} asked for)" if len(freed) < asked else ""
             progress.notes.append(f"freed: {some(freed, MAX_NAMED_UNITS) or 'none'}{of}")
+        return self.outcome()
+
+    def even_out_loads(self) -> Outcome:
+        """Return the outcome where tasks are spread evenly: by search, and small instances by models too."""
+        progress = self.progress
+        tasks = sum(group.tasks for job in self.formulation.instance.jobs for group in job.task_groups)
+        small = self._is_small() and tasks <= SETTINGS.most_textbook_cells
+        clock = self._share() if small else self.clock
+        rounds = SETTINGS.most_vain_rounds if small or clock.remaining_s is None else sys.maxsize
+        search_even_loads(progress, self.options, clock, rounds)
+        if progress.plan is None:
+            self.settle()
+        elif small:
+            self.settle_named_servers()
         return self.outcome()
 
     def seat_jobs(self) -> None:

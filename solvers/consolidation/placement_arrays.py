@@ -234,7 +234,13 @@ class PlacementArrays:
         unit_loss[[VALUE, SLOWDOWN]] = by_class["worth"][of_class].mean()
         unit_loss[[MISSING, TRAFFIC, LOAD]] = 0.0
         self.cluster = ClusterArrays(
-            order=np.array([MISSING, *map(LOSSES.index, names), *([LOAD] if "servers" in names else [])]),
+            order=np.array(
+                [
+                    MISSING,
+                    *(LOSSES.index(name) for name in names if name in LOSSES),
+                    *([LOAD] if "servers" in names else []),
+                ]
+            ),
             unit_loss=unit_loss,
             counts_servers="servers" in names,
             home_share=_home_share(formulation),

@@ -35,6 +35,7 @@ from ..classes import Classes, common_divisor, exact_fraction, job_value
 from ..cluster_data import ClusterData, limit_traffic, traffic_step
 from ..explain import tasks_on_shapes, unplaceable_text
 from .classes import CheckedCluster, ClassMismatch
+from .loads import load_bounds
 from .moves import move_bounds
 from .placement_enumeration import (
     PlacedRanges,
@@ -146,10 +147,11 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
             for job in data.instance.jobs
             if job.speed_by_servers
         ),
-        "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
         "value": _value_bound(checked),
         "free": float(data.most_freed),
     }
+    if not {"traffic", "imbalance"}.isdisjoint(data.instance.objectives):
+        always["traffic"], always["imbalance"] = load_bounds(data)
     return tuple(always[objective.name] for objective in data.objectives)
 
 

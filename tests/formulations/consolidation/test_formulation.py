@@ -194,6 +194,7 @@ EXPECTED = {
     "migrations": 0.0,
     "slowdown": 1.0,
     "traffic": 2.0,
+    "imbalance": 2.0,
     "free": 0.0,
 }
 
