@@ -17,7 +17,6 @@ import glob
 import logging
 import math
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,8 +41,9 @@ from ..milp import Milp
 from . import cp_sat, moves
 from .brute_force import ConsolidationBruteForce, has_few_placements
 from .devices.exact import certify_on_devices
+from .list_assignment import Blocks
 from .list_heuristics import BEST_FIT
-from .number_partitioning import is_partitioning, search_even_loads
+from .number_partitioning import even_blocks, even_out_loads
 from .pattern_search import PatternSearch, TrafficSearch
 from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
 from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
@@ -75,7 +75,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
             certify(formulation.pooled, pooled, clock)
         certify_on_devices(formulation, outcome, clock, pooled.certificate)
         return
-    if is_partitioning(formulation):  # its objectives have no prices
+    if even_blocks(formulation) is not None:  # its objectives have no prices
         return
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
@@ -119,8 +119,9 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
-        if is_partitioning(formulation):
-            return run.even_out_loads()
+        blocks = even_blocks(formulation)
+        if blocks is not None and run.even_out_loads(blocks):
+            return run.outcome()
         if formulation.instance.free is not None:
             return run.free_servers()
         if formulation.instance.has_aim:
@@ -177,19 +178,14 @@ class _Run:
             progress.notes.append(f"freed: {some(freed, MAX_NAMED_UNITS) or 'none'}{of}")
         return self.outcome()
 
-    def even_out_loads(self) -> Outcome:
-        """Return the outcome where tasks are spread evenly: by search, and small instances by models too."""
-        progress = self.progress
-        tasks = sum(group.tasks for job in self.formulation.instance.jobs for group in job.task_groups)
-        small = self._is_small() and tasks <= SETTINGS.most_textbook_cells
-        clock = self._share() if small else self.clock
-        rounds = SETTINGS.most_vain_rounds if small or clock.remaining_s is None else sys.maxsize
-        search_even_loads(progress, self.options, clock, rounds)
-        if progress.plan is None:
-            self.settle()
-        elif small:
+    def even_out_loads(self, blocks: Blocks) -> bool:
+        """Spread tasks evenly, on small instances up to a proof; return whether the search found a plan."""
+        small = self._is_small() and sum(blocks.tasks) <= SETTINGS.most_textbook_cells
+        rounds = SETTINGS.most_rounds if small or self.clock.remaining_s is None else math.inf
+        found = even_out_loads(self.progress, blocks, self.options, self.clock, rounds)
+        if found and small:
             self.settle_named_servers()
-        return self.outcome()
+        return found
 
     def seat_jobs(self) -> None:
         """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""

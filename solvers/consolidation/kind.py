@@ -10,6 +10,7 @@ from .devices.exact import (
     OnDevices,
 )
 from .exact import ConsolidationExact, certify, diagnose
+from .list_assignment import ParameterAssignment
 from .list_heuristics import BEST_FIT, LIST_HEURISTICS
 from .presolve import AroundFixedJobs, WithoutMovesFirst, earlier_plan, plan_without_moves
 
@@ -21,6 +22,7 @@ CONSOLIDATION = SolverKind(
             CP_SAT,
             BestFitOnDevices(BEST_FIT),
             *map(OnDevices, LIST_HEURISTICS),
+            ParameterAssignment(),
             BruteForceOnDevices(ConsolidationBruteForce()),
         )
     ),

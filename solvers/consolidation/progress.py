@@ -315,8 +315,8 @@ class ExactSettings:
         Of the time left, for the textbook model.
     textbook_patience_s
         Seconds that it may take.
-    most_vain_rounds
-        Rounds without a better plan after which the search for even loads ends, where the time does not.
+    most_rounds
+        Beginnings of the search for even loads on small instances, and where there is no time limit.
     most_enumerated
         Ways to place all jobs that are enumerated where that model leaves a gap.
     """
@@ -361,7 +361,7 @@ class ExactSettings:
     most_textbook_cells: int = 1_000
     share_of_textbook: float = 0.5
     textbook_patience_s: float = 10.0
-    most_vain_rounds: int = 1_000
+    most_rounds: int = 300
     most_enumerated: int = 20_000
 
 
