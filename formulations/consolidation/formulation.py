@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -146,15 +146,12 @@ def _free(data: ClusterData, plan: Plan) -> float:
     return float(min(data.most_freed, len(freed_units(data, plan))))
 
 
-def _loads(data: ClusterData, plan: Plan) -> list[Fraction]:
-    """Return the traffic of each server [Gbit/s], exactly, since differences of loads may be small."""
-    tasks = {name: Counter([server.traffic_gbit_per_s]) for name, server in data.servers.items()}
+def _loads(data: ClusterData, plan: Plan) -> Collection[Fraction]:
+    """Return the traffic of each server [Gbit/s], exactly, since loads may differ by little."""
+    loads = {name: exact_fraction(server.traffic_gbit_per_s) for name, server in data.servers.items()}
     for _, group, server, count in data.placed_tasks(plan):
-        tasks[server][group.traffic_gbit_per_s] += count
-    return [
-        sum((count * exact_fraction(rate) for rate, count in by_rate.items()), Fraction(0))
-        for by_rate in tasks.values()
-    ]
+        loads[server] += count * exact_fraction(group.traffic_gbit_per_s)
+    return loads.values()
 
 
 def _traffic(data: ClusterData, plan: Plan) -> float:

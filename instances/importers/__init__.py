@@ -18,6 +18,7 @@ from .importer import Importer, multi_kind_importer
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
 from .layer_graphs.sailor import import_sailor as import_sailor
+from .tensors import import_tensors as import_tensors
 from .traces.gavel import import_gavel as import_gavel
 from .traces.gavel import import_gavel_consolidation as import_gavel_consolidation
 from .traces.gavel import import_gavel_trace as import_gavel_trace
@@ -81,5 +82,6 @@ IMPORTERS: dict[str, Importer[Any, Any]] = {
     "muri": import_muri,
     "sacct": import_sacct,
     "trace": import_trace,
+    "tensors": import_tensors,
 }
 """The commands `import NAME`; a new importer is a file and one line here."""

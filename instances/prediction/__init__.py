@@ -6,9 +6,10 @@ nothing of its inside.
 
 from __future__ import annotations
 
+from .models import load_model
 from .models.computation_graph import module_model
 from .offers import OF_MEMORY
 from .provisioning import CATALOGUE, Prediction, predict
 from .report import short
 
-__all__ = ["CATALOGUE", "OF_MEMORY", "Prediction", "module_model", "predict", "short"]
+__all__ = ["CATALOGUE", "OF_MEMORY", "Prediction", "load_model", "module_model", "predict", "short"]

@@ -175,6 +175,22 @@ class Operator:
         return self["channels"] // self["groups"] * self["kernel_height"] * self["kernel_width"]
 
     @property
+    def tensors(self) -> tuple[int, ...]:
+        """Parameters of each tensor that one call holds: a matrix and its bias, or equal vectors.
+
+        Where the parameters are other than a kind has, they count as one tensor.
+        """
+        first = self.parameters
+        if self.kind == "linear":
+            first = self["inputs"] * self["outputs"]
+        elif self.kind == "conv":
+            first = self._kernel * self["filters"]
+        elif self.kind in ("batch_norm", "layer_norm"):
+            first = self["width"]
+        first = min(first, self.parameters)
+        return tuple(part for part in (first, self.parameters - first) if part)
+
+    @property
     def flops(self) -> float:
         """Floating-point operations of one call; a multiplication and an addition are two."""
         match self.kind:

@@ -12,7 +12,7 @@ data-parallel group.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -150,6 +150,15 @@ class ModelDescription(ABC):
     def operators(self, setting: Setting) -> tuple[Operator, ...]:
         """Return all operators of a step, with equal ones merged and counted."""
         return merged([op for layer in self.layers(setting) for op in layer.passes(setting.training)])
+
+    def tensors(self) -> Iterator[tuple[str, int]]:
+        """Yield name and number of trained parameters of each tensor, such as ``block 3.2 linear``."""
+        for layer in self.layers(Setting()):
+            tensors = (
+                (op.kind, size) for op in layer.operators for _ in range(op.count) for size in op.tensors
+            )
+            for number, (kind, size) in enumerate(tensors, 1):
+                yield f"{layer.name}.{number} {kind}", size
 
     def parameters(self) -> int:
         """Return the number of trained parameters."""

@@ -227,11 +227,11 @@ class _Picture:
     shape
         Channels, height and width of one sample.
     normalised
-        Whether a batch normalisation follows each convolution, in place of a bias.
+        Whether a batch normalisation follows each convolution, in place of a bias; None: neither does.
     """
 
     shape: tuple[int, ...]
-    normalised: bool
+    normalised: bool | None
     operators: list[Operator] = field(default_factory=list)
 
     def take(self, steps: Sequence[Mapping[str, Any]]) -> None:
@@ -244,10 +244,13 @@ class _Picture:
                     self._pool(kernel, **how)
                 case {"linear": outputs, **how}:
                     self._linear(outputs, **how)
-                case {"sum": branches}:
+                case {"sum": branches, **how}:
                     (self.shape,) = {*self._ends(branches)}
                     self._over("add")
-                    self._over("relu", saved=0)
+                    if how.get("relu", True):
+                        self._over("relu", saved=0)
+                case {"norm": relu}:
+                    self._normalise(relu)
                 case {"concat": branches}:
                     ends = self._ends(branches)
                     self.shape = (sum(channels for channels, *_ in ends), *ends[0][1:])
@@ -269,13 +272,18 @@ class _Picture:
     ) -> None:
         channels, *size = self.shape
         (high, wide), pads = (one if isinstance(one, list) else [one, one] for one in (kernel, padding))
-        weights = channels * filters * high * wide + (0 if self.normalised else filters)
+        weights = channels * filters * high * wide + filters * (self.normalised is False)
         shape = (1, channels, filters, high, wide, *size, stride, *pads, 1)
         operator = Operator("conv", shape, parameters=weights)
         self.operators.append(operator)
         self.shape = (filters, *operator.output_size)
         if self.normalised:
-            self._over("batch_norm", parameters=2 * filters)
+            self._normalise(relu)
+        elif relu and self.normalised is False:
+            self._over("relu", saved=0)
+
+    def _normalise(self, relu: bool) -> None:
+        self._over("batch_norm", parameters=2 * self.shape[0])
         if relu:
             self._over("relu", saved=0)
 
