@@ -24,6 +24,7 @@ What goes in
         import_muri                       a trace of Muri
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
         import_dnn_partitioning       published measurements
+    import_tensors                    blocks of parameters for parameter servers
     load_catalogue                    a price list of machines
     predict                           a model on GPUs that one need not have; a Prediction
     module_model                      a PyTorch module as such a model
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from .instances.importers import import_sailor as import_sailor
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_slurm_elastic as import_slurm_elastic
+    from .instances.importers import import_tensors as import_tensors
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.importers import import_trace as import_trace
     from .instances.prediction import Prediction as Prediction
@@ -183,6 +185,7 @@ _HOMES = {
     "import_sailor": "instances.importers",
     "import_slurm": "instances.importers",
     "import_slurm_elastic": "instances.importers",
+    "import_tensors": "instances.importers",
     "import_tiresias": "instances.importers",
     "import_trace": "instances.importers",
     "load": "instances.documents",

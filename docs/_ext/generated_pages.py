@@ -332,6 +332,7 @@ API = {
         *("import_slurm_elastic", "import_kubernetes_elastic", "import_tiresias"),
         *("import_gavel", "import_gavel_consolidation", "import_pollux", "import_sailor"),
         *("import_pipedream", "import_dnn_partitioning", "import_trace", "import_sacct", "import_muri"),
+        "import_tensors",
     ),
     "Pages, plots and exports": ("report", "plot", "export_plan"),
     "Predictions": ("predict", "Prediction", "module_model"),

@@ -81,9 +81,9 @@ def import_tensors(options: TensorOptions) -> ConsolidationInstance:
     few, more = divmod(len(tensors), count)
     limited = not (options.cuts or options.any_requests)
     assumptions = [
-        f"A parameter has {options.bits} bits and is needed {options.steps_per_s:g} times a second: one worker "
-        f"sends so much to its server, and so much comes back. 0.001 Gbit/s are {float(1 / each / 1000):.10g} "
-        "parameters.",
+        f"A parameter has {options.bits} bits and is needed {options.steps_per_s:g} times a second: so much "
+        "goes from a worker to its server, and so much comes back. "
+        f"0.001 Gbit/s are {float(1 / each / 1000):.10g} parameters.",
         f"Each server could hold all {total:,} parameters.",
         "The numbers of blocks on servers, which are requests, differ by at most one.",
     ]
