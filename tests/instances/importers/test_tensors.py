@@ -11,7 +11,7 @@ import pytest
 from sample_documents import faults
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.importers import import_tensors
+from clusterplan.instances.importers.tensors import import_tensors
 from clusterplan.instances.prediction import load_model
 
 SIZES = {"a": 100, "b": 70, "c": 31}

@@ -14,6 +14,8 @@ from clusterplan import SolveOptions
 from clusterplan.formulations.consolidation.check.loads import load_bounds
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.consolidation.list_assignment import blocks_of
+from clusterplan.solvers.consolidation.number_partitioning import even_blocks
 
 PARAMETER = 32e-9
 """Traffic of one parameter [Gbit/s]."""
@@ -77,6 +79,20 @@ def test_residues_prove_what_counting_does_not() -> None:
     """Of 16, 16, 16 and 16 + 3 on two servers, 3 are left on one side; on three, a block more as well."""
     for servers, proven in ((2, 3), (3, 16)):
         assert load_bounds(ConsolidationFormulation(partitioning([16, 16, 16, 19], servers)))[1] == proven
+
+
+def test_where_even_loads_are_all_that_counts() -> None:
+    """Blocks are counted in their common unit; another objective or optional jobs are another problem."""
+    blocks = blocks_of(ConsolidationFormulation(partitioning([6, 4], 2, (0, 2))))
+    assert blocks == ([1, 1], [3, 2], [0, 1])
+    for objectives, even in (
+        (["traffic"], True),
+        (["spread", "traffic"], False),
+        (["traffic", "servers"], False),
+    ):
+        formulation = ConsolidationFormulation(partitioning([6, 4], 2, objectives=objectives))
+        assert (even_blocks(formulation) is not None) == even
+    assert blocks_of(ConsolidationFormulation(placement(["traffic"], [server(gpu=1)], [job("a")]))) is None
 
 
 @pytest.mark.parametrize("objectives", [["imbalance", "traffic"], ["traffic", "imbalance"], ["traffic"]])
