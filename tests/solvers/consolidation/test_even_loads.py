@@ -190,11 +190,18 @@ def test_resnet50_is_proven_by_residues(servers: int, excess: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("servers", range(2, 21))
-def test_resnet50_within_twenty_seconds(servers: int) -> None:
-    """Up to 10 servers the largest load is within 0.05 % of the bound, beyond it is the largest block."""
-    instance = clusterplan.import_tensors(servers, model="resnet50-v2", any_requests=servers > 10)
-    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=20 if servers == 10 else 10))
-    imbalance, traffic = result.objectives
-    assert traffic.gap <= (5e-4 if servers <= 10 else 0)
-    if servers == 10:
-        assert imbalance.value <= 4_400 * PARAMETER
+def test_resnet50_is_close_to_the_bound(servers: int) -> None:
+    """The largest load: within 0.04 % up to 10 servers, of 7 within 0.11 %; beyond, the largest block."""
+    instance = clusterplan.import_tensors(servers, model="resnet50-v2", any_requests=True)
+    traffic = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=5)).objectives[1]
+    assert traffic.gap is not None
+    assert traffic.gap <= (0 if servers > 10 else 1.1e-3 if servers == 7 else 4e-4)
+
+
+@pytest.mark.slow
+def test_resnet50_on_ten_servers_within_twenty_seconds() -> None:
+    """A 24th of the difference that PAA leaves, with as many requests on each server."""
+    instance = clusterplan.import_tensors(10, model="resnet50-v2")
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=20))
+    assert result.objectives[0].value <= 4_400 * PARAMETER
+    assert {sum(name in entry.servers for entry in result.plan) for name in ("ps-1", "ps-10")} == {16, 15}
