@@ -30,14 +30,6 @@ class NarrowFloats(NDArrayOperatorsMixin):
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.stored: NDArray[Any] = np.empty(shape, self.TYPES[0])
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return self.stored.shape
-
-    def __len__(self) -> int:
-        return len(self.stored)
-
     def __getitem__(self, rows: Any) -> Floats:
         part: Floats = self.stored[rows].astype(np.float64)
         return part
@@ -62,8 +54,3 @@ class NarrowFloats(NDArrayOperatorsMixin):
     def truncate(self, rows: int) -> None:
         """Keep the first rows alone."""
         self.stored = self.stored[:rows]
-
-    def mean(self, axis: int) -> Floats:
-        """Return the mean along an axis."""
-        mean: Floats = self.stored.mean(axis=axis, dtype=np.float64)
-        return mean

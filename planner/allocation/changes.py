@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Container, Sequence
-from operator import attrgetter
 
 import numpy as np
 
@@ -130,21 +129,13 @@ def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> C
     plans = current_plan(instance) if before is None else before, after
     table = instance.table()
     several = {table.names[j] for j in np.flatnonzero(np.diff(table.first_variant) > 1).tolist()}
-    if instance.servers is None:
-        old, new = (_configuration_texts(plan, several) for plan in plans)
-    else:
+    old, new = texts = [_configuration_texts(plan, several) for plan in plans]
+    if instance.servers is not None:
         nowhere = {entry.job for entry in plans[0] if entry.placement is None}
-        old, new = (
-            {
-                job: text if job in nowhere or not entry.placement else f"{text} ({placement_text(entry)})"
-                for (job, text), entry in zip(
-                    _configuration_texts(plan, several).items(),
-                    filter(attrgetter("placed"), plan),
-                    strict=True,
-                )
-            }
-            for plan in plans
-        )
+        for of_job, plan in zip(texts, plans, strict=True):
+            for entry in plan:
+                if entry.placement and entry.job not in nowhere:
+                    of_job[entry.job] += f" ({placement_text(entry)})"
     used = [*map(AllocationFormulation(instance).usage, plans)]
     taken = [name for name in instance.resources if used[0][name] or used[1][name]]
     lead = leading_resource(taken or instance.resources)

@@ -331,7 +331,7 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
         return items
     costs = float(np.abs(problem.cost).mean()) or 1.0
     # λ′ is λ with small prices added: a limit may bind only once the others are kept.
-    mean = problem.demand.mean(axis=0)
+    mean = np.mean(problem.demand, axis=0)
     small = np.divide(UNPRICED_SHARE * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
     raised, low, high, feasible = np.maximum(prices, small), 0.0, FIRST_RISE, None
     for _ in range(MAX_RISES):

@@ -32,10 +32,9 @@ def test_numbers_are_read_as_they_were_written(rows: list[list[float]], kind: ty
     assert np.array_equal(
         np.minimum.reduceat(array, [0, 2], axis=0), np.minimum.reduceat(usual, [0, 2], axis=0)
     )
-    assert np.array_equal(array.mean(axis=0), usual.mean(axis=0))
+    assert np.array_equal(np.mean(array, axis=0), usual.mean(axis=0))
     array.truncate(3)
-    assert array.shape == (3, 2)
-    assert len(array) == 3
+    assert np.array_equal(array, usual[:3])
 
 
 def test_sums_are_those_of_floats_of_64_bits() -> None:
