@@ -9,6 +9,7 @@ Run with `make bench-consolidation`. All instances are synthetic. Writes to `ben
 * `consolidation-quality.csv`: what the heuristics lose against the optimum, over many instances;
 * `consolidation-ratio.csv`: `exact` beside the textbook model on CBC, on 64 servers and 80 jobs;
 * `consolidation-loading.csv`: 100,000 servers and 150,000 jobs from files to a checked plan;
+* `consolidation-blocks.csv`: tensors of models on parameter servers, `exact` beside PAA of Optimus;
 * `consolidation.md`, `consolidation.png` and `consolidation-quality.png`: the figures that matter.
 
 Every solve is a process of its own. `exact` and the heuristics have one thread, the solvers of textbook
@@ -75,6 +76,11 @@ MAX_GIB = 12
 PATIENCE = 2.0
 """A process is killed after so many times its limit, and ten seconds."""
 OBJECTIVES = ("value", "spread", "servers_used")
+LOADS_OF_SERVERS = ("imbalance", "spread", "traffic")
+BLOCK_SERVERS = (2, 4, 6, 8, 10, 12, 16, 20)
+MOST_WHOLE = 10
+"""Servers up to which the largest block of ResNet-50 is below the average."""
+BLOCKS_LIMIT_S = 20.0
 MOVED = ("value", "migrations", "servers_used")
 COLUMN = {"servers": "servers_used"}
 """Of an objective, where it is not its name: `servers` is the size of a cluster."""
@@ -284,8 +290,20 @@ def loading(given: argparse.Namespace) -> Iterator[Row]:
                     yield {**said, **row}
 
 
+def blocks(given: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row of PAA and of `exact` for each number of parameter servers; where blocks are large, cut."""
+    cases = [("resnet50-v2", servers, servers > MOST_WHOLE) for servers in BLOCK_SERVERS]
+    cases += [(model, servers, True) for model in ("vgg16", "bert-base") for servers in BLOCK_SERVERS]
+    for (model, servers, cuts), method in itertools.product(cases, ("paa", "exact")):
+        arguments = {"model": model, "servers": servers, "cuts": cuts}
+        said = {"method": method, "threads": 1, "limit_s": min(BLOCKS_LIMIT_S, given.limit_s)}
+        case = {"do": "solve", "instance": ["blocks", arguments], **said}
+        yield {**arguments, **said, **in_own_process(case, PATIENCE * BLOCKS_LIMIT_S + 10)[-1]}
+
+
 STEPS = (*INSTANCE, "table", "step", "total_s", "peak_gib", "megabytes", *FIGURES, "certified", "verified")
 PARTS = {
+    "blocks": Part("consolidation-blocks", blocks, ("model", "cuts", *columns_of(LOADS_OF_SERVERS))),
     "ratio": Part("consolidation-ratio", ratio, columns_of(OBJECTIVES)),
     "loading": Part("consolidation-loading", loading, (*STEPS, "message")),
     "quality": Part("consolidation-quality", quality, columns_of(OBJECTIVES)),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clusterplan import import_tensors
 from clusterplan.instances.consolidation.generate import RESOURCES, generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import PlacementJob
@@ -33,6 +34,11 @@ def generated(servers: int, load: float, seed: int, resources: int = 1) -> Conso
 def of_size(servers: int, jobs: int, load: float, seed: int) -> ConsolidationInstance:
     """Return a busy cluster with this many jobs, and GPUs alone."""
     return generate_consolidation(servers, jobs, load=load, seed=seed)
+
+
+def blocks(model: str, servers: int, cuts: bool) -> ConsolidationInstance:
+    """Return the tensors of a model on parameter servers."""
+    return import_tensors(servers, model=model, cuts=cuts)
 
 
 def fragmented(servers: int, load: float, seed: int, resources: int) -> ConsolidationInstance:

@@ -182,10 +182,12 @@ class _Run:
         """Spread tasks evenly, on small instances up to a proof; return whether the search found a plan."""
         small = self._is_small() and sum(blocks.tasks) <= SETTINGS.most_textbook_cells
         rounds = SETTINGS.most_rounds if small or self.clock.remaining_s is None else math.inf
-        found = even_out_loads(self.progress, blocks, self.options, self.clock, rounds)
-        if found and small:
-            self.settle_named_servers()
-        return found
+        with suppress(TooLargeError), self.clock.enforced():  # plans so far have to do then
+            if not even_out_loads(self.progress, blocks, self.options, self.clock, rounds):
+                return False
+            if small:
+                self.settle_named_servers()
+        return self.progress.plan is not None
 
     def seat_jobs(self) -> None:
         """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""

@@ -17,24 +17,40 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
+from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
+from ...instances.common.arrays import Floats
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 
-Rule = Callable[[int, int, int], tuple[int, ...]]
-"""Size of a slice, load and number of slices of a server → its rank; the first of the lowest is chosen."""
+Rule = Callable[[float, Floats, Floats], Floats]
+"""Size of a slice, loads and numbers of slices of servers → ranks; the first server of the lowest has it."""
 SMALL_SHARE = 100
 """A block so many times as small as the average counts as a request alone."""
 
 
 class Blocks(NamedTuple):
-    """Number of tasks of each block, traffic of one of its tasks, and that on each server, in whole units."""
+    """N blocks and P servers with R resources.
+
+    Attributes
+    ----------
+    tasks
+        Number of tasks of each block.
+    sizes, before
+        Traffic of one task of each block, shape (N,), and that on each server, shape (P,), in whole units.
+    demand, room
+        Demand of one task of each block, shape (N, R), and free capacity of each server, shape (P, R).
+    """
 
     tasks: list[int]
-    sizes: list[int]
-    before: list[int]
+    sizes: Floats
+    before: Floats
+    demand: Floats
+    room: Floats
 
 
 def blocks_of(formulation: ConsolidationFormulation) -> Blocks | None:
@@ -42,34 +58,34 @@ def blocks_of(formulation: ConsolidationFormulation) -> Blocks | None:
     jobs, servers = formulation.instance.jobs, formulation.servers.values()
     if not all(len(job.task_groups) == 1 and formulation.instance.requires(job) for job in jobs):
         return None
-    groups = [job.task_groups[0] for job in jobs]
-    sizes = [exact_fraction(group.traffic_gbit_per_s) for group in groups]
-    before = [exact_fraction(server.traffic_gbit_per_s) for server in servers]
-    unit = common_divisor([*sizes, *before]) or Fraction(1)
-    return Blocks(
-        [group.tasks for group in groups], *([int(a / unit) for a in part] for part in (sizes, before))
-    )
+    groups, names = [job.task_groups[0] for job in jobs], formulation.instance.resource_names
+    traffic = [g.traffic_gbit_per_s for g in groups] + [s.traffic_gbit_per_s for s in servers]
+    rates = [*map(exact_fraction, traffic)]
+    unit = common_divisor(rates) or Fraction(1)
+    counts = np.array([float(rate / unit) for rate in rates])
+    amounts = [group.demand for group in groups] + [server.available for server in servers]
+    table = np.array([[each.get(name, 0.0) for name in names] for each in amounts])
+    return Blocks([g.tasks for g in groups], *np.split(counts, [len(jobs)]), *np.split(table, [len(jobs)]))
 
 
-def assigned(
-    formulation: ConsolidationFormulation, blocks: Blocks, slices: Iterable[tuple[int, int]], rule: Rule
-) -> list[Counter[int]] | None:
+def assigned(blocks: Blocks, slices: Iterable[tuple[int, int]], rule: Rule) -> list[Counter[int]] | None:
     """Return the tasks of each block by server, with slices (block, tasks) placed in this order.
 
     None if no server has room for some slice.
     """
-    left = [Counter(server.available) for server in formulation.servers.values()]
-    loads, counts, placed = [*blocks.before], [0] * len(left), [Counter[int]() for _ in blocks.tasks]
+    loads, left, counts = blocks.before.copy(), blocks.room.copy(), np.zeros(len(blocks.before))
+    placed = [Counter[int]() for _ in blocks.tasks]
     for block, tasks in slices:
-        size, demand = tasks * blocks.sizes[block], formulation.instance.jobs[block].task_groups[0].demand
-        rooms = [n for n, free in enumerate(left) if all(tasks * demand[r] <= free[r] for r in demand)]
-        if not rooms:
+        check_time()
+        size, demand = tasks * blocks.sizes[block], tasks * blocks.demand[block]
+        fits = (demand <= left).all(axis=1)
+        chosen = int(np.where(fits, rule(size, loads, counts), np.inf).argmin())
+        if not fits[chosen]:
             return None
-        _, chosen = min((rule(size, loads[n], counts[n]), n) for n in rooms)
         loads[chosen] += size
         counts[chosen] += 1
+        left[chosen] -= demand
         placed[block][chosen] += tasks
-        left[chosen].subtract({r: tasks * amount for r, amount in demand.items()})
     return placed
 
 
@@ -91,26 +107,28 @@ class ParameterAssignment(Solver[ConsolidationFormulation]):
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the plan of PAA; without one, the reason."""
-        del options, clock
+        del options
         blocks = blocks_of(formulation)
         if blocks is None:
             return Outcome(message="paa places jobs of one group with must_place: true; take best-fit")
-        totals = [tasks * size for tasks, size in zip(blocks.tasks, blocks.sizes, strict=True)]
-        count, total = len(blocks.before), sum(blocks.before) + sum(totals)
+        totals, count = np.array(blocks.tasks) * blocks.sizes, len(blocks.before)
+        total = blocks.before.sum() + totals.sum()
 
-        def rule(size: int, load: int, requests: int) -> tuple[int, ...]:
+        def rule(size: float, loads: Floats, requests: Floats) -> Floats:
             # The average is `total / count`; sums are compared in multiples of `count`, which are whole.
             if SMALL_SHARE * size * count < total:
-                return (requests,)
-            return (1, load) if count * (load + size) > total else (0, -load)
+                return requests
+            ranks: Floats = np.where(count * (loads + size) > total, loads, -1.0 - loads)
+            return ranks
 
-        most = [max(1, total // (count * max(1, size))) for size in blocks.sizes]
+        most = [max(1, int(total // (count * max(1.0, size)))) for size in blocks.sizes]
         slices = (
             (block, min(most[block], blocks.tasks[block] - start))
-            for block in sorted(range(len(totals)), key=lambda block: -totals[block])
+            for block in np.argsort(-totals, kind="stable").tolist()
             for start in range(0, blocks.tasks[block], most[block])
         )
-        placed = assigned(formulation, blocks, slices, rule)
+        with clock.enforced():
+            placed = assigned(blocks, slices, rule)
         if placed is None:
             return Outcome(message="paa: no server has room left for some block")
         return Outcome(plan_of(formulation, placed))

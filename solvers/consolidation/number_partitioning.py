@@ -57,10 +57,10 @@ def even_out_loads(
         else:
             order = np.argsort(blocks.sizes * rng.normal(-1.0, spread, len(blocks.sizes)), kind="stable")
             slices = ((block, 1) for block in order.tolist())
-            listed = assigned(formulation, blocks, slices, lambda _, load, __: (load,))
+            listed = assigned(blocks, slices, lambda _, loads, __: loads)
             if listed is None:
                 return False
-            placed = _Exchanges(formulation, blocks, listed, rng).evened_out(clock)
+            placed = _Exchanges(blocks, listed, rng).evened_out(clock)
         if progress.update_incumbent(plan_of(formulation, placed)) is None:
             return False
         progress.bounds, spread, most_rounds = [*bounds], SPREAD_OF_SIZES, most_rounds - 1
@@ -92,20 +92,10 @@ class _Exchanges:
         Server of each task, shape (N + 1,).
     """
 
-    def __init__(
-        self,
-        formulation: ConsolidationFormulation,
-        blocks: Blocks,
-        placed: list[Counter[int]],
-        rng: np.random.Generator,
-    ) -> None:
-        names, servers = formulation.instance.resource_names, formulation.servers.values()
-        asked = [*(job.task_groups[0].demand for job in formulation.instance.jobs), {}]
-        self.demand = np.array([[amounts.get(name, 0.0) for name in names] for amounts in asked])
-        self.room = np.array([[server.available.get(name, 0.0) for name in names] for server in servers])
-        self.size, self.before = np.array([*blocks.sizes, 0.0]), np.array(blocks.before)
+    def __init__(self, blocks: Blocks, placed: list[Counter[int]], rng: np.random.Generator) -> None:
+        self.size, self.demand = np.append(blocks.sizes, 0.0), np.pad(blocks.demand, ((0, 1), (0, 0)))
+        self.before, self.room, self.rng = blocks.before, blocks.room, rng
         self.where = np.array([*(server for counts in placed for server in counts), 0])
-        self.rng = rng
 
     def evened_out(self, clock: Clock) -> list[dict[int, int]]:
         """Return the tasks by server after exchanges with the fullest and the emptiest, while these help."""

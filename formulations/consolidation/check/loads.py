@@ -58,9 +58,8 @@ def _residue_bounds(sizes: Counter[int], total: int, servers: int) -> tuple[int,
     """Return bounds on the largest load, and on its excess, by the residues of few tasks."""
     frequent, largest, excess = [size for size, _ in sizes.most_common(MAX_SIZES)], 0, 0
     for step in {math.gcd(a, b) for a, b in combinations_with_replacement(frequent, 2)}:
-        odd = [
-            size % step for size in sizes if size % step for _ in range(min(sizes[size], MAX_ODD_TASKS + 1))
-        ]
+        rows = ([size % step] * min(sizes[size], MAX_ODD_TASKS + 1) for size in sizes if size % step)
+        odd = [*islice(chain.from_iterable(rows), MAX_ODD_TASKS + 1)]
         if len(odd) > MAX_ODD_TASKS:
             continue
         # Residues of the loads in rising order, for all ways to spread the odd tasks.
