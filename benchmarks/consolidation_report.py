@@ -221,7 +221,7 @@ def about_the_rest(folder: Path) -> Iterator[str]:
     yield table(running(moved))
     yield "## Blocks of parameters on parameter servers"
     yield (
-        "Tensors of models; figures are parameters. Whole blocks of ResNet-50 up to 10 servers, whose numbers "
+        "Tensors of models, in parameters. Whole blocks of ResNet-50 up to 10 servers, whose numbers "
         "differ by at most one; beyond, and for other models, blocks may be cut. `requests` are slices. For "
         "PAA, with ResNet-50 on 10 servers, Optimus (EuroSys'18, section 5.3) prints a difference of 0.1 "
         "million parameters, 157 requests, and at most one more of these on a server than on another."
