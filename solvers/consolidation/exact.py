@@ -179,15 +179,23 @@ class _Run:
         return self.outcome()
 
     def even_out_loads(self, blocks: Blocks) -> bool:
-        """Spread tasks evenly, on small instances up to a proof; return whether the search found a plan."""
-        small = self._is_small() and sum(blocks.tasks) <= SETTINGS.most_textbook_cells
+        """Spread tasks evenly, on small instances up to a proof; return whether that is all that can be done.
+
+        Of few tasks, how many servers each job uses is left to classes of servers and jobs.
+        """
+        progress, few = self.progress, max(blocks.tasks) <= SETTINGS.most_textbook_cells
+        small = few and self._is_small()
         rounds = SETTINGS.most_rounds if small or self.clock.remaining_s is None else math.inf
         with suppress(TooLargeError), self.clock.enforced():  # plans so far have to do then
-            if not even_out_loads(self.progress, blocks, self.options, self.clock, rounds):
+            found = even_out_loads(progress, blocks, self.options, self.clock, rounds)
+            if not found or (
+                few and not small and max(blocks.tasks) > 1 and progress.is_open(self.options.gap)
+            ):
+                progress.bounds = []
                 return False
             if small:
                 self.settle_named_servers()
-        return self.progress.plan is not None
+        return progress.plan is not None
 
     def seat_jobs(self) -> None:
         """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""

@@ -17,6 +17,7 @@ from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 
+from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
@@ -34,12 +35,15 @@ MAX_PAIRED_TASKS = 24
 def even_blocks(formulation: ConsolidationFormulation) -> Blocks | None:
     """Return the blocks of an instance where even loads are all that counts; None of any other.
 
-    Blocks have one task each, or all have equal tasks.
+    Blocks have one task each, or all have equal tasks and servers no traffic yet.
     """
     names = formulation.instance.objectives
-    blocks = blocks_of(formulation) if names[0] != "spread" and EVEN_OBJECTIVES.issuperset(names) else None
-    usable = blocks and (max(blocks.tasks) == 1 or len({*blocks.sizes}) == 1)
-    return blocks if usable else None
+    if names[0] == "spread" or not EVEN_OBJECTIVES.issuperset(names):
+        return None
+    blocks = blocks_of(formulation)
+    if blocks is None or max(blocks.tasks) == 1 or (len({*blocks.sizes}) == 1 and not blocks.before.any()):
+        return blocks
+    return None
 
 
 def even_out_loads(
@@ -117,7 +121,7 @@ class _Exchanges:
         fits = ((more <= left[low]) & (-more <= left[high])).all(axis=2)
         after = np.where(fits, np.abs(gap - 2 * moved), gap)
         one, other = np.unravel_index(after.argmin(), after.shape)
-        if after[one, other] >= gap:
+        if after[one, other] >= gap * (1 - TIE_TOLERANCE):  # sums of large figures are rounded
             return False
         self.where[given[one]], self.where[taken[other]] = low, high
         return True
