@@ -112,14 +112,16 @@ def _with_checked_warm_start(formulation: AnyFormulation, options: SolveOptions)
     try:
         earlier = formulation.choices(formulation.parse_plan(options.warm_start))
     except ValidationError as error:
-        raise OptionError(f"the warm start is not a plan: {error.errors()[0]['msg']}") from None
-    plan = KINDS[formulation.kind].adapted(formulation, earlier)
+        raise OptionError(
+            f"the warm start is not a plan of {formulation.kind}: {error.errors()[0]['msg']}"
+        ) from None
+    plan = None
+    with suppress(TooLargeError):  # devices of servers, which a search assigns
+        plan = KINDS[formulation.kind].adapted(formulation, earlier)
     broken = () if plan is None else formulation.violations(plan)
     if plan is not None and not broken:
         return options.starting_from(plan)
-    why = (
-        f"the first constraint that it breaks: {broken[0]}" if broken else "there is no room for what is new"
-    )
+    why = f"the first constraint that it breaks: {broken[0]}" if broken else "what is new finds no room"
     more = f", and {len(broken) - 1:,} more" if len(broken) > 1 else ""
     log.warning("%s: the warm start is left out; %s%s", formulation.instance.name, why, more)
     return options.starting_from(None)
