@@ -381,7 +381,7 @@ PLUG_INS = {
 """What plug-ins are made of, by their full names."""
 MEMBERS = {
     "StagingFormulation": "stage, stage_time_s, rate_usd_per_hour, plan_cost_usd, violations, evaluate",
-    "GraphFormulation": "classes, stage, stage_parts, restricted_to_one_order, times_of_stages_s",
+    "GraphFormulation": "classes, stage, stage_parts, restricted_to_one_order, parts_of_stages",
 }
 """Of a class that has much else: the members that solvers of other packages use."""
 

@@ -26,9 +26,7 @@ ideal to ideal.
 
 from __future__ import annotations
 
-import itertools
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -66,6 +64,7 @@ from .stages import (
     layer_names_text,
     memory_of_layers,
     memory_text,
+    min_units,
     parts_of_layers,
     parts_time_s,
     received_s,
@@ -154,18 +153,23 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return [self.table.index(s.first_layer, s.last_layer, self.type_index[s.type]) for s in plan]
 
     def times_of_stages_s(self, plan: Plan) -> list[float]:
-        """Return the time ET of each stage [s per B0 samples].
+        """Return the time ET of each stage [s per B0 samples], with its transfers."""
+        parts = self.parts_of_stages(plan)
+        return [parts_time_s(own, stage.units) for own, stage in zip(parts, plan, strict=True)]
+
+    def parts_of_stages(self, plan: Plan) -> list[Parts]:
+        """Return S, A, S' and A' + transfer [s] of each stage, whatever its units.
 
         ET = max(S + A/k, S' + (A' + transfer)/k), HeterPS eq. 1-4 with the receiving stage's transfer.
         """
-        times = []
+        found: list[Parts] = []
         for stage in plan:
             own = self.parts[stage.first_layer : stage.last_layer + 1, self.type_index[stage.type]]
             # Added one after another, as in the table: np.sum need not do so.
             serial, parallel, comm_serial, comm_parallel = np.add.accumulate(own)[-1].tolist()
             received = comm_parallel + float(self._received_s[stage.first_layer])
-            times.append(parts_time_s((serial, parallel, comm_serial, received), stage.units))
-        return times
+            found.append((serial, parallel, comm_serial, received))
+        return found
 
     def stage_time_s(self, plan: Plan) -> float:
         """Return the stage time τ of a plan, that of its slowest stage [s per B0 samples]."""
@@ -251,19 +255,12 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Return an earlier plan with, where it breaks a limit now, the fewest units that keep the floor."""
         if any(self._layer_violations(plan)) or not self.violations(plan):
             return tuple(plan)
-        units = map(self._fewest_units, itertools.repeat(plan), range(len(plan)))
-        return tuple(stage.model_copy(update={"units": k}) for stage, k in zip(plan, units, strict=True))
-
-    def _fewest_units(self, plan: Plan, index: int) -> int:
-        """Return the fewest units with which a stage keeps the floor, or the most that it may have."""
-        before, stage = plan[:index], plan[index]
-
-        def is_enough(units: int) -> bool:
-            changed = stage.model_copy(update={"units": units})
-            return self.times_of_stages_s([*before, changed])[-1] <= self.latest_s
-
-        most = int(min(self.hardware.most[self.type_index[stage.type]], MAX_UNITS))
-        return bisect_left(range(1, most), True, key=is_enough) + 1
+        stages = []
+        for stage, parts in zip(plan, self.parts_of_stages(plan), strict=True):
+            most = int(min(self.hardware.most[self.type_index[stage.type]], MAX_UNITS))
+            fewest = min_units(parts, self.latest_s, most)
+            stages.append(stage.model_copy(update={"units": fewest or stage.units}))
+        return tuple(stages)
 
     def _limit_violations(self, plan: Plan) -> Iterator[Violation]:
         time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)
@@ -478,14 +475,13 @@ class GraphFormulation(StagingFormulation):
             ideal = larger
         return indices
 
-    def times_of_stages_s(self, plan: Plan) -> list[float]:
-        """Return the time ET of each stage of a plan [s per probe batch], with its transfers."""
-        done, times = set[int](), []
+    def parts_of_stages(self, plan: Plan) -> list[Parts]:
+        """Return S, A, S' and A' + D [s] of each stage of a plan, whatever its units."""
+        done, found = set[int](), []
         for stage in plan:
-            parts = self.stage_parts(stage.members, self.type_index[stage.type], done)
-            times.append(parts_time_s(parts, stage.units))
+            found.append(self.stage_parts(stage.members, self.type_index[stage.type], done))
             done.update(stage.members)
-        return times
+        return found
 
     def stage_parts(self, layers: Sequence[int], unit_type: int, before: Iterable[int] = ()) -> Parts:
         """Return S, A, S' and A' + D [s] of a stage on a hardware type, ready for `parts_time_s`.
