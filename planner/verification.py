@@ -109,7 +109,18 @@ def _lines(diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
 MORE = "plan: {} more entries like these"
 FIGURES = ("value", "bound", "gap", "certified_bound", "certified_gap")
 """Numeric fields of an objective's record; a result repeats those of the deciding objective."""
-FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
+FACTS = (
+    "solver",
+    "backend",
+    "options",
+    "seed",
+    "versions",
+    "runtime_s",
+    "build_s",
+    "trace",
+    "message",
+    "cuts",
+)
 """Fields of a result about the run, not about the instance."""
 
 

@@ -126,6 +126,9 @@ def test_a_result_gives_its_plan_and_its_prices() -> None:
         warm_start=result.plan, warm_prices={**(result.certificate or {}), "cuts": ({"gpu": 1.0},)}
     )
     assert options.warm_certificate == result.certificate
+    instance = generate_allocation(4, 2, seed=1)
+    stated = clusterplan.verify(instance, result.model_copy(update={"cuts": ({"gpu": 1.0},)})).stated
+    assert stated[0].endswith(", cuts")
     with pytest.raises(clusterplan.OptionError, match="no plan"):
         clusterplan.solve(generate_allocation(4, 2), warm_start=result.model_copy(update={"plan": None}))
 
