@@ -75,7 +75,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
             certify(formulation.pooled, pooled, clock)
         certify_on_devices(formulation, outcome, clock, pooled.certificate)
         return
-    if even_blocks(formulation) is not None:  # its objectives have no prices
+    if formulation.instance.objectives[0] == "imbalance":  # it has no prices
         return
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
@@ -179,23 +179,19 @@ class _Run:
         return self.outcome()
 
     def even_out_loads(self, blocks: Blocks) -> bool:
-        """Spread tasks evenly, on small instances up to a proof; return whether that is all that can be done.
+        """Spread tasks evenly; return whether that is all that can be done.
 
-        Of few tasks, how many servers each job uses is left to classes of servers and jobs.
+        Small instances, and how many servers each job of few tasks uses, are left to what follows.
         """
-        progress, few = self.progress, max(blocks.tasks) <= SETTINGS.most_textbook_cells
-        small = few and self._is_small()
+        progress, most, done = self.progress, max(blocks.tasks), False
+        few, small = most <= SETTINGS.most_textbook_cells, self._is_small()
         rounds = SETTINGS.most_rounds if small or self.clock.remaining_s is None else math.inf
         with suppress(TooLargeError), self.clock.enforced():  # plans so far have to do then
             found = even_out_loads(progress, blocks, self.options, self.clock, rounds)
-            if not found or (
-                few and not small and max(blocks.tasks) > 1 and progress.is_open(self.options.gap)
-            ):
-                progress.bounds = []
-                return False
-            if small:
-                self.settle_named_servers()
-        return progress.plan is not None
+            done = found and not (few and (small or most > 1) and progress.is_open(self.options.gap))
+        if not done:
+            progress.bounds = []
+        return done
 
     def seat_jobs(self) -> None:
         """Let jobs start with the fewest moves: by the programme of moves, then by classes from its plan."""
