@@ -83,7 +83,7 @@ def _wrap_around(blocks: Blocks) -> list[dict[int, int]]:
 
 
 class _Exchanges:
-    """Exchanges of N tasks between P servers with R resources.
+    """Exchanges of N tasks between P servers, with R resources of which not every server has enough for all.
 
     Attributes
     ----------
@@ -97,8 +97,10 @@ class _Exchanges:
     """
 
     def __init__(self, blocks: Blocks, placed: list[Counter[int]], rng: np.random.Generator) -> None:
-        self.size, self.demand = np.append(blocks.sizes, 0.0), np.pad(blocks.demand, ((0, 1), (0, 0)))
-        self.before, self.room, self.rng = blocks.before, blocks.room, rng
+        binding = blocks.demand.sum(axis=0) > blocks.room.min(axis=0)
+        self.demand = np.pad(blocks.demand[:, binding], ((0, 1), (0, 0)))
+        self.size, self.room = np.append(blocks.sizes, 0.0), blocks.room[:, binding]
+        self.before, self.rng = blocks.before, rng
         self.where = np.array([*(server for counts in placed for server in counts), 0])
 
     def evened_out(self, clock: Clock) -> list[dict[int, int]]:
@@ -117,9 +119,10 @@ class _Exchanges:
         """Make the exchange after which two loads differ least; return whether they differed more before."""
         given, taken = self._sets(high), self._sets(low)
         moved = self.size[given].sum(axis=1)[:, None] - self.size[taken].sum(axis=1)
-        more = self.demand[given].sum(axis=1)[:, None] - self.demand[taken].sum(axis=1)
-        fits = ((more <= left[low]) & (-more <= left[high])).all(axis=2)
-        after = np.where(fits, np.abs(gap - 2 * moved), gap)
+        after = np.abs(gap - 2 * moved)
+        for demand, here, there in zip(self.demand.T, left[high], left[low], strict=True):
+            more = demand[given].sum(axis=1)[:, None] - demand[taken].sum(axis=1)
+            after[(more > there) | (-more > here)] = gap
         one, other = np.unravel_index(after.argmin(), after.shape)
         if after[one, other] >= gap * (1 - TIE_TOLERANCE):  # sums of large figures are rounded
             return False
