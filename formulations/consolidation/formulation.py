@@ -249,13 +249,15 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def fitting(self, plan: Plan) -> dict[str, JobPlacement]:
         """Return the entries, by job, of placed jobs that break no constraint together, the first ones first.
 
-        The plan may be of another instance. Devices of tasks and the number of moves are not looked at.
+        The plan may be of another instance. That two jobs hold one device, or too many jobs move, is not found.
         """
         fitting: dict[str, JobPlacement] = {}
         used: dict[str, Counter[str]] = defaultdict(Counter)
         for entry in plan:
             job = self.jobs.get(entry.job)
             if job is None or not entry.placed or any(self._entry_violations(job, entry)):
+                continue
+            if device_violations(self.jobs, self.servers, [entry]):
                 continue
             more: dict[str, Counter[str]] = {}
             for _, group, server, count in self.placed_tasks([entry]):

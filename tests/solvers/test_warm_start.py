@@ -67,6 +67,19 @@ def test_tasks_on_servers_that_are_gone_drained_or_smaller_move() -> None:
             assert used not in now[entry.job].used_servers
 
 
+def test_a_job_whose_devices_changed_is_placed_anew() -> None:
+    """It asked for whole devices, and asks for a share of one now; or the servers have none any more."""
+    whole = {"name": "a", "tasks": 2, "task_demand": {}, "devices": {"gpu": 1}, "value": 1.0}
+    other = whole | {"name": "b", "tasks": 1}
+    servers = [{"name": name, "capacity": {"cpu": 4}, "devices": {"gpu": {"count": 2}}} for name in "xy"]
+    document = {"schema_version": 1, "kind": "consolidation", "name": "d", "servers": servers}
+    plan = clusterplan.solve(clusterplan.parse_instance(document | {"jobs": [whole, other]})).plan
+    shared = {key: value for key, value in whole.items() if key != "devices"} | {"share": {"gpu": 500}}
+    now = adapted(clusterplan.parse_instance(document | {"jobs": [shared, other]}), plan)
+    assert now["a"].placed
+    assert now["b"].tasks == plan[1].tasks
+
+
 def test_a_job_that_must_be_placed_without_room_leaves_the_plan_out(caplog: pytest.LogCaptureFixture) -> None:
     instance = generate_consolidation(2, 4, seed=1)
     result = clusterplan.solve(instance)
