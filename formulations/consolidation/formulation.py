@@ -249,7 +249,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def fitting(self, plan: Plan) -> dict[str, JobPlacement]:
         """Return the entries, by job, of placed jobs that break no constraint together, the first ones first.
 
-        The plan may be of another instance. That two jobs hold one device, or too many jobs move, is not found.
+        The plan may be of another instance. Two jobs on one device, or too many moves, are not found.
         """
         fitting: dict[str, JobPlacement] = {}
         used: dict[str, Counter[str]] = defaultdict(Counter)
