@@ -5,6 +5,10 @@ and servers. On P servers some load is at least ⌈S/P⌉, and at least the larg
 sum T, are on k servers at most, so that the others share what these leave: the smallest load is at most
 ⌊(S − T)/(P − k)⌋ for each k < P, and for k = 1 also with the largest load as T.
 
+Whole steps. For any step g, ⌊·/g⌋ of a load is at least the sum of ⌊b/g⌋ over its tasks of size b (a dual
+feasible function, Lueker 1983), so that the largest load is at least g·⌈Σ⌊b/g⌋/P⌉. In the same way the
+smallest is at most g·⌊Σ⌈b/g⌉/P⌋.
+
 Residues. If all tasks but a few are multiples of a step g, a load is modulo g the sum ρ of the few that are
 there. For each way to spread these few, the loads are g·m + ρ, where only the sum M of the whole numbers m is
 known. The largest load, and its excess over the smallest, are least where the m differ by at most one and
@@ -43,21 +47,29 @@ def load_bounds(data: ClusterData) -> tuple[float, float]:
     unit = common_divisor(rates) or Fraction(1)
     sizes = Counter({int(rate / unit): tasks for rate, tasks in rates.items() if rate})
     total = sum(size * tasks for size, tasks in sizes.items())
-    largest, excess = _residue_bounds(sizes, total, count) if count <= MAX_SERVERS else (0, 0)
-    largest = max(largest, *sizes, -(-total // count))
+    frequent = [size for size, _ in sizes.most_common(MAX_SIZES)]
+    steps = {1, *(math.gcd(a, b) for a, b in combinations_with_replacement(frequent, 2))}
+    largest, excess = _residue_bounds(sizes, steps, total, count) if count <= MAX_SERVERS else (0, 0)
+    floors, ceilings = (
+        [sum(sign * size // step * tasks for size, tasks in sizes.items()) for step in steps]
+        for sign in (1, -1)
+    )
+    least = (step * -(-whole // count) for step, whole in zip(steps, floors, strict=True))
+    most = (step * (-whole // count) for step, whole in zip(steps, ceilings, strict=True))
+    largest, smallest = max(largest, *sizes, *least), min(most)
     if count > 1:
         # What the emptiest server has at most: an even share of what the k largest tasks leave.
         rows = ([size] * min(sizes[size], count) for size in sorted(sizes, reverse=True))
         sums = accumulate(islice(chain.from_iterable(rows), count - 1), initial=0)
         shares = [(total - held) // (count - k) for k, held in enumerate(sums)]
-        excess = max(excess, largest - min(*shares, (total - largest) // (count - 1)))
+        excess = max(excess, largest - min(*shares, smallest, (total - largest) // (count - 1)))
     return float(largest * unit), float(excess * unit * all(map(instance.requires, instance.jobs)))
 
 
-def _residue_bounds(sizes: Counter[int], total: int, servers: int) -> tuple[int, int]:
+def _residue_bounds(sizes: Counter[int], steps: set[int], total: int, servers: int) -> tuple[int, int]:
     """Return bounds on the largest load, and on its excess, by the residues of few tasks."""
-    frequent, largest, excess = [size for size, _ in sizes.most_common(MAX_SIZES)], 0, 0
-    for step in {math.gcd(a, b) for a, b in combinations_with_replacement(frequent, 2)}:
+    largest = excess = 0
+    for step in steps:
         rows = ([size % step] * min(sizes[size], MAX_ODD_TASKS + 1) for size in sizes if size % step)
         odd = [*islice(chain.from_iterable(rows), MAX_ODD_TASKS + 1)]
         if len(odd) > MAX_ODD_TASKS:
