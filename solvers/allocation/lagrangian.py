@@ -161,21 +161,21 @@ class MultipleChoice(RowsByJob):
         kept = self.only(keep)
         free = kept.counts > 1
         free[0] = True  # a problem has a job
-        rest, decided = kept.spread(free), kept.start[:-1][~free]
-        return replace(
-            kept.only(rest),
-            start=np.concatenate([[0], np.cumsum(kept.counts[free])]),
-            limit=self.limit - kept.take(decided),
-            constant=self.constant + kept.value(decided),
-        )
+        decided = kept.start[:-1][~free]
+        rest = kept.of_jobs(free)
+        limit, constant = self.limit - kept.take(decided), self.constant + kept.value(decided)
+        return replace(rest, limit=limit, constant=constant)
+
+    def of_jobs(self, chosen: NDArray[np.bool_]) -> MultipleChoice:
+        """Return the problem of the flagged jobs alone, with all of the capacities."""
+        rest = self.only(self.spread(chosen))
+        # Jobs that are left out keep nothing, so that they start where the next one does.
+        return replace(rest, start=np.unique(rest.start))
 
     def sample(self, jobs: Ints) -> MultipleChoice:
         """Return the knapsack problem of some jobs, with their proportional share of the capacities."""
-        keep = np.zeros(self.jobs, dtype=bool)
-        keep[jobs] = True
-        sampled = self.only(self.spread(keep))
-        # Jobs outside the sample keep nothing, so that they start where the next one does.
-        return replace(sampled, start=np.unique(sampled.start), limit=self.limit * (len(jobs) / self.jobs))
+        sampled = self.of_jobs(np.isin(np.arange(self.jobs), jobs))
+        return replace(sampled, limit=self.limit * (len(jobs) / self.jobs))
 
 
 def _first_minima(value: Floats, low: Floats, start: Ints) -> Ints:

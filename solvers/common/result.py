@@ -117,11 +117,6 @@ class SolveOptions(Model):
         return {"warm_prices": given.warm_prices, **data, "warm_start": given.plan}
 
     @property
-    def warm_certificate(self) -> dict[str, Any] | None:
-        """The certificate of the earlier result, without its cutting planes; None if there is none."""
-        return {key: part for key, part in (self.warm_prices or {}).items() if key != "cuts"} or None
-
-    @property
     def recorded(self) -> Self:
         """The options as a result records them: with the hash of the earlier plan, and without its prices."""
         if self.warm_start is None and self.warm_prices is None:
