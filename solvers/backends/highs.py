@@ -284,36 +284,34 @@ class CuttingPlaneModel:
         best, value
             The best point so far, and the function's value there.
         """
-        # A box of no width in some direction still needs a unit to divide by.
-        wide = np.maximum(high - low, 1e-300)
-        slopes = np.array(self.slopes)
-        above = np.array(self.constants) + slopes @ best - value
-        slopes = slopes * wide
+        wide, above, slopes, box = self._scaled(best, value, low, high)
         unit = max(float(np.median(np.abs(above))), float(np.abs(slopes).max()) * 1e-9, 1e-300)
-        box = ((low - best) / wide, (high - best) / wide)
         answer = maximize_cutting_planes(above / unit, slopes / unit, *box)
         if answer is None:
             return best, 0.0
         return np.clip(best + answer[0] * wide, low, high), answer[1] * unit
 
+    def _scaled(
+        self, best: Floats, value: float, low: Floats, high: Floats
+    ) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
+        """Return the widths of a box, and heights above a value, slopes and ends of the box in them."""
+        # A box of no width in some direction still needs a unit to divide by.
+        wide = np.maximum(high - low, 1e-300)
+        slopes = np.array(self.slopes)
+        above = np.array(self.constants) + slopes @ best - value
+        return wide, above, slopes * wide, ((low - best) / wide, (high - best) / wide)
+
     def level_box(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return the smallest box that holds the points of a box at which the model is at least `value`."""
-        wide = np.maximum(high - low, 1e-300)
-        slopes = np.array(self.slopes) * wide
-        above = np.array(self.constants) + np.array(self.slopes) @ best - value
+        wide, above, slopes, box = self._scaled(best, value, low, high)
         unit = np.maximum(np.abs(slopes).max(axis=1), 1e-300)
-        rows, size = slopes / unit[:, None], len(best)
-        matrix = np.arange(len(rows) + 1) * size, np.tile(np.arange(size), len(rows)), rows.ravel()
-        columns, limits = (
-            ((low - best) / wide, (high - best) / wide),
-            (-above / unit, np.full(len(rows), np.inf)),
-        )
-        ends = [low.copy(), high.copy()]
-        for r, (side, sign) in itertools.product(range(size), enumerate((1.0, -1.0))):
-            cost = np.zeros(size)
-            cost[r] = sign
-            found = linear_optimum(linear_program(cost, columns, limits, matrix, by_rows=True))
+        count, size = slopes.shape
+        entries = np.tile(np.arange(size), count), (slopes / unit[:, None]).ravel()
+        matrix, limits = (np.arange(count + 1) * size, *entries), (-above / unit, np.full(count, np.inf))
+        ends = low.copy(), high.copy()
+        for r, (end, sign) in itertools.product(range(size), zip(ends, (1.0, -1.0), strict=True)):
+            found = linear_optimum(linear_program(sign * np.eye(size)[r], box, limits, matrix, by_rows=True))
             if found is not None:
                 # What HiGHS tolerates is far below this part of the width.
-                ends[side][r] = best[r] + wide[r] * (found.values[r] - sign * LEVEL_MARGIN)
+                end[r] = best[r] + wide[r] * (found.values[r] - sign * LEVEL_MARGIN)
         return np.maximum(ends[0], low), np.minimum(ends[1], high)
