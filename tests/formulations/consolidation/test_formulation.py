@@ -85,8 +85,8 @@ def instance(jobs: list[dict[str, Any]], objectives: list[str], **fields: Any) -
 
 
 def test_every_objective_by_hand() -> None:
-    """One plan, eight values."""
-    names = ["value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic"]
+    """One plan, nine values."""
+    names = ["value", "spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic", "imbalance"]
     made = instance(
         [
             job(
@@ -118,6 +118,7 @@ def test_every_objective_by_hand() -> None:
             "migrations": 2,
             "slowdown": 3 * 0.4,
             "traffic": 1.5,
+            "imbalance": 1.5,
         }
     )
 

@@ -142,7 +142,9 @@ def random_instance(seed: int) -> ConsolidationInstance:
             left[server]["cpu"] -= cpu * tasks
             job |= {"current": {server: tasks}, "movable": draw.random() < 0.5}
         jobs.append(job)
-    names = draw.sample(["spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic"], 2)
+    names = draw.sample(
+        ["spread", "servers", "racks", "stops", "migrations", "slowdown", "traffic", "imbalance"], 2
+    )
     return instance(servers=servers, jobs=jobs, objectives=["value", *names])
 
 
