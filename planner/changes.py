@@ -17,10 +17,9 @@ from typing import Any
 from ..formulations.common.objective import agree
 from ..instances.common.base import Instance
 from ..instances.common.errors import InstanceError, OptionError, shown
+from ..instances.common.fields import Fields
 from .reports.text import TextColumn, counted, figure, listed, short
 
-Fields = dict[str, Any]
-"""Fields of a document, or of one of its rows, by name."""
 _TIMES = re.compile(r"(?:(\d{1,7})[x×])?(.+)", re.S)
 _AMOUNT = re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)(%?)")
 

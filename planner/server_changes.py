@@ -7,8 +7,9 @@ from itertools import chain
 from typing import Any
 
 from ..instances.common.errors import OptionError
+from ..instances.common.fields import Fields
 from ..instances.common.servers import each_server
-from .changes import Amount, Fields, count_and_name, fresh_names, matching, rows_of
+from .changes import Amount, count_and_name, fresh_names, matching, rows_of
 from .reports.servers import ServersInUse
 from .reports.text import listed
 

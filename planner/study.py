@@ -21,6 +21,7 @@ from ..formulations.common.objective import agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
+from ..instances.common.fields import Fields
 from ..instances.common.kind import Builder
 from ..solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from .api import instance_of, solve
@@ -95,7 +96,7 @@ class Study(ABC):
         """Yield lines that stand below the table."""
 
     @abstractmethod
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Fields:
         """Return everything as plain data for JSON."""
 
     def to_json(self) -> str:
@@ -234,7 +235,7 @@ class WhatIf(Study):
         if len(self.scenarios) < self.asked:
             yield f"interrupted: {len(self.scenarios)} of {self.asked} scenarios were solved"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Fields:
         """Return the results, differences and their proven bounds as plain data for JSON."""
         scenarios = [
             {
@@ -449,7 +450,7 @@ class Robust(Study):
             if one.broken
         ]
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Fields:
         """Return the results and regrets at the ends of the intervals as plain data for JSON."""
         regrets = [
             {"plan": r.plan, "end": r.end, "value": r.value, "broken": r.broken}

@@ -33,6 +33,7 @@ from ..common.fields import (
     TABLE_FILE,
     Amounts,
     Complaint,
+    Fields,
     NonNegative,
     Share,
     repeated,
@@ -128,9 +129,9 @@ class AllocationInstance(Instance):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_sums(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_sums(self, handler: SerializerFunctionWrapHandler) -> Fields:
         """Serialise without the amounts that the servers have together, so that servers can be changed."""
-        data: dict[str, Any] = handler(self)
+        data: Fields = handler(self)
         if self.servers is not None:
             data.pop("resources", None)
         return data
@@ -157,7 +158,7 @@ class AllocationInstance(Instance):
         stability = validated(Stability, {"seconds": stability_s, "jobs": entries}, f"{self.name}: stability")
         return self.model_copy(update={"jobs": self._running_jobs(stability), "stability": stability})
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Fields:
         """Return what the option --stability says; empty without it."""
         given = self.stability
         return {} if given is None else {"stability": given.model_dump(mode="json")}
@@ -232,7 +233,7 @@ class AllocationInstance(Instance):
         """Job → where it runs and its workload, if it has one of these, which no column of a table holds."""
         if isinstance(self.jobs, JobTable):
             return {}
-        fields: dict[str, Any] = {"workload": True, "current": {"placement"}}
+        fields: Fields = {"workload": True, "current": {"placement"}}
         return {
             job.name: job.model_dump(mode="json", include=fields, exclude_none=True)
             for job in self.jobs
@@ -403,7 +404,7 @@ def _refuse_rows(columns: Columns, indices: list[int], data: Mapping[str, Any], 
         raise InstanceError(faults, error.more, error.stopped) from None
 
 
-def _accepted(row: dict[str, Any], source: str) -> bool:
+def _accepted(row: Fields, source: str) -> bool:
     try:
         validated(Job, row, source)
     except InstanceError:

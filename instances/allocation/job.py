@@ -27,6 +27,7 @@ from ..common.fields import (
     Checked,
     Complaint,
     Count,
+    Fields,
     Flag,
     Model,
     Name,
@@ -155,7 +156,7 @@ def or_measured_loss(schema: dict[str, Any]) -> None:
     require(or_field=("remaining_steps", "loss"))(schema)
 
 
-def with_fits(data: dict[str, Any], source: str, folder: Folder) -> dict[str, Any]:
+def with_fits(data: Fields, source: str, folder: Folder) -> Fields:
     """Return the document of an allocation instance with every measurement replaced by its fit.
 
     Parameters
@@ -367,7 +368,7 @@ def is_throughput(rows: Any) -> bool:
     return isinstance(first, Mapping) and "name" not in first and ("job" in first or "samples_per_s" in first)
 
 
-def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
+def with_throughput(data: Fields, source: str) -> Fields:
     """Return a document with its table of measured throughput, if it has one, replaced by jobs.
 
     Raises
@@ -413,7 +414,7 @@ def _contradictions(rows: list[tuple[int, ThroughputRow]]) -> Iterator[tuple[int
                 yield index, key, what
 
 
-def _job(name: str, rows: list[ThroughputRow]) -> dict[str, Any]:
+def _job(name: str, rows: list[ThroughputRow]) -> Fields:
     """Return a job with a variant for each GPU model, as a document has it."""
     fewest = min(rows, key=lambda row: row.gpus)
     own = {key: value for key in OF_A_JOB[1:] if (value := getattr(fewest, key)) is not None}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from ..common.base import Instance
+from ..common.fields import Fields
 from ..common.kind import InstanceKind, Rows, ServerBuilder, Tables, given
 from ..files.columns import Columns
 from ..files.tables import NO_COLUMN, can_be_columns
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .fits import SpeedFit  # which loads SciPy's statistics
 
 
-def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
+def _resolved(data: Fields, source: str, folder: Folder) -> Instance | Fields:
     """Return the instance if its jobs are a large table; else the document with measurements fitted."""
     data = with_running_plan(data, source, folder)
     jobs = data.get("jobs")
@@ -135,7 +136,7 @@ class Allocation(ServerBuilder[AllocationInstance]):
         return super().add_jobs(read["jobs"])
 
 
-def _range(ends: int | tuple[int, int] | None) -> dict[str, Any] | None:
+def _range(ends: int | tuple[int, int] | None) -> Fields | None:
     if ends is None:
         return None
     return {"min": ends[0], "max": ends[1]} if isinstance(ends, tuple) else {"max": ends}

@@ -18,7 +18,19 @@ from pydantic import ConfigDict
 from ..files.columns import frame_rows
 from .errors import OptionError, refuse_faults
 from .faults import validated
-from .fields import Checked, Complaint, Flag, Many, Model, Name, Positive, SchemaVersion, Text, require
+from .fields import (
+    Checked,
+    Complaint,
+    Fields,
+    Flag,
+    Many,
+    Model,
+    Name,
+    Positive,
+    SchemaVersion,
+    Text,
+    require,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,11 +179,11 @@ class Instance(Checked):
     assumptions: Many[Text] = ()
     uncertainty: Many[Uncertain] | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Fields:
         """Return the resolved document as plain data; fields that are not set are left out."""
         return self.model_dump(mode="json", exclude_none=True)
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Fields:
         """Return the document fields that options of `solve` can set, None where they are not set."""
         return self.model_dump(mode="json", include=set(self.chosen_with_solve))
 
@@ -222,7 +234,7 @@ class Instance(Checked):
         return self._digest(self.document())
 
     @staticmethod
-    def _digest(document: dict[str, Any]) -> str:
+    def _digest(document: Fields) -> str:
         text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -33,6 +33,8 @@ from .errors import MAX_FAULTS, shown, some
 
 KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
+Fields = dict[str, Any]
+"""Name → value, as plain data: a document or a part of one, or facts and options by name."""
 
 
 class FrozenDict(dict[KeyT, ItemT]):

@@ -15,6 +15,7 @@ from ..files.columns import frame_rows
 from ..references import Folder
 from .base import Instance
 from .faults import validated
+from .fields import Fields
 
 
 class Tables(NamedTuple):
@@ -56,7 +57,7 @@ class InstanceKind:
     model: type[Instance]
     lists: tuple[str, ...]
     tiny: Callable[[], Instance]
-    resolved: Callable[[dict[str, Any], str, Folder], Instance | dict[str, Any]] = lambda data, *_: data
+    resolved: Callable[[Fields, str, Folder], Instance | Fields] = lambda data, *_: data
     tables: Tables | None = None
 
 
@@ -162,7 +163,7 @@ class ServerBuilder(Builder[InstanceT]):
         return self._add_all("jobs", rows)
 
 
-def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def given(fields: Mapping[str, Any]) -> Fields:
     """Return the fields that are given; mappings are copied, for the caller may change them later."""
     return {
         key: dict(value) if isinstance(value, Mapping) else value

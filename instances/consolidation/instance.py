@@ -21,6 +21,7 @@ from ..common.fields import (
     Checked,
     Complaint,
     Count,
+    Fields,
     Flag,
     Name,
     NonNegative,
@@ -98,7 +99,7 @@ class Server(AnyServer):
         return states_by_name
 
 
-def emptied_server(server: dict[str, Any]) -> dict[str, Any]:
+def emptied_server(server: Fields) -> Fields:
     """Return a server of a document without room for any task, as `Server.emptied` does."""
     devices = {name: {**each, "taken": None} for name, each in server.get("devices", {}).items()}
     free = dict.fromkeys((*server["capacity"], *devices), 0.0)
@@ -165,7 +166,7 @@ class Release(Checked):
         return self.per == "server" if self.chains is None else not self.chains
 
 
-def _figures(machine: HardwareType, server: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(machine: HardwareType, server: Mapping[str, Any]) -> Fields:
     """Return what a catalogue says of a server; what the server gives as devices is no capacity."""
     devices = server.get("devices")
     single = devices if isinstance(devices, Mapping) else ()
@@ -432,7 +433,7 @@ class ConsolidationInstance(Instance):
             return "required" if job.skew > self.skew_threshold else "free"
         return job.spread
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Fields:
         """Return the document fields that options of `solve` can set; aims only where they are set."""
         fields = super().chosen()
         return {name: value for name, value in fields.items() if name not in AIMS or value is not None}

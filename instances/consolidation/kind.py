@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..common.arrays import Ints
 from ..common.errors import MAX_FAULTS
-from ..common.fields import Model, Name, NonNegative
+from ..common.fields import Fields, Model, Name, NonNegative
 from ..common.kind import InstanceKind, ServerBuilder, Tables
 from ..files.columns import Columns
 from ..files.reading import MAX_OBJECT_CELLS
@@ -28,7 +28,7 @@ from .job import PlacementJob
 
 ModelT = TypeVar("ModelT", bound=Model)
 
-TABLES: dict[str, tuple[type[Model], dict[str, Any]]] = {
+TABLES: dict[str, tuple[type[Model], Fields]] = {
     "servers": (Server, {"name": Name, "rack": Name}),
     "jobs": (PlacementJob, {"name": Name, "value": NonNegative}),
 }
@@ -41,7 +41,7 @@ MAX_CURRENT = 1_000
 """Limit of the servers on which jobs of a table run now, because each is a column."""
 
 
-def with_tables(data: dict[str, Any]) -> dict[str, Any]:
+def with_tables(data: Fields) -> Fields:
     """Return a document with its large tables read: as objects, invalid rows as mappings."""
     resolved = dict(data)
     for key, (model, own) in TABLES.items():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
-from ..common.fields import NUMBER, WHOLE_NUMBER, Cell, unescaped
+from ..common.fields import NUMBER, WHOLE_NUMBER, Cell, Fields, unescaped
 from .reading import DEEPEST_COLUMN, MAX_COLUMNS, MAX_SMALL_CELLS, MAX_SMALL_ROWS, fail
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check_header(header: list[str], source: str, where: str = "line 1") -> None:
 
 def nested_row(
     cells: Iterable[tuple[int, list[str], Any]], source: str, where: str = "line 1", lists: bool = True
-) -> dict[str, Any]:
+) -> Fields:
     """Return the filled cells of a row, given with number and path of their columns, as nested fields.
 
     Parameters
@@ -81,7 +81,7 @@ def nested_row(
             _place(row, path, cell)
         except (KeyError, TypeError):
             raise fail(source, f"column {number} clashes with another column", where) from None
-    nested: dict[str, Any] = _lists(row) if lists else row
+    nested: Fields = _lists(row) if lists else row
     return nested
 
 
@@ -207,7 +207,7 @@ class Columns:
         codes: Ints = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return codes, column.dictionary.to_pylist()
 
-    def rows(self, indices: Ints | None = None) -> list[dict[str, Any]]:
+    def rows(self, indices: Ints | None = None) -> list[Fields]:
         """Return all or some rows as nested fields, as `csv_tables.parse_table` would.
 
         Raises

@@ -15,12 +15,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ..allocation.instance import AllocationInstance
 from ..allocation.job import HOUR_S, ThroughputRow, with_throughput
 from ..common.errors import some
 from ..common.faults import validated, validated_rows
+from ..common.fields import Fields
 from ..consolidation.instance import ConsolidationInstance
 from ..consolidation.job import PlacementJob, models_of
 from ..files.csv_tables import model_rows
@@ -101,7 +102,7 @@ def elastic_instance(
     return validated(AllocationInstance, fields, source)
 
 
-def _rows_of(job: PlacementJob, table: Sequence[ThroughputRow], models: Models) -> Iterator[dict[str, Any]]:
+def _rows_of(job: PlacementJob, table: Sequence[ThroughputRow], models: Models) -> Iterator[Fields]:
     """Yield the rows that whole tasks of a job on its GPU models can have, by tasks in place of GPUs."""
     each, allowed = job.task_groups[0].demand.get("gpu", 0.0), models_of(job.gpu_model) or models
     # What runs stays placed.
@@ -130,7 +131,7 @@ def _why_not(made: ConsolidationInstance, job: PlacementJob, choices: Choices, u
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _job(job: PlacementJob, fields: dict[str, Any], models: Models, choices: Choices) -> dict[str, Any]:
+def _job(job: PlacementJob, fields: Fields, models: Models, choices: Choices) -> Fields:
     """Return an elastic job as a document has it, and add the servers of its GPU models to the choices.
 
     Parameters
@@ -159,9 +160,7 @@ def _job(job: PlacementJob, fields: dict[str, Any], models: Models, choices: Cho
     return fields
 
 
-def _servers(
-    made: ConsolidationInstance, others: Collection[str], choices: Choices
-) -> Iterator[dict[str, Any]]:
+def _servers(made: ConsolidationInstance, others: Collection[str], choices: Choices) -> Iterator[Fields]:
     """Yield the servers without what other jobs hold, and with the choices that they are in."""
     held: dict[str, Counter[str]] = defaultdict(Counter)
     for job in made.jobs:

@@ -16,6 +16,7 @@ from ..allocation.instance import AllocationInstance
 from ..common.base import Instance
 from ..common.errors import OptionError, RefusedError
 from ..common.faults import validated
+from ..common.fields import Fields
 from ..common.hardware import GIB
 from ..documents import load_catalogue
 from ..staging.instance import StagingInstance
@@ -151,7 +152,7 @@ def _instance(
     return validated(kind, document, f"prediction of {model.name}")
 
 
-def _intervals(one: Forecast, compute: Iterable[str], links: Iterable[str]) -> list[dict[str, Any]]:
+def _intervals(one: Forecast, compute: Iterable[str], links: Iterable[str]) -> list[Fields]:
     """Return the `uncertainty` of figures of computation, and of those of links."""
     (low, high), (least, most) = one.factors, LINK_ENDS
     of_compute = {"inside": one.step.inside, "basis": one.step.basis, "low": low, "high": high}
@@ -162,7 +163,7 @@ def _intervals(one: Forecast, compute: Iterable[str], links: Iterable[str]) -> l
     ]
 
 
-def _variant(one: Forecast, batch: int, most: int) -> dict[str, Any]:
+def _variant(one: Forecast, batch: int, most: int) -> Fields:
     size = sum(layer.weight_bytes for layer in one.layers)
     # Each GPU processes its share in batches, so the time of a sample is that in one batch.
     per_sample = one.step.seconds / one.batch
@@ -247,9 +248,7 @@ def staging_of(
     )
 
 
-def _layer(
-    index: int, widest: Sequence[LayerForecast], forecasts: Sequence[Forecast], work: Work
-) -> dict[str, Any]:
+def _layer(index: int, widest: Sequence[LayerForecast], forecasts: Sequence[Forecast], work: Work) -> Fields:
     """Return a layer as a document has it, with the sizes of the precision with most bytes per element."""
     own = widest[index]
     exchanged = {
@@ -341,7 +340,7 @@ class Prediction:
             raise OptionError(f"kind {kind!r:.60}: cannot be predicted; there are {', '.join(FILLS)}")
         return FILLS[kind](self.model, self.forecasts, self.work, self._chosen())
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Fields]:
         """Return one row for each type of hardware as plain data; hardware that is left out comes last."""
         every = zip(self.forecasts, self.offers, self.refusals, strict=True)
         rows = [row_of(one, offer, refusal) for one, offer, refusal in every]

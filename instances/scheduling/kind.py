@@ -14,6 +14,7 @@ import numpy as np
 
 from ..common.arrays import Floats
 from ..common.faults import validated, validated_rows
+from ..common.fields import Fields
 from ..common.kind import InstanceKind, ServerBuilder, Tables
 from ..files.columnar import ColumnarRows, TooManyCells, Unless, Words, written
 from ..files.columns import Columns
@@ -26,7 +27,7 @@ from .jobs import NO_COLUMNS, NUMBERS, JobTable, SchedulingJob
 MAX_SUSPECTS = 20_000
 
 
-def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance | dict[str, Any]:
+def resolved(data: Fields, source: str, _: Folder) -> SchedulingInstance | Fields:
     """Return the instance if the document's jobs are a large table; else the document unchanged."""
     columns = data.get("jobs")
     if not isinstance(columns, Columns):
@@ -34,7 +35,7 @@ def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance
     return validated(SchedulingInstance, {**data, "jobs": read_jobs(columns, source)}, source)
 
 
-def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
+def read_jobs(columns: Columns, source: str) -> JobTable | list[Fields]:
     """Return the jobs of a table as a `JobTable`, or its rows if it has to be read row by row.
 
     Raises

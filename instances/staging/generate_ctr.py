@@ -6,11 +6,10 @@ move much data and gain little from a GPU, dense layers compute and gain a hundr
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..common.errors import OptionError
+from ..common.fields import Fields
 from ..documents import load_catalogue
 from .instance import StagingInstance
 
@@ -53,7 +52,7 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
     dense = layers - lookups - 1
     widths = rng.choice([256, 512, 1024, 2048], dense + 1, p=[0.2, 0.3, 0.35, 0.15])
     made = [_dense(index, int(widths[index]), int(widths[index + 1]), rng) for index in range(dense)]
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for tower, indices in enumerate(np.array_split(np.arange(lookups), towers)):
         rows += [_lookup(int(index), rng) for index in indices]
         rows.append(made[tower])
@@ -86,7 +85,7 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
     )
 
 
-def _carry_along(rows: list[dict[str, Any]]) -> None:
+def _carry_along(rows: list[Fields]) -> None:
     """Add outputs of earlier embeddings and towers to each layer's output, up to the join."""
     finished = tower = 0.0
     for row in rows:
@@ -105,7 +104,7 @@ def _row(
     communication: tuple[float, float],
     shares: tuple[float, float],
     sizes: tuple[float, float, float],
-) -> dict[str, Any]:
+) -> Fields:
     """Return a layer as in a document.
 
     Pairs are of CPU core and V100; sizes are bytes of input, output and weights.
@@ -127,7 +126,7 @@ def _row(
     }
 
 
-def _lookup(index: int, rng: np.random.Generator) -> dict[str, Any]:
+def _lookup(index: int, rng: np.random.Generator) -> Fields:
     rows = int(rng.integers(8, 40))
     out = PROBE * int(rng.choice([16, 32, 64])) * int(rng.integers(2, 9)) * NUMBER_BYTES
     seconds = rows * rng.uniform(0.008, 0.012)
@@ -142,7 +141,7 @@ def _lookup(index: int, rng: np.random.Generator) -> dict[str, Any]:
     )
 
 
-def _join(arriving: float, rng: np.random.Generator) -> dict[str, Any]:
+def _join(arriving: float, rng: np.random.Generator) -> Fields:
     seconds = rng.uniform(0.03, 0.12)
     return _row(
         "join",
@@ -159,7 +158,7 @@ def _speedup(before: int, after: int, rng: np.random.Generator) -> float:
     return float(np.sqrt(before * after) / 2048 * 200 + 20) * rng.uniform(0.8, 1.2)
 
 
-def _dense(index: int, before: int, after: int, rng: np.random.Generator) -> dict[str, Any]:
+def _dense(index: int, before: int, after: int, rng: np.random.Generator) -> Fields:
     weights = before * after * NUMBER_BYTES
     seconds = 6 * PROBE * before * after / CORE_FLOPS * rng.uniform(0.8, 1.2)
     sent = 2 * weights * 8 / (LINK_GBIT_PER_S * 1e9)

@@ -21,6 +21,7 @@ from ..common.fields import (
     TABLE_FILE,
     Cell,
     Complaint,
+    Fields,
     Flag,
     Model,
     Name,
@@ -352,7 +353,7 @@ class StagingInstance(Instance):
         )
 
 
-def _figures(machine: HardwareType, _: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(machine: HardwareType, _: Mapping[str, Any]) -> Fields:
     """Return what a catalogue says of one unit of a type."""
     return {
         "price_usd_per_hour": machine.unit_price_usd_per_hour(),
@@ -395,7 +396,7 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _COLUMN = re.compile(r"(.+)_(s|ms|us)", re.DOTALL)
 
 
-def with_seconds(data: dict[str, Any], source: str) -> dict[str, Any]:
+def with_seconds(data: Fields, source: str) -> Fields:
     """Return a document with columns of layer times converted to `compute_s` in seconds.
 
     Raises
@@ -425,12 +426,10 @@ def _is_time(key: Any) -> bool:
     return isinstance(key, str) and key not in Layer.model_fields and _COLUMN.fullmatch(key) is not None
 
 
-def _row(
-    row: Mapping[str, Any], timed: list[str], names: list[str], complaints: list[Complaint]
-) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], timed: list[str], names: list[str], complaints: list[Complaint]) -> Fields:
     """Return a layer with its columns of times in `compute_s`; append complaints about these columns."""
     given = row.get("compute_s")
-    compute: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {}
+    compute: Fields = dict(given) if isinstance(given, Mapping) else {}
     for key in timed:
         match = _COLUMN.fullmatch(key)
         assert match is not None

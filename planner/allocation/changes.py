@@ -12,11 +12,11 @@ from ...formulations.allocation.plan import JobAllocation, Plan, PlanTable
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.errors import OptionError
+from ...instances.common.fields import Fields
 from ..changes import (
     REMOVE_JOB,
     Amount,
     Changes,
-    Fields,
     ScenarioChange,
     amount,
     amounts_in_use,

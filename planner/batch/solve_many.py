@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
+from ...instances.common.fields import Fields
 from ...instances.files.reading import fail, is_stream
 from ...solvers.common.result import SolveOptions
 from ...solvers.registry import all_solvers, builtin_solvers, suggestion_text
@@ -69,7 +70,7 @@ class Journal:
         If it does not begin as a journal does, or its first line was altered.
     """
 
-    def __init__(self, folder: Path, asked: dict[str, Any], resume: bool) -> None:
+    def __init__(self, folder: Path, asked: Fields, resume: bool) -> None:
         self.path = folder / NAME
         self.finished: dict[Pair, _JournalEntry] = {}
         if folder.exists() and not folder.is_dir():
@@ -100,7 +101,7 @@ class Journal:
             what = "another batch is writing it; wait, or give another --output"
             raise OptionError(f"{self.path}: {what}") from None
 
-    def _continue(self, asked: dict[str, Any], resume: bool) -> None:
+    def _continue(self, asked: Fields, resume: bool) -> None:
         """Read an earlier journal, truncate an incomplete last line, and check that options agree."""
         before, end = None, 0
         altered: list[Line] = []
@@ -154,7 +155,7 @@ class Journal:
         result
             The record's result as JSON, if it is available.
         """
-        head: dict[str, Any] = {"source": record.source, "solver": record.solver, "seconds": record.seconds}
+        head: Fields = {"source": record.source, "solver": record.solver, "seconds": record.seconds}
         if record.result is None:
             self._write(json.dumps(head | {"fault": record.fault, "code": record.code}))
         else:
@@ -193,7 +194,7 @@ def read_journal(folder: Path | None) -> Iterator[Record]:
                 yield _record(line, path)
 
 
-def _head(line: Line, path: Path) -> dict[str, Any]:
+def _head(line: Line, path: Path) -> Fields:
     """Return the first line of a journal as data: its version, and the options requested.
 
     Raises
@@ -223,7 +224,7 @@ def _record(line: Line, path: Path) -> Record:
         raise journal_line_error(place, str(error)) from None
 
 
-def _difference(before: Any, asked: dict[str, Any]) -> str:
+def _difference(before: Any, asked: Fields) -> str:
     """Return a text on how the options of a journal differ from the requested ones; empty if they do not."""
     if not isinstance(before, dict):
         return "it does not say what was asked"

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import ClusterplanError, InstanceError, OptionError
+from ...instances.common.fields import Fields
 from ...instances.documents import load
 from ...instances.files.reading import parse_document, read_text
 from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions, parse_options
@@ -55,10 +56,10 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def merged_options(
-    config: Path | None, given: dict[str, Any], settings: list[str]
+    config: Path | None, given: Fields, settings: list[str]
 ) -> tuple[str | None, SolveOptions]:
     """Return solver and options: the configuration file's, overridden by those of the command line."""
-    merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
+    merged: Fields = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
     solver = None
     if config is not None:
         try:
@@ -326,7 +327,7 @@ def search_of(run: RunOptions, as_batch: bool) -> tuple[str, SolveOptions]:
     """Return the solver and the options of every solve, with settings that have options of their own."""
     settings = [f"provisioning={run.provisioning}"] if run.provisioning else []
     # In a batch the limit is on each worker process, which holds whatever the backend does.
-    more: dict[str, Any] = {} if as_batch else {"memory_limit_gib": run.memory_limit}
+    more: Fields = {} if as_batch else {"memory_limit_gib": run.memory_limit}
     if run.warm_start is not None:
         more["warm_start"] = _earlier(run.warm_start)
     if run.keep_cuts:

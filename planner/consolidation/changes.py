@@ -6,12 +6,12 @@ import glob
 from collections.abc import Collection, Iterator
 
 from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
+from ...instances.common.fields import Fields
 from ...instances.consolidation.instance import ConsolidationInstance
 from ..changes import (
     REMOVE_JOB,
     Amount,
     Changes,
-    Fields,
     ScenarioChange,
     amounts_in_use,
     changes_of,

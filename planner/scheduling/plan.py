@@ -21,13 +21,13 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Plan, Segment, SegmentTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
+from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
 from ..changes import (
     REMOVE_JOB,
     Amount,
     Changes,
-    Fields,
     ScenarioChange,
     changes_of,
     count_and_name,
@@ -73,7 +73,7 @@ def columns(entries: Plan) -> list[TextColumn[Segment]]:
     ]
 
 
-def as_data(instance: SchedulingInstance, plan: Plan) -> dict[str, Any]:
+def as_data(instance: SchedulingInstance, plan: Plan) -> Fields:
     """Return the run segments and the metrics of a schedule as plain data."""
     metrics = SchedulingFormulation(instance).metrics(plan)
     return {"metrics": asdict(metrics), "segments": [entry.model_dump() for entry in plan]}

@@ -10,9 +10,10 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from ...common.errors import TooLargeError, one_line, shortened, some
+from ...common.fields import Fields
 from ...common.hardware import GEOMETRIES, MAX_SLOTS
 from ...consolidation.devices import (
     MAX_DEVICES,
@@ -113,7 +114,7 @@ class Gpus:
         has_size = not request.memory or request.through in self.sizes
         return has_size and (self.offers is None or request.through in self.offers)
 
-    def document(self, others: Sequence[Holding], planned: Sequence[Holding]) -> dict[str, Any] | None:
+    def document(self, others: Sequence[Holding], planned: Sequence[Holding]) -> Fields | None:
         """Return the field `devices` of a server as a document has it; parameters as in `taken`."""
         if not self.count:
             return None
@@ -124,7 +125,7 @@ class Gpus:
         return {GPU: {"count": self.count, "geometry": self.geometry, "taken": in_use}}
 
 
-def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> list[dict[str, Any]] | None:
+def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> list[Fields] | None:
     """Return the devices, shares and partitions that unplanned tasks hold; None if not all tasks fit.
 
     Parameters
@@ -138,7 +139,7 @@ def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> 
     places = _places(gpus, [*others, *planned])
     if places is None:
         return None
-    entries: list[dict[str, Any]] = []
+    entries: list[Fields] = []
     for (ask, _), place in zip(others, places, strict=False):
         if isinstance(place, DeviceSlot):
             entries.append({"device": place.device, "profile": ask.profile, "slot": place.slot})
@@ -184,7 +185,7 @@ def check_count(count: int) -> None:
         raise UnclearDemandError(f"has {count} GPUs; of a node at most {MAX_DEVICES} are planned one by one")
 
 
-def fields_of(ask: DeviceDemand | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
+def fields_of(ask: DeviceDemand | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> Fields:
     """Return the document fields of identical tasks: demand for devices, and devices held now.
 
     Parameters

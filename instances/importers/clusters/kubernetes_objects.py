@@ -24,6 +24,7 @@ from ...common.errors import shown
 from ...common.fields import (
     LARGEST,
     NONE_NAMED,
+    Fields,
     Flag,
     Given,
     Listed,
@@ -163,7 +164,7 @@ class NodeSelector(Part):
 
 class _NodeAffinity(Part):
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
-    preferredDuringSchedulingIgnoredDuringExecution: Listed[dict[str, Any]] = ()
+    preferredDuringSchedulingIgnoredDuringExecution: Listed[Fields] = ()
 
 
 class LabelSelector(Part):
@@ -186,7 +187,7 @@ class PodAffinityTerm(Part):
 
 class _PodAffinity(Part):
     requiredDuringSchedulingIgnoredDuringExecution: Listed[PodAffinityTerm] = ()
-    preferredDuringSchedulingIgnoredDuringExecution: Listed[dict[str, Any]] = ()
+    preferredDuringSchedulingIgnoredDuringExecution: Listed[Fields] = ()
 
 
 class _Affinity(Part):
@@ -285,9 +286,9 @@ class _PodSpec(Part):
     affinity: Given[_Affinity] = _Affinity()
     tolerations: Listed[Toleration] = ()
     topologySpreadConstraints: Listed[SpreadConstraint] = ()
-    resourceClaims: Listed[dict[str, Any]] = ()
-    volumes: Listed[dict[str, Any]] = ()
-    schedulingGates: Listed[dict[str, Any]] = ()
+    resourceClaims: Listed[Fields] = ()
+    volumes: Listed[Fields] = ()
+    schedulingGates: Listed[Fields] = ()
     priority: int | None = None
     preemptionPolicy: str | None = None
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from ...common.errors import some
 from ...common.faults import validated
+from ...common.fields import Fields
 from ...common.workload import Workload as Owner
 from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ON_TIES, ConsolidationInstance, emptied_server
@@ -374,17 +375,17 @@ class ClusterSnapshot:
     def _members(self) -> set[TaskSet]:
         return {member for workload in self.workloads for member in workload.members}
 
-    def servers(self) -> list[dict[str, Any]]:
+    def servers(self) -> list[Fields]:
         """Return the nodes as servers of the document."""
         return list(map(self._server, self.nodes))
 
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self) -> list[Fields]:
         """Return the workloads as jobs of the document."""
         workloads = self.workloads
         values = worths(self.value, [w.gpus for w in workloads], [w.priority for w in workloads])
         return list(map(self._job, workloads, self._choices, values))
 
-    def _server(self, node: SnapshotNode) -> dict[str, Any]:
+    def _server(self, node: SnapshotNode) -> Fields:
         """Return a node as a server of the document."""
         free, busy = {}, bool(node.foreign)
         planned = self._held.get(node.name, Counter[str]())
@@ -419,7 +420,7 @@ class ClusterSnapshot:
         members = {member for workload in staying for member in workload.members}
         return {**server, "free": amounts | permits | own, **self.devices.document(node.name, members)}
 
-    def _job(self, workload: Workload, choices: Sequence[Choice], value: float) -> dict[str, Any]:
+    def _job(self, workload: Workload, choices: Sequence[Choice], value: float) -> Fields:
         """Return a workload as a job of the document."""
         single = len(workload.groups) == 1
         fields = [
@@ -444,7 +445,7 @@ class ClusterSnapshot:
             ),
         }
 
-    def _tasks(self, word: str, workload: Workload, group: TaskGroup, choice: Choice) -> dict[str, Any]:
+    def _tasks(self, word: str, workload: Workload, group: TaskGroup, choice: Choice) -> Fields:
         """Return the fields of a group of tasks in the document, in which `word` names their demand."""
         here = {
             node: count for node, count in group.current.items() if node is not None and node in self.names

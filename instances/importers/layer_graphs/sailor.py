@@ -22,6 +22,7 @@ from ...common.errors import refuse_faults, shortened
 from ...common.faults import validated
 from ...common.fields import (
     Complaint,
+    Fields,
     ManyNamed,
     Model,
     Name,
@@ -262,13 +263,13 @@ class Profiles:
         if not self.gpus:
             what = "has no GPU/profile.json; give the folder of one model, such as profiles/OPT-350"
             raise fail(source, what)
-        self._read: dict[str, dict[str, Any]] = {}
+        self._read: dict[str, Fields] = {}
 
     def path(self, gpu: str) -> Path:
         """Return the path of the profile file of a GPU type."""
         return self.model_dir / gpu / "profile.json"
 
-    def of(self, gpu: str) -> dict[str, Any]:
+    def of(self, gpu: str) -> Fields:
         """Return the content of the profile file of a GPU type."""
         if gpu not in self._read:
             data, path = read_mapping(self.path(gpu)), str(self.path(gpu))
@@ -336,13 +337,13 @@ def layer_count(data: Mapping[str, Any], key: str, degree: int) -> int | None:
     return len(layers) if isinstance(layers, dict) else None
 
 
-def _layers(data: Mapping[str, Any], source: str, key: str, what: str, degree: int) -> dict[str, Any]:
+def _layers(data: Mapping[str, Any], source: str, key: str, what: str, degree: int) -> Fields:
     """Return the mapping of layers in a file, under a model or microbatch and a tensor-parallel degree."""
     degrees = _entry(data, key, source, "", what)
     return _entry(degrees, str(degree), source, key, "tensor-parallel degree")
 
 
-def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
+def _entry(data: Any, key: str, source: str, path: str, what: str) -> Fields:
     """Return the mapping under a key of JSON data; refuse a missing key with a list of the existing ones."""
     if not isinstance(data, dict) or key not in data:
         existing = ", ".join(map(shortened, list(data)[:20])) if isinstance(data, dict) else ""
@@ -483,7 +484,7 @@ def _microbatch(options: SailorOptions, profiles: Profiles, units: Sequence[Unit
     return options.microbatch
 
 
-def _type(unit: Unit, prices: Mapping[str, float], limits: Limits) -> dict[str, Any]:
+def _type(unit: Unit, prices: Mapping[str, float], limits: Limits) -> Fields:
     return {
         "name": unit.name,
         "price_usd_per_hour": unit.degree * prices[unit.gpu],
@@ -498,7 +499,7 @@ def _layer(
     microbatch: int,
     options: SailorOptions,
     times: Mapping[Unit, Mapping[str, Times]],
-) -> dict[str, Any]:
+) -> Fields:
     own = {degree: layers[key] for degree, layers in sizes.items()}
     memory = {
         degree: (COPIES * size.params_bytes + size.act_mem_bytes * microbatch) / GIB

@@ -24,7 +24,17 @@ from typing import Annotated
 from ...allocation.instance import AllocationInstance
 from ...common.errors import Fault, Faults, InstanceError, refuse_faults, shortened
 from ...common.faults import validated
-from ...common.fields import Cell, Model, Name, NonNegative, Number, Positive, PositiveCount, ServerCount
+from ...common.fields import (
+    Cell,
+    Fields,
+    Model,
+    Name,
+    NonNegative,
+    Number,
+    Positive,
+    PositiveCount,
+    ServerCount,
+)
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import MAX_SMALL_ROWS, fail, read_mapping, read_text
 from ...scheduling.instance import SchedulingInstance
@@ -34,7 +44,6 @@ from .trace import (
     GANG,
     NO_CPU,
     ClusterGpus,
-    Fields,
     TraceSource,
     gpu_job,
     gpu_row,

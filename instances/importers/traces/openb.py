@@ -21,7 +21,7 @@ from typing import Annotated, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from ...common.errors import Fault, InstanceError, some
-from ...common.fields import Count, Flag, Model, Name, NonNegative, Part, PositiveCount, refuse
+from ...common.fields import Count, Fields, Flag, Model, Name, NonNegative, Part, PositiveCount, refuse
 from ...consolidation.devices import MAX_DEVICES
 from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import model_rows
@@ -29,7 +29,7 @@ from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option, RejectedEntries, valid_entries
 from ..node_restrictions import counted, numbered
-from .trace import FREE, SHORT, SHORTEST_S, Fields, TraceSource, rows_of, scheduling
+from .trace import FREE, SHORT, SHORTEST_S, TraceSource, rows_of, scheduling
 
 MILLI = 1000
 MAX_AGAIN = 30_000

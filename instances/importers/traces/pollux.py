@@ -38,6 +38,7 @@ from ...allocation.fits import SpeedPoint, fit_speed
 from ...allocation.instance import AllocationInstance
 from ...common.errors import Faults, InstanceError, OptionError, refuse_faults
 from ...common.fields import (
+    Fields,
     Model,
     Name,
     NonNegative,
@@ -50,18 +51,7 @@ from ...common.fields import (
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .trace import (
-    GANG,
-    NO_CPU,
-    ClusterGpus,
-    Fields,
-    TraceSource,
-    gpu_row,
-    gpu_servers,
-    named,
-    rows_of,
-    scheduling,
-)
+from .trace import GANG, NO_CPU, ClusterGpus, TraceSource, gpu_row, gpu_servers, named, rows_of, scheduling
 
 LAYOUT = ", in the layout of petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 AT_ONCE = TraceSource(

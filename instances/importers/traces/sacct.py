@@ -16,13 +16,13 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from ...common.errors import some
 from ...common.faults import validated
-from ...common.fields import Many, Name, Part, PositiveCount
+from ...common.fields import Fields, Many, Name, Part, PositiveCount
 from ...files.reading import MAX_SMALL_ROWS, fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..clusters.slurm_jobs import Number, States, Tres
 from ..importer import Entry, Importer, ImportOptions, Option, RejectedEntries, valid_entries
 from ..node_restrictions import counted, numbered
-from .trace import CHOSEN_POOL, FREE, ClusterGpus, Fields, TraceSource, scheduling
+from .trace import CHOSEN_POOL, FREE, ClusterGpus, TraceSource, scheduling
 
 TRACE = TraceSource(
     name="slurm-{list}",

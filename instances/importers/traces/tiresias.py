@@ -21,6 +21,7 @@ from pydantic import Field
 from ...common.errors import refuse_faults, some
 from ...common.faults import validated, validated_rows
 from ...common.fields import (
+    Fields,
     ManyNamed,
     Model,
     Name,
@@ -37,7 +38,7 @@ from ...files.csv_tables import parse_table
 from ...files.reading import fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .trace import GANG, NO_CPU, Fields, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
+from .trace import GANG, NO_CPU, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
 
 FILES = "{jobs.name} and {cluster.name}, in the layout of "
 SOURCE = FILES + "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"

@@ -20,7 +20,16 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from ...common.base import Instance
 from ...common.errors import Fault, Faults, InstanceError, OptionError, shown, some
 from ...common.faults import validated, validated_rows
-from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, PositiveTaskCount
+from ...common.fields import (
+    Cell,
+    Fields,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    PositiveTaskCount,
+)
 from ...files.csv_tables import check_separated, model_rows, numbered_rows
 from ...files.reading import fail, read_text
 from ...scheduling.instance import SchedulingInstance
@@ -44,8 +53,6 @@ SHORT = ("short", "{short:,} durations under 1 s count as 1 s.")
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
 RowT = TypeVar("RowT", bound=Model)
-Fields = dict[str, Any]
-"""A part of a document, such as a job, or facts by name."""
 Sentences = Sequence[str | tuple[str, str]]
 """Sentences with facts in braces; a pair names the fact on which its second part depends."""
 
