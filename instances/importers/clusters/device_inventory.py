@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from ...common.fields import NONE_NAMED, Fields
 from ...consolidation.devices import WHOLE, DeviceDemand
 from .device_sharing import (
     MORE_THAN_DEVICES_HOLD,
@@ -79,6 +80,21 @@ class ListedUse(NamedTuple):
     profiles: Mapping[str, int]
     parts: int
     unit: str
+
+
+class Demands(NamedTuple):
+    """The demands of tasks for single devices, by the identity of the tasks.
+
+    Attributes
+    ----------
+    clear
+        What each of the tasks demands; None if it needs no GPU.
+    unclear
+        Why a demand is not clear.
+    """
+
+    clear: dict[int, DeviceDemand | None] = NONE_NAMED
+    unclear: dict[int, str] = NONE_NAMED
 
 
 @dataclass(frozen=True)
@@ -219,10 +235,8 @@ class DeviceInventory:
             for start in range(0, left, size):
                 yield self._part(GpuRequest(used.unit, memory=min(left - start, size)), size)
 
-    def demands(
-        self, allowed: Iterable[tuple[int, frozenset[str]]], planned: frozenset[str]
-    ) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
-        """Return two mappings by identity: the demand of tasks for devices; why that is not clear.
+    def demands(self, allowed: Iterable[tuple[int, frozenset[str]]], planned: frozenset[str]) -> Demands:
+        """Return the demands of tasks for devices.
 
         Parameters
         ----------
@@ -231,14 +245,13 @@ class DeviceInventory:
         planned
             All nodes that accept tasks.
         """
-        clear: dict[int, DeviceDemand | None] = {}
-        unclear: dict[int, str] = {}
+        demands = Demands({}, {})
         for identity, nodes in allowed:
             try:
-                clear[identity] = self.demand(self.tasks[identity], nodes, planned)
+                demands.clear[identity] = self.demand(self.tasks[identity], nodes, planned)
             except UnclearDemandError as error:
-                unclear[identity] = str(error)
-        return clear, unclear
+                demands.unclear[identity] = str(error)
+        return demands
 
     def demand(self, tasks: TaskSet, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
         """Return the demand of each task for devices, equal on all its nodes; None if it needs no GPU.
@@ -363,7 +376,7 @@ class DeviceInventory:
         """Return a device demand as a number of GPUs; a partition counts as a fraction."""
         return worth(ask, self.geometries)
 
-    def document(self, node: str, planned: Collection[TaskSet]) -> dict[str, Any]:
+    def document(self, node: str, planned: Collection[TaskSet]) -> Fields:
         """Return the field `devices` of a server; what others hold than planned tasks is in use."""
         own = self._held_on(node, (each for each in self._running[node] if each in planned))
         others = self._held_on(node, (each for each in self._running[node] if each not in planned))

@@ -219,11 +219,6 @@ class Volumes:
         return {(each.metadata.namespace, each.metadata.name): each.spec for each in claims}
 
     @cached_property
-    def _claims(self) -> dict[tuple[str, str], str]:
-        """Namespace and name of a claim → the volume that it is bound to; empty if it is not bound yet."""
-        return {claim: spec.volumeName or "" for claim, spec in self._claimed.items()}
-
-    @cached_property
     def _exclusive(self) -> frozenset[tuple[str, str]]:
         """Namespace and name of the claims that only one pod at a time may use."""
         alone = "ReadWriteOncePod"
@@ -234,19 +229,25 @@ class Volumes:
         mounted = ((pod.metadata.namespace, claim) for claim in claims_of(pod))
         return [claim for claim in mounted if claim in self._exclusive]
 
+    def _claims(self, pod: Pod) -> Iterator[_Spec | None]:
+        """Yield the fields of each claim of a pod; None for one that is not listed."""
+        return (self._claimed.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
+
     @cached_property
     def _volumes(self) -> dict[str, _Object]:
         return {each.metadata.name: each for each in self.objects if each.kind == "PersistentVolume"}
 
     def of(self, pod: Pod) -> tuple[str, ...]:
         """Return the known volumes that a pod needs."""
-        names = (self._claims.get((pod.metadata.namespace, claim), "") for claim in claims_of(pod))
-        return tuple(sorted({name for name in names if name in self._volumes}))
+        bound = {spec.volumeName for spec in self._claims(pod) if spec is not None}
+        return tuple(sorted(self._volumes.keys() & bound))
 
     def all_known(self, pod: Pod) -> bool:
         """Return whether all claims of a pod, and the volumes to which they are bound, are listed."""
-        named = (self._claims.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
-        return all(name is not None and (name == "" or name in self._volumes) for name in named)
+        return all(
+            spec is not None and (not spec.volumeName or spec.volumeName in self._volumes)
+            for spec in self._claims(pod)
+        )
 
     def reaching(self, names: Sequence[str], nodes: Sequence[Node]) -> frozenset[str]:
         """Return the names of the nodes from which all of these volumes are accessible."""

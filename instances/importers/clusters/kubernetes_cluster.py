@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, partial
-from types import MappingProxyType
 
+from ...common.fields import NONE_NAMED
 from ...common.hardware import GIB
-from ...consolidation.devices import DeviceDemand
 from ..node_restrictions import name_by_models
-from .device_inventory import NO_DEVICES, DeviceInventory, Sharing
+from .device_inventory import NO_DEVICES, Demands, DeviceInventory, Sharing
 from .kubernetes_affinity import (
     NO_VOLUMES,
     GpuModels,
@@ -58,7 +57,6 @@ CLAIMS = "have resource claims, whose devices are not planned"
 OUTSIDE = "could not start again where they run"
 """Why running jobs stay."""
 OVERCOMMITTED = "run where pods request more than there is"
-NONE: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -233,21 +231,20 @@ class Cluster:
     @cached_property
     def _found(self) -> list[Pod]:
         """The selected pods that may be planned: not gated, and not reservations of shared devices."""
-        candidates = [pod for pod in self._meant if not pod.is_gated]
         by_device = self.sharing.by_device
-        return [pod for pod in candidates if not is_reservation(pod)] if by_device else candidates
+        return [pod for pod in self._meant if not (pod.is_gated or (by_device and is_reservation(pod)))]
 
     @cached_property
-    def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
-        """Two mappings by identity of a candidate pod: its demand for single devices; why that is unclear."""
+    def _asks(self) -> Demands:
+        """The demands of the candidate pods for single devices."""
         if not self.sharing.by_device:
-            return {}, {}
+            return Demands()
         return self.devices.demands(((id(pod), self._allowed(pod, None)) for pod in self._found), self.names)
 
     @property
     def unclear(self) -> dict[str, str]:
         """Name of each pod with an unclear demand for devices → the reason."""
-        reasons = self._asks[1]
+        reasons = self._asks.unclear
         left = [pod for pod in self._found if id(pod) in reasons]
         return {pod.full_name: reasons[id(pod)] for pod in left}
 
@@ -261,7 +258,7 @@ class Cluster:
         cordoned = {
             n.name for n in self.listed if n.ready and (self.is_cordoned(n) or n.name in self.emptied)
         }
-        unclear = {self._key(pod) for pod in self._found if id(pod) in self._asks[1]}
+        unclear = {self._key(pod) for pod in self._found if id(pod) in self._asks.unclear}
         leaving = {self._key(pod) for job in self._leaving for pod in job.pods}
         tied = {self._key(pod) for pod in self._found if pod.node in cordoned} - leaving
         both: tuple[list[Pod], list[Pod]] = ([], [])
@@ -408,7 +405,7 @@ class Cluster:
 
         limits = {} if rules is None else {id(pod): rules.demand(pod) for pod in pods}
         models = self.models
-        jobs = jobs_of(pods, models.label, models.of_node, allowed, self._asks[0], limits, self._joined)
+        jobs = jobs_of(pods, models.label, models.of_node, allowed, self._asks.clear, limits, self._joined)
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         self.models.keep(jobs, lambda group: bool(self._gpus_of(group)))
@@ -456,7 +453,7 @@ class Cluster:
         """Name of a running job that may not be moved → the reason."""
         return self._staying_of(self.jobs, {} if self.rules is None else self.rules.staying)
 
-    def _staying_of(self, jobs: Iterable[PodJob], ruled: Mapping[int, str] = NONE) -> dict[str, str]:
+    def _staying_of(self, jobs: Iterable[PodJob], ruled: Mapping[int, str] = NONE_NAMED) -> dict[str, str]:
         """Return name → reason of those running jobs that may not be moved.
 
         Parameters

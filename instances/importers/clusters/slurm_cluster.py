@@ -15,7 +15,7 @@ from ...common.hostlist import compress_hostlist
 from ...consolidation.devices import DeviceDemand
 from ..importer import ImportOptions, Option
 from ..node_restrictions import name_by_models
-from .device_inventory import NO_DEVICES, DeviceInventory, Sharing
+from .device_inventory import NO_DEVICES, Demands, DeviceInventory, Sharing
 from .device_sharing import Mig
 from .slurm_jobs import (
     JobRecord,
@@ -212,22 +212,22 @@ class Cluster:
         return bool(every.jobs)
 
     @cached_property
-    def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
-        """Two mappings by identity of a job: the demand of its tasks for devices; why that is unclear."""
+    def _asks(self) -> Demands:
+        """The demands of the tasks of the jobs for single devices."""
         if not self.sharing.by_device:
-            return {}, {}
+            return Demands()
         return self.devices.demands(((id(job), self._allowed(job)) for job in self._ready), self.names)
 
     @property
     def unclear(self) -> dict[str, str]:
         """Name of each job with an unclear demand for devices → the reason."""
-        reasons = self._asks[1]
+        reasons = self._asks.unclear
         return {job.name: reasons[id(job)] for job in self._ready if id(job) in reasons}
 
     @cached_property
     def _clear(self) -> list[SlurmJob]:
         """The jobs whose demand for GPUs is clear."""
-        asks = self._asks[0]
+        asks = self._asks.clear
         return [job for job in self._ready if id(job) in asks] if self.sharing.by_device else self._ready
 
     @cached_property
@@ -239,7 +239,7 @@ class Cluster:
     @property
     def asks(self) -> list[DeviceDemand]:
         """The demands of the planned jobs for single devices."""
-        return [ask for ask in self._asks[0].values() if ask is not None]
+        return [ask for ask in self._asks.clear.values() if ask is not None]
 
     @cached_property
     def models(self) -> dict[str, str | None]:
@@ -369,7 +369,7 @@ class Cluster:
 
     def _workload(self, job: SlurmJob) -> Workload:
         """Return a job, with the one GPU model that it requests."""
-        ask, record = self._asks[0].get(id(job)), job.record
+        ask, record = self._asks.clear.get(id(job)), job.record
         group = TaskGroup(
             name="tasks",
             demand=self._demand(job),
