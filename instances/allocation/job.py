@@ -41,7 +41,7 @@ from ..common.fields import (
     require,
     validated_in_batches,
 )
-from ..common.speed import PsAsync, PsSync, RingAllreduce, Rule, complaints
+from ..common.speed import FormulaModel, Rule, complaints
 from ..common.speed import SpeedRow as AnySpeedRow
 from ..common.speed import SpeedTable as AnySpeedTable
 from ..common.speed import Variant as AnyVariant
@@ -122,7 +122,7 @@ class SpeedTable(AnySpeedTable):
 
 
 SpeedModel = Annotated[
-    PsSync | PsAsync | RingAllreduce | SpeedTable,
+    FormulaModel | SpeedTable,
     Field(discriminator="model"),
     SchemaAlternative(MeasuredSpeed.model_json_schema),
 ]

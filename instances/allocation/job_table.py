@@ -221,9 +221,6 @@ class JobTable(ColumnTable[Job]):
             speed=self._speed(v),
         )
 
-    def _named(self, demand: Floats) -> dict[str, float]:
-        return {name: amount for name, amount in zip(self.resources, demand.tolist(), strict=True) if amount}
-
     def _speed(self, v: int) -> FormulaModel | SpeedTable:
         if self.model[v] == TABLE:
             rows = slice(self.first_row[v], self.first_row[v + 1])

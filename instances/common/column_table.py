@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
+from .arrays import Floats
+
 RowT = TypeVar("RowT")
 
 
@@ -62,6 +64,10 @@ class ColumnTable(Sequence[RowT]):
             # An unknown resource has the index −1, which is the last column.
             changes[field] = np.column_stack([amounts, np.zeros(len(amounts))])[:, places]
         return replace(self, resources=resources, **changes)
+
+    def _named(self, amounts: Floats) -> dict[str, float]:
+        """Return the amounts of one row above 0 by the names of the resources."""
+        return {name: amount for name, amount in zip(self.resources, amounts.tolist(), strict=True) if amount}
 
     def hashed(self) -> Iterator[Any]:
         """Yield what the hash of the table is made of: arrays, texts and lists."""

@@ -88,8 +88,8 @@ def compress_hostlist(names: Iterable[str]) -> str:
 
 
 def _ranges(prefix: str, width: int, numbers: list[int]) -> str:
-    starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
-    ends = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
+    gaps = [(before, after) for before, after in pairwise(numbers) if after != before + 1]
+    starts, ends = [numbers[0], *(after for _, after in gaps)], [*(before for before, _ in gaps), numbers[-1]]
     parts = [
         f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}"
         for low, high in zip(starts, ends, strict=True)

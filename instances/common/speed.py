@@ -211,7 +211,7 @@ FORMULA_MODELS: dict[str, type[FormulaModel]] = {
 }
 
 
-Speed = Annotated[PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model")]
+Speed = Annotated[FormulaModel | SpeedTable, Field(discriminator="model")]
 
 
 class Range(Checked):

@@ -363,13 +363,12 @@ class JobTable(ColumnTable[SchedulingJob]):
     def _job(self, j: int) -> SchedulingJob:
         if j in self.malleable:
             return self.malleable[j]
-        demand = zip(self.resources, self.demand[j].tolist(), strict=True)
         numbers = {name: float(getattr(self, name)[j]) for name in NUMBERS}
         texts = {"tenant": (self.tenants, self.tenant[j]), "model": (self.models, self.model[j])}
         return SchedulingJob(
             name=self.names[j],
             tasks=int(self.tasks[j]),
-            demand={name: amount for name, amount in demand if amount},
+            demand=self._named(self.demand[j]),
             **{name: None if np.isnan(value) else value for name, value in numbers.items()},
             **{name: words[code] if code >= 0 else None for name, (words, code) in texts.items()},
             **({} if self.spreading is None else self.spreading.of_job(j)),

@@ -338,9 +338,11 @@ def _job(app: _App, options: PolluxOptions, gpus: int) -> tuple[Fields, str]:
     """Return a job as a document has it, and the assumption about it."""
     rows = app.rows(app.batch, gpus)
     if not rows:
-        least, most = _fitting_batches(app, gpus)
+        within = {number: cells for number, cells in app.times.items() if number <= gpus} or app.times
+        batches = [number * local for number, (locals_, _) in within.items() for local in locals_]
         what = f"is {app.batch}, which no measured number of GPUs up to {gpus} can train; "
-        raise fail("options", f"{what}measured are global batches of {least} to {most}", f"batch.{app.name}")
+        what += f"measured are global batches of {min(batches)} to {max(batches)}"
+        raise fail("options", what, f"batch.{app.name}")
     variant: Fields = {"name": "gpu", "worker_demand": {"gpu": 1}}
     if options.speed == "table":
         listed = [{"workers": gpus, "steps_per_s": 1.0 / step_s} for gpus, step_s in rows.items()]
@@ -370,15 +372,6 @@ def _steps(options: PolluxOptions | PolluxTraceOptions, application: str, batch:
     """Return the steps that a job still has to make, with its samples if they are given."""
     asked = options.samples.get(application)
     return options.steps if asked is None else asked / batch
-
-
-def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
-    """Return minimum and maximum global batch measured on up to `gpus` GPUs, or on any if none."""
-    within = {number: cells for number, cells in app.times.items() if number <= gpus} or app.times
-    return (
-        min(number * cells[0][0] for number, cells in within.items()),
-        max(number * cells[0][-1] for number, cells in within.items()),
-    )
 
 
 @Importer
