@@ -26,6 +26,7 @@ from .kubernetes_affinity import (
 from .kubernetes_devices import asks_for_part, device_inventory, is_device, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
     GANG_SIZE,
+    JobKey,
     PodGroup,
     PodJob,
     gang_of,
@@ -129,11 +130,11 @@ class Cluster:
         ]
 
     @cached_property
-    def _joined(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+    def _joined(self) -> dict[JobKey, JobKey]:
         """Key of a job → key of the gang in which it is with other jobs."""
         return keys_with_gangs(self._alive)
 
-    def _key(self, pod: Pod) -> tuple[str, ...]:
+    def _key(self, pod: Pod) -> JobKey:
         """Return a key that the pods of one job, or of the jobs of one gang, share."""
         key = key_of(pod)
         return self._joined.get(key, key)
@@ -388,7 +389,7 @@ class Cluster:
         return frozenset(id(pod) for job in self.jobs for pod in job.pods)
 
     @cached_property
-    def partial(self) -> set[tuple[str, ...]]:
+    def partial(self) -> set[JobKey]:
         """The keys of the jobs of which pods run that are not planned: to stop them would stop these, too."""
         running = (pod for pod in self._alive if pod.node is not None)
         return {key_of(pod) for pod in running if id(pod) not in self._planned}

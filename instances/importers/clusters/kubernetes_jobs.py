@@ -53,6 +53,8 @@ GANG_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 INDEPENDENT = ("ReplicaSet", "ReplicationController")
 """Kinds of owner whose pods need not run at the same time."""
 LONGEST_NAME = 150
+JobKey = tuple[str, str, str]
+"""Namespace, label or kind of owner, and name: what the pods of one job, or of the jobs of a gang, share."""
 
 
 @dataclass
@@ -154,7 +156,7 @@ def jobs_of(
     allowed: Callable[[Pod, str | None], frozenset[str]],
     asks: Mapping[int, DeviceDemand | None],
     rules: Mapping[int, tuple[tuple[str, int], ...]],
-    gangs: Mapping[tuple[str, ...], tuple[str, ...]],
+    gangs: Mapping[JobKey, JobKey],
 ) -> list[PodJob]:
     """Return the jobs that pods belong to.
 
@@ -173,7 +175,7 @@ def jobs_of(
     gangs
         Key of a job → key of the gang in which it is with other jobs.
     """
-    members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
+    members: dict[JobKey, list[Pod]] = defaultdict(list)
     for pod in pods:
         key = key_of(pod)
         members[gangs.get(key, key)].append(pod)
@@ -212,8 +214,8 @@ def in_parts(jobs: Sequence[PodJob], nodes: Collection[str]) -> list[PodJob]:
     return parts
 
 
-def key_of(pod: Pod) -> tuple[str, ...]:
-    """Return a key that the pods of one job share: namespace, label or kind of owner, name of the job."""
+def key_of(pod: Pod) -> JobKey:
+    """Return the key that the pods of one job share."""
     namespace = pod.metadata.namespace
     for label in JOB_LABELS:
         if pod.labels.get(label):
@@ -231,14 +233,14 @@ def gang_of(pod: Pod) -> tuple[str, str] | None:
     return next(((pod.metadata.namespace, name) for name in named if name), None)
 
 
-def keys_with_gangs(pods: Iterable[Pod]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def keys_with_gangs(pods: Iterable[Pod]) -> dict[JobKey, JobKey]:
     """Return key of a job → key of the gang, for jobs that start together as they share a gang."""
-    members: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    members: dict[tuple[str, str], set[JobKey]] = defaultdict(set)
     for pod in pods:
         gang = gang_of(pod)
         if gang is not None:
             members[gang].add(key_of(pod))
-    joined: dict[tuple[str, ...], tuple[str, ...]] = {}
+    joined: dict[JobKey, JobKey] = {}
     for (namespace, name), keys in members.items():
         if len(keys) > 1:
             key = next(
