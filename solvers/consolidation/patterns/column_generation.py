@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.consolidation.certificate import MAX_PRICE, MUST_PLACE, CertifiedGoal
-from ....formulations.consolidation.classes import SERVER_COUNT_OBJECTIVES, ClassTable, JobClass
+from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
@@ -78,10 +78,11 @@ def lagrangian_bound(
     prices = [np.array(listed, dtype=float) for listed in goal.prices]
     patterns = JobPricing(classes, prices, weights)
     for job, (fewest, most) in zip(classes.jobs, placed, strict=True):
-        cost = _least_cost(job, classes, patterns, weights)
-        if cost is None and fewest and not missing:
+        candidates = patterns.cheapest(job, math.inf)
+        if not candidates and fewest and not missing:
             return -math.inf
-        costs = [] if cost is None else [cost * fewest, cost * most]
+        cost = min((pattern.cost for pattern in candidates), default=0.0) - patterns.worth(job)
+        costs = [cost * fewest, cost * most] if candidates else []
         terms.append(min([*costs, fewest] if missing else costs, default=0.0))
     tables = zip(classes.task_shapes, classes.pieces, classes.slots, prices, strict=True)
     # A resident has one piece, which is not to be parted.
@@ -94,25 +95,6 @@ def lagrangian_bound(
             gain = min(0.0, weights.get("servers", 0.0) * classes.servers[number].opening - most)
             terms.append(gain * len(classes.servers[number].members))
     return math.fsum(terms) - ROUNDING_MARGIN * math.fsum(map(abs, terms))
-
-
-def _least_cost(
-    job: JobClass, classes: ClassTable, patterns: JobPricing, weights: Mapping[str, float]
-) -> float | None:
-    """Return the minimum cost of placing one job of a class at dual prices; None if it cannot be placed."""
-    value = weights.get("value", 0.0) * float(job.value) + weights.get("stops", 0.0) * job.runs
-    if job.loose:
-        if any(not len(classes.pieces[part.shape]) for part in job.parts):
-            return None
-        candidates = patterns.best_loose(job, math.inf)
-    else:
-        by_servers = np.zeros(job.most)
-        for name in SERVER_COUNT_OBJECTIVES:
-            if weights.get(name):
-                counts = [float(job.count(name, n)) for n in range(1, job.most + 1)]
-                by_servers += weights[name] * np.array(counts)
-        candidates = patterns.best(job, by_servers, math.inf)
-    return min((pattern.cost for pattern in candidates), default=math.inf) - value if candidates else None
 
 
 def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:

@@ -442,13 +442,6 @@ class SearchPricing:
             results += [(number, patterns[0].bound, priced.pattern) for priced in patterns]
         return results
 
-    def within(
-        self, paid: Sequence[Floats], least: Floats, most: int
-    ) -> list[tuple[int, ServerPattern]] | None:
-        """Return None: with many distinct demand sums, there are too many patterns to list."""
-        del paid, least, most
-        return None
-
     def _item(self, k: int, gains: Floats) -> Item:
         """Return the knapsack item of a task shape with the slots of positive dual price."""
         single = len(self.classes.pieces[k]) < len(self.classes.slots[k])

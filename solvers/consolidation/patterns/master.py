@@ -416,12 +416,19 @@ class RestrictedMaster:
                     added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
             self._rests[place] = 0 if added > known else SETTINGS.resting_rounds
-        patterns = JobPricing(self.classes, prices.pieces, weight, float(self.steps["value"]))
+        patterns = JobPricing(self.classes, prices.pieces, weight, self.steps)
         for c, job in enumerate(self.classes.jobs):
             check_time()
             if not job.loose or job.current:
-                new, gain = self._price_job(c, job, weight, prices, patterns)
-                added, beyond = added + new, beyond + gain * len(job.members)
+                # The reduced cost of a pattern is its cost less this.
+                below = float(prices.jobs[c]) + patterns.worth(job)
+                priced = patterns.cheapest(job, below)
+                added += sum(
+                    self.add_job_pattern(c, p.pattern, p.stay)
+                    for p in priced
+                    if p.cost < below - SETTINGS.reduced_cost_tolerance
+                )
+                beyond += max((below - p.cost for p in priced), default=0.0) * len(job.members)
         return added, beyond
 
     def enumerate_columns(self, goal: str, prices: DualPrices, slack: float) -> bool:
@@ -443,6 +450,8 @@ class RestrictedMaster:
             - SETTINGS.reduced_cost_tolerance
         )
         for pricing in self.pricing:
+            if isinstance(pricing, SearchPricing):
+                return False  # with many distinct sums of demands, there are too many patterns
             patterns = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
             if patterns is None:
                 return False
@@ -465,30 +474,6 @@ class RestrictedMaster:
                 paid[current] > paid[base][rows] + SETTINGS.reduced_cost_tolerance / 2, paid[current], 0.0
             )
         return paid
-
-    def _price_job(
-        self, c: int, job: JobClass, weight: dict[str, float], prices: DualPrices, patterns: JobPricing
-    ) -> tuple[int, float]:
-        by_servers = np.zeros(job.most)
-        for name in SERVER_COUNT_OBJECTIVES:
-            if weight.get(name):
-                counts = [job.count(name, n) / self.steps[name] for n in range(1, job.most + 1)]
-                by_servers += weight[name] * np.array(counts, dtype=float)
-        if job.loose and any(not len(self.classes.pieces[part.shape]) for part in job.parts):
-            return 0, 0.0
-        worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
-        worth += weight.get("stops", 0.0) * job.runs
-        # The reduced cost of a pattern is its cost less this.
-        below = float(prices.jobs[c]) + worth
-        priced_patterns = (
-            patterns.best_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
-        )
-        added = sum(
-            self.add_job_pattern(c, p.pattern, p.stay)
-            for p in priced_patterns
-            if p.cost < below - SETTINGS.reduced_cost_tolerance
-        )
-        return added, max((below - priced.cost for priced in priced_patterns), default=0.0)
 
 
 def _piece_splits(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:

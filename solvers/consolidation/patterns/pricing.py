@@ -16,12 +16,13 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
-from ....formulations.consolidation.classes import MOVE_LIMIT, ClassTable, JobClass
+from ....formulations.consolidation.classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, ClassTable, JobClass
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
 from ..progress import SETTINGS
@@ -50,8 +51,8 @@ class JobPricing:
         Dual price of each piece of each shape.
     weights
         Weight of each goal, by name.
-    value_step
-        Unit in which `value` is counted.
+    steps
+        Unit in which each goal is counted; 1 for those that are missing.
     """
 
     def __init__(
@@ -59,24 +60,33 @@ class JobPricing:
         classes: ClassTable,
         prices: Sequence[Floats],
         weights: Mapping[str, float],
-        value_step: float = 1.0,
+        steps: Mapping[str, Fraction] | None = None,
     ) -> None:
-        self.classes, self.prices, self.weights, self.value_step = classes, prices, weights, value_step
-        # Of a task that is not moved.
-        self.worth = weights.get("migrations", 0.0)
+        self.classes, self.prices, self.weights, self.steps = classes, prices, weights, steps or {}
+
+    def worth(self, job: JobClass) -> float:
+        """Return what placing a job adds to the objectives at their weights, whatever its pattern."""
+        value = self.weights.get("value", 0.0) * float(job.value / self.steps.get("value", 1))
+        return value + self.weights.get("stops", 0.0) * job.runs
 
     def _bonus(self, job: JobClass) -> float:
         """Return the cost that is saved if no task of a running job moves, at the objectives' weights."""
-        restart = self.weights.get("value", 0.0) * float(job.restart) / self.value_step
+        restart = self.weights.get("value", 0.0) * float(job.restart) / float(self.steps.get("value", 1))
         return restart + (self.weights.get(MOVE_LIMIT, 0.0) if job.can_stay else 0.0)
 
-    def best_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
+    def cheapest(self, job: JobClass, below: float) -> list[PricedPattern]:
+        """Return the patterns of minimum cost of a job, less than `below`; none if it fits nowhere."""
+        return self._loose(job, below) if job.loose else self._split(job, below)
+
+    def _loose(self, job: JobClass, below: float) -> list[PricedPattern]:
         """Return patterns cheaper than `below` of a job whose number of servers does not matter (loose).
 
         They keep the tasks that are cheapest where they run, and all running tasks if that saves a restart.
 
         Tasks that do not stay are single pieces.
         """
+        if any(not len(self.classes.pieces[part.shape]) for part in job.parts):
+            return []
         cost = sum(float(self.prices[part.shape][0]) * part.tasks[0] for part in job.parts)
         stay = []
         bonus = self._bonus(job)
@@ -85,11 +95,7 @@ class JobPricing:
             single = float(self.prices[job.parts[current.part].shape][0])
             counts = self.classes.pieces[current.shape]
             if len(counts):
-                more = (
-                    self.prices[current.shape]
-                    - counts[:, 0] * single
-                    - self.worth * self._kept(current.kept, counts)
-                )
+                more = self.prices[current.shape] - counts[:, 0] * single - self._saved(current.kept, counts)
                 i = int(np.argmin(more))
                 if more[i] < 0:
                     stay.append((number, i))
@@ -102,20 +108,23 @@ class JobPricing:
             candidates.append(PricedPattern((), tuple(staying), whole))
         return [pattern for pattern in candidates if pattern.cost < below]
 
-    @staticmethod
-    def _kept(kept: tuple[int, ...], counts: Ints) -> Ints:
-        stays: Ints = np.minimum(counts, np.array(kept)).sum(axis=1)
-        return stays
+    def _saved(self, kept: tuple[int, ...], counts: Ints) -> Floats:
+        """Return the cost of the moves that numbers of tasks on their present server save."""
+        saved: Floats = self.weights.get("migrations", 0.0) * np.minimum(counts, np.array(kept)).sum(axis=1)
+        return saved
 
-    def best(self, job: JobClass, by_servers: Floats, below: float) -> list[PricedPattern]:
-        """Return the patterns of minimum cost, less than `below`, of a job that is not loose.
+    def _by_servers(self, job: JobClass) -> Floats:
+        """Return the cost of using 1, 2, … servers, without that of the pieces."""
+        cost = np.zeros(job.most)
+        for name in SERVER_COUNT_OBJECTIVES:
+            if self.weights.get(name):
+                counts = [job.count(name, n) / self.steps.get(name, 1) for n in range(1, job.most + 1)]
+                cost += self.weights[name] * np.array(counts, dtype=float)
+        return cost
 
-        Parameters
-        ----------
-        by_servers
-            Cost of using 1, 2, … servers, without that of the pieces.
-        """
-        pieces = self.classes.pieces[job.parts[0].shape]
+    def _split(self, job: JobClass, below: float) -> list[PricedPattern]:
+        """Return the patterns of minimum cost, less than `below`, of a job that is not loose."""
+        pieces, by_servers = self.classes.pieces[job.parts[0].shape], self._by_servers(job)
         layers, chosen = self._layers(job, len(by_servers))
         candidates: list[tuple[float, Stay, int, tuple[int, ...]]] = []
         staying = list(self._staying(job).items())
@@ -178,7 +187,7 @@ class JobPricing:
         cheapest: dict[tuple[int, tuple[int, ...]], tuple[float, Stay]] = {(0, (0,) * len(tasks)): (0.0, ())}
         for number, current in enumerate(job.current):
             counts = self.classes.pieces[current.shape]
-            cost = self.prices[current.shape] - self.worth * self._kept(current.kept, counts)
+            cost = self.prices[current.shape] - self._saved(current.kept, counts)
             shape, rows = self.classes.base[current.shape]
             # A piece that costs no less than the same piece anywhere need not stay.
             elsewhere = self.prices[shape][rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import random
 
@@ -149,13 +148,6 @@ def test_one_shape_alone() -> None:
         for number, ((k, slot),) in pricing.alone(0)
     }
     assert held == {2: 2, 4: 4}
-
-
-def test_patterns_are_not_listed() -> None:
-    """Whoever asks for all of them is told that there are too many."""
-    classes = dataclasses.replace(ConsolidationFormulation(generate_consolidation(4, 4, seed=1)).classes)
-    pools = list(classes.usages)
-    assert SearchPricing(classes, pools[0]).within([], np.zeros(0), 10) is None
 
 
 FREE = np.array([10, 7])
