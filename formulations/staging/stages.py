@@ -250,18 +250,15 @@ def min_units(parts: Parts, time_s: float, most: int) -> int:
     if parallel > 0:
         if serial >= time_s or parallel > most * (time_s - serial) * (1 + TOLERANCE):
             return 0
-        need = math.ceil(parallel / (time_s - serial))
+        need = max(need, math.ceil(parallel / (time_s - serial)))
     if comm_parallel > 0:
         if comm_serial >= time_s or comm_parallel > most * (time_s - comm_serial) * (1 + TOLERANCE):
             return 0
         need = max(need, math.ceil(comm_parallel / (time_s - comm_serial)))
-    need = max(need, 1)
     while need > 1 and parts_time_s(parts, need - 1) <= time_s:
         need -= 1
-    while parts_time_s(parts, need) > time_s:
+    while need <= most and parts_time_s(parts, need) > time_s:
         need += 1
-        if need > most:
-            return 0
     return need if need <= most else 0
 
 

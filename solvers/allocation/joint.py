@@ -12,6 +12,7 @@ The plan is found by ruin and recreate among the configurations of least reduced
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -208,7 +209,7 @@ class JointSearch(IncumbentSearch):
             state = placements.state_of(plan, candidates, chosen)
             cost = self.configs.weight * np.array([entry.completion_s or 0.0 for entry in plan])
         cost = np.where(np.isfinite(cost), cost, penalty)
-        best, costs = state.copy(), (cost, cost.copy())
+        best, costs = copy.deepcopy(state), (cost, cost.copy())
         seed = np.array([12_345 if self.options.seed is None else self.options.seed + 1], np.int64)
         rounds, hot = self.rounds * len(cost), HOT * float(cost.mean())
         self._record(placements, best, costs[1], rows)
@@ -238,7 +239,7 @@ class JointSearch(IncumbentSearch):
         order = np.argsort(-np.minimum.reduceat(candidates.price, candidates.start[:-1]), kind="stable")
         for part in np.array_split(order, 1 + jobs // JOBS_AT_ONCE):  # the clock is read between parts
             if not self.clock.expired:
-                cost[part] = insert_all(part, 1.0, *given, state.arrays(), WAYS)[part]
+                cost[part] = insert_all(part, *given, state.arrays(), WAYS)[part]
         return state, cost
 
     def _time_share(self) -> float:

@@ -16,7 +16,6 @@ parameter server and a row for a worker.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,10 +99,6 @@ class PlacementState(Columns):
     pieces: Ints
     free: Floats
     usd: Floats
-
-    def copy(self) -> PlacementState:
-        """Return a copy that shares no array."""
-        return copy.deepcopy(self)
 
 
 @compiled
@@ -302,7 +297,7 @@ def _remove(j: int, candidates: Arrays, state: Arrays) -> None:
 
 @compiled
 def insert_all(
-    order: Ints, factor: float, candidates: Arrays, current: Arrays, value: Floats, state: Arrays, ways: int
+    order: Ints, candidates: Arrays, current: Arrays, value: Floats, state: Arrays, ways: int
 ) -> Floats:
     """Insert absent jobs in this order; return the cost of each, infinite for those that stay absent.
 
@@ -320,7 +315,7 @@ def insert_all(
     scratch = np.zeros((2, *state[2].shape[1:]), np.int64)
     cost = np.full(len(state[0]), np.inf)
     for j in order:
-        cost[j] = _insert(j, factor, candidates, current, value, state, ways, scratch)
+        cost[j] = _insert(j, 1.0, candidates, current, value, state, ways, scratch)
     return cost
 
 

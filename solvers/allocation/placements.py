@@ -71,15 +71,9 @@ class Placements:
         base = low - slope * np.where(formula, split, 0)
         demand = np.stack([table.ps_demand[index], table.worker_demand[index]], axis=1)
         priced = configs.demand[rows][:, : len(prices)] @ prices
-        flags, usd = measured.astype(np.int64), self._usd(rows)
+        budget = [r for r, name in enumerate(configs.resources) if name == BUDGET]
+        flags, usd = measured.astype(np.int64), configs.demand[rows][:, budget].sum(axis=1)
         return Candidates(start, ps, workers, split, flags, base, slope, low, priced, demand, usd)
-
-    def _usd(self, rows: Ints) -> Floats:
-        """Return what configurations cost per hour; 0 where there is no budget."""
-        if BUDGET not in self.configs.resources:
-            return np.zeros(len(rows))
-        usd: Floats = self.configs.demand[rows, self.configs.resources.index(BUDGET)]
-        return usd
 
     @cached_property
     def current(self) -> tuple[Ints, Ints]:
@@ -153,5 +147,5 @@ class Placements:
         size = (self.configs.demand[rows][:, : len(whole)] / whole).max(axis=1)
         value, ways, size = (-1 / whole, 1, size) if optimus else (self.value(0 * whole), WAYS, -size)
         order = np.lexsort((size, candidates.split != STAYS))
-        insert_all(order, 1.0, candidates.arrays(), self.current, value, state.arrays(), ways)
+        insert_all(order, candidates.arrays(), self.current, value, state.arrays(), ways)
         return state

@@ -165,8 +165,7 @@ def _remove(cluster: ClusterArrays, state: SearchState, j: int) -> None:
 def _enqueue(cluster: ClusterArrays, state: SearchState, j: int) -> None:
     """Add a job to the waiting jobs of its class."""
     c = cluster.of_class[j]
-    at = cluster.first_of_class[c] + state.waiting[c]
-    state.queue[at], state.place[j] = j, at
+    state.queue[cluster.first_of_class[c] + state.waiting[c]] = j
     if state.waiting[c] == 0:
         state.active[state.counts[ACTIVE]], state.active_at[c] = c, state.counts[ACTIVE]
         state.counts[ACTIVE] += 1
@@ -438,7 +437,7 @@ def first_state(cluster: ClusterArrays, pieces: tuple[Ints, Ints, Ints]) -> Sear
     entries = jobs + len(cluster.home) + classes
     sizes = {
         **dict.fromkeys(("server", "units", "following", "before", "old_server", "old_units"), most),
-        **dict.fromkeys(("pieces", "queue", "place", "removed", "inserted", "old_pieces"), jobs),
+        **dict.fromkeys(("pieces", "queue", "removed", "inserted", "old_pieces"), jobs),
         **dict.fromkeys(("waiting", "active", "active_at"), classes),
         **{"counts": HOMEWARD + 1, "near": MAX_NEAR, "room": MAX_NEAR, "entry": entries},
     }

@@ -24,7 +24,13 @@ from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.result import SolveOptions
 from .local_search import improve
-from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
+from .patterns.column_generation import (
+    NO_BOUND,
+    Integers,
+    PatternProgram,
+    RelaxationResult,
+    certificate_goal,
+)
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import DualPrices, RestrictedMaster
 from .progress import SETTINGS, Progress, reached_level
@@ -71,10 +77,6 @@ class PatternSearch:
             value = self.master.in_plan(goal, program.bound(goal, relaxed))
             program.levels[goal] = reached_level(self.master.classes, goal, value)
 
-    def bound(self) -> None:
-        """Bound every objective by the assignment relaxation by task shape, without column generation."""
-        self._bound(relax=False)
-
     def run(self) -> None:
         """Search for plans and bounds until the time limit, or until all gaps are closed."""
         self.bound()
@@ -89,7 +91,7 @@ class PatternSearch:
             self._add_columns()
             if not self._should_continue() or (number > 0 and self.progress.values == before):
                 return
-            self._bound(relax=True)
+            self.bound(relax=True)
             if not self._should_continue():
                 return
 
@@ -127,8 +129,14 @@ class PatternSearch:
                 program.levels[name] = reached_level(self.master.classes, name, value)
         return program
 
-    def _bound(self, relax: bool) -> None:
-        """Bound every priced objective, with the incumbent's values as bounds on earlier objectives."""
+    def bound(self, relax: bool = False) -> None:
+        """Bound every priced objective, with the incumbent's values as bounds on earlier objectives.
+
+        Parameters
+        ----------
+        relax
+            Whether column generation improves the bounds of the assignment relaxation by task shape.
+        """
         progress = self.progress
         first = self._program(MUST_PLACE, self.clock)
         if progress.plan is None:
@@ -154,9 +162,9 @@ class PatternSearch:
 
     def _relaxed(self, goal: str, program: PatternProgram, relax: bool) -> RelaxationResult:
         """Return the best known bound on an objective; with `relax`, improved by column generation."""
-        levels, known = self.known.get(goal, ({}, RelaxationResult(-math.inf, None)))
+        levels, known = self.known.get(goal, ({}, NO_BOUND))
         if levels != program.levels:
-            presumed, candidate = self.presumed.get(goal, ({}, RelaxationResult(-math.inf, None)))
+            presumed, candidate = self.presumed.get(goal, ({}, NO_BOUND))
             if presumed != program.levels:
                 candidate = program.by_shape(goal)
             # Plans have become better in the earlier goals, so that older bounds still hold.

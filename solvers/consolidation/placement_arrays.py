@@ -147,8 +147,8 @@ class SearchState(NamedTuple):
     head, following, before
         The pieces of each server as a linked list: the first one, (N,), the next and the one before, (P,);
         −1 at the ends.
-    queue, place, waiting
-        Waiting jobs by class, the place of each there, (J,), and their number for each class, (C,).
+    queue, waiting
+        Waiting jobs by class, (J,), and their number for each class, (C,).
     active, active_at
         Classes with waiting jobs, and the place of each class there; (C,).
     draws
@@ -179,7 +179,6 @@ class SearchState(NamedTuple):
     following: Ints
     before: Ints
     queue: Ints
-    place: Ints
     waiting: Ints
     active: Ints
     active_at: Ints

@@ -17,6 +17,12 @@ from ...instances.common.arrays import Floats, Ints
 
 
 @compiled
+def _seconds(edges: Floats, g: int, since: float, until: float) -> float:
+    """Return for how long a job that is there from `since` to `until` is there in a cell of the time grid."""
+    return max(0.0, min(until, edges[g + 1]) - max(edges[g], since))
+
+
+@compiled
 def _use_rigid(
     edges: Floats,
     rates: Floats,
@@ -42,11 +48,11 @@ def _use_rigid(
     """
     for g in range(first, last + 1):
         if rates[g] < limit:
-            missing -= max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+            missing -= _seconds(edges, g, arrival, until)
     for g in range(first, last + 1):
         if rates[g] > limit:
             continue
-        seconds = max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+        seconds = _seconds(edges, g, arrival, until)
         if rates[g] == limit:
             seconds = min(seconds, max(0.0, missing))
             missing -= seconds
@@ -194,7 +200,7 @@ def rigid_nonpreemptive(
         result[0, j], result[1, j] = least, best + length
         at, until = arrival[j] + best, arrival[j] + best + length
         while edges[start] < until:
-            seconds = max(0.0, min(until, edges[start + 1]) - max(edges[start], at))
+            seconds = _seconds(edges, start, at, until)
             for r in range(len(a)):
                 used[start, r] += a[r] * seconds
             start += 1
@@ -292,7 +298,7 @@ def _use_malleable(
     for again in range(2):
         g = first
         while edges[g] < until:
-            seconds = max(0.0, min(until, edges[g + 1]) - max(edges[g], arrival))
+            seconds = _seconds(edges, g, arrival, until)
             for i in range(cost_hull(price[g], usage, speed, pieces, corners)):
                 if again == 0:
                     missing -= pieces[1, i] * seconds if pieces[0, i] < limit else 0.0

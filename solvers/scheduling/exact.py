@@ -29,7 +29,7 @@ from ..common.result import Limit, SolveOptions
 from .engine import Engine, EvictionError, StuckError
 from .lagrangian_dual import best_prices
 from .policies.contract import KeyPolicy
-from .policy_solvers import POLICIES, event_loop_supports, loses_work, plan_of, spreading_slows_jobs
+from .policy_solvers import OPTIMUS_EXACT, POLICIES, event_loop_supports, loses_work, plan_of
 from .search.event_loop import advance
 from .search.local_search import Price
 from .view import View
@@ -230,21 +230,12 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
     For a tiny trace it enumerates all orders too. The bound is that of the best prices of time that are found
     in the remaining time.
-
-    Parameters
-    ----------
-    allocating
-        `optimus` with proven allocations, which is tried too: where a further GPU may bring more than the one
-        before, marginal gains can be far from what is possible.
     """
 
     name, kinds = "exact", ("scheduling",)
     proves = True
     features = frozenset({"warm_start"})
     what = "the best schedule that we find, and a bound by prices of time; all orders of tiny traces"
-
-    def __init__(self, allocating: Solver[SchedulingFormulation] | None = None) -> None:
-        self._allocating = allocating
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best schedule found, and a proven lower bound on its objective value.
@@ -335,12 +326,12 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         instance = formulation.instance
         if not event_loop_supports(instance):
             yield from ((POLICY_BY_NAME[name], {}) for name in CLAIRVOYANT)
-        if not loses_work(instance) and not (instance.servers and spreading_slows_jobs(instance)):
-            yield Price(proven), {}
+        yield Price(proven), {}
         if instance.menus().malleable and not loses_work(instance):
             yield from ((POLICY_BY_NAME["optimus"], settings) for settings in OPTIMUS_SETTINGS)
-            if self._allocating is not None:
-                yield self._allocating, OPTIMUS_SETTINGS[0]
+            # Where a further GPU may bring more than the one before, marginal gains can be far from what is
+            # possible.
+            yield OPTIMUS_EXACT, OPTIMUS_SETTINGS[0]
         if len(instance.table()) <= MAX_ENUMERATED_JOBS and schedule_count(instance) <= MAX_SCHEDULES:
             yield SchedulingBruteForce(), {}
 

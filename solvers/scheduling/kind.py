@@ -6,7 +6,7 @@ from .policy_solvers import OPTIMUS_EXACT, POLICIES, LearnedPolicy
 from .search.local_search import Price
 
 SCHEDULING = SolverKind(
-    exact=SchedulingExact(OPTIMUS_EXACT),
+    exact=SchedulingExact(),
     solvers=(*POLICIES, LearnedPolicy(), Price(), SchedulingBruteForce(), OPTIMUS_EXACT),
     certify=certify,
     diagnose=diagnose,

@@ -169,20 +169,14 @@ WAITING_MULTIPLES = (0.5, 1.0, 2.0)
 """Multiples of prices by the number of waiting jobs, over the amount of a resource, that are tried too."""
 
 
-def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int | None = None) -> Floats:
+def time_grid(instance: SchedulingInstance, segments: SegmentTable) -> Floats:
     """Return the edges of the time grid in seconds, from the first arrival to the end of a schedule.
 
     Beyond the latest time allowed for prices resources are free; the bound remains valid.
-
-    Parameters
-    ----------
-    cells
-        Approximate number of cells; by default it depends on the number of jobs.
     """
     arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, MAX_EDGE_S)
     most = max(CELLS, min(MAX_CELLS, len(arrival) // JOBS_PER_CELL))
-    cells = cells or min(most, LEAST_CELLS + CELLS_PER_JOB * len(arrival))
-    cells = max(2, min(cells, MAX_FIGURES // len(instance.pool) // 2))
+    cells = min(most, LEAST_CELLS + CELLS_PER_JOB * len(arrival), MAX_FIGURES // len(instance.pool) // 2)
     first, last = float(arrival.min()), float(ends.max())
     count = int(BUSY_SHARE * cells)
     busy = np.quantile(np.concatenate([arrival, ends]), np.linspace(0, 1, count))
@@ -340,8 +334,6 @@ def best_prices(
     value: float,
     clock: Clock,
     threads: int | None = None,
-    cells: int | None = None,
-    most_steps: int = MAX_STEPS,
 ) -> TimePrices:
     """Return the best dual prices found within the time limit by subgradient ascent, from a schedule.
 
@@ -351,15 +343,13 @@ def best_prices(
         A feasible schedule, and its mean completion time [s].
     clock
         Its time limit is checked before every evaluation.
-    cells, most_steps
-        Number of cells of the grid, and most steps of the ascent.
 
     Raises
     ------
     OutOfTimeError
         If the loops cannot be compiled within the enforced time limit.
     """
-    edges = time_grid(instance, segments, cells)
+    edges = time_grid(instance, segments)
     dual = TimeDual(instance, edges, threads)
     ascent = _Ascent(dual, value)
     for price in initial_prices(instance, segments, edges, dual.capacity):
@@ -368,7 +358,7 @@ def best_prices(
     for factor in PRICE_FACTORS if best.any() else ():
         ascent.begin_at(factor * best, clock)
     trace = []
-    while dual.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
+    while dual.evaluations < MAX_STEPS and not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < FIRST_SHARE:
             trace.append((clock.elapsed_s, ascent.best.value))
     return TimePrices(

@@ -38,8 +38,8 @@ PolicyQuery = Callable[..., Ints]
 
 def best_fit(
     free: Floats, slack: Floats, capacity: Floats, demand: Floats, tasks: int, most: int
-) -> TaskPlacement:
-    """Return a best-fit placement of a job: servers and tasks on each, empty beyond `most` servers.
+) -> TaskPlacement | None:
+    """Return a best-fit placement of a job: servers and tasks on each; None if it needs more than `most`.
 
     Each step takes the server that holds most of the remaining tasks, of several the one with the least
     residual capacity (Gu et al., Tiresias, NSDI'19). Tasks are identical, so that no other choice needs fewer
@@ -62,7 +62,7 @@ def best_fit(
         count = np.minimum(fits, waiting)
         candidates = np.flatnonzero(count == count.max())
         if not count[candidates[0]] or len(servers) == most:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+            return None
         left = ((free - count[:, None] * demand) / there)[candidates].sum(axis=1)
         best = int(candidates[left.argmin()])
         servers.append(best)
@@ -405,10 +405,7 @@ class ServerPlacement:
     def _place(self, free: Floats, j: int) -> TaskPlacement | None:
         tasks = int(self._tasks[j])
         most = self._least_servers(j) if self._together[j] else min(tasks, len(free))
-        if most == 0:
-            return None
-        servers, counts = best_fit(free, self._slack, self._capacity, self._demand[j], tasks, most)
-        return (servers, counts) if len(servers) else None
+        return best_fit(free, self._slack, self._capacity, self._demand[j], tasks, most)
 
     def _in_place_of(self, free: Floats, j: int, later: list[int], kept: set[int]) -> TaskPlacement | None:
         """Return a placement of a job that displaces the fewest later jobs, None if there is none."""
@@ -466,8 +463,8 @@ class ServerPlacement:
         shape = int(self._shape[j])
         if shape not in self._fewest:
             room, tasks = self._capacity, int(self._tasks[j])
-            servers, _ = best_fit(room, SLACK * room, room, self._demand[j], tasks, len(room))
-            self._fewest[shape] = len(servers)
+            place = best_fit(room, SLACK * room, room, self._demand[j], tasks, len(room))
+            self._fewest[shape] = 0 if place is None else len(place[0])
         return self._fewest[shape]
 
     def _all_together(self, free: Floats, jobs: list[int]) -> bool:
@@ -498,7 +495,7 @@ class ServerPlacement:
 
 
 def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:
-    return a is b or (np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]))
+    return a is b or all(map(np.array_equal, a, b))
 
 
 def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
@@ -514,8 +511,6 @@ def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> 
     for _, n, amounts in states.changes:
         most[n] = np.maximum(most[n], amounts)
     kinds, of = np.unique(np.column_stack(gangs), axis=0, return_inverse=True)
-    fits = np.zeros(len(kinds), dtype=bool)
-    for k, kind in enumerate(kinds):
-        servers, _ = best_fit(most, SLACK * most, most, kind[:-1], int(kind[-1]), len(most))
-        fits[k] = len(servers) > 0
-    return fits[of.ravel()]
+    slack, count = SLACK * most, len(most)
+    places = [best_fit(most, slack, most, kind[:-1], int(kind[-1]), count) for kind in kinds]
+    return np.array([place is not None for place in places])[of.ravel()]

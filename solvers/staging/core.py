@@ -211,13 +211,13 @@ def _state_table(
     states = int(np.prod(sizes))
     priced, places = prices.copy(), np.zeros(len(prices), dtype=np.int64)
     priced[list(rows)] = 0.0
-    digits = np.tile(np.array([states, 1, 0]), (len(columns.segment), 1))
+    # How a column changes the state: what is added, to how many first states of each run of how many.
+    digits = np.tile(np.array([0, states, states]), (len(columns.segment), 1))
     place = 1
     for row, size in zip(rows, sizes, strict=True):
         own = columns.use[:, row] > 0
-        digits[own] = np.column_stack(
-            [np.full((own.sum(), 2), (place, size)), np.minimum(columns.use[own, row], size).astype(int)]
-        )
+        units = np.minimum(columns.use[own, row], size).astype(int)
+        digits[own] = place * np.column_stack([units, size - units, np.full_like(units, size)])
         places[row] = place
         place *= size
     weights = weight * columns.cost + columns.use @ priced

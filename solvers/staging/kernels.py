@@ -296,8 +296,8 @@ def least_by_state(
     first, after, unit_type, weight
         Of columns by the layer they lead to, shape (K,).
     digits
-        Shape (K, 3): the columns' own digit of the state, as its place value and its number of values, and
-        by how much they raise it.
+        Shape (K, 3): by how much the columns raise the state, and the states that they may raise: so many at
+        the beginning of every run of so many.
     least
         Output, shape (L + 1, T, states): of paths that a column of a type may follow; at first infinite, but
         0 at layer 0 where nothing is used. A layer's entries collect the paths that end there.
@@ -305,13 +305,11 @@ def least_by_state(
     i, states = 0, least.shape[2]
     for layer in range(1, len(least)):
         while i < len(after) and after[i] == layer:
-            place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
+            shift, room, run = digits[i, 0], digits[i, 1], digits[i, 2]
             before, reached, own = least[first[i], unit_type[i]], least[layer, unit_type[i]], weight[i]
-            # States whose digit has room for the units are blocks next to each other.
-            for start in range(0, states, place * values):
-                for state in range(start, start + place * (values - units)):
-                    value = before[state] + own
-                    reached[state + place * units] = min(reached[state + place * units], value)
+            for start in range(0, states, run):
+                for state in range(start, start + room):
+                    reached[state + shift] = min(reached[state + shift], before[state] + own)
             i += 1
         for state in range(states):
             least_of_neighbours(least[layer, :, state], alternating)
@@ -336,13 +334,13 @@ def through_states(
     """
     states, through = to.shape[2], np.full(len(weight), np.inf)
     for i in range(len(weight)):
-        place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
+        shift, room, run = digits[i, 0], digits[i, 1], digits[i, 2]
         before, beyond = to[first[i], unit_type[i]], rest[after[i], unit_type[i]]
         least = np.inf
-        for start in range(0, states, place * values):
-            for state in range(start, start + place * (values - units)):
+        for start in range(0, states, run):
+            for state in range(start, start + room):
                 # The last state less another one has the units that this one leaves.
-                least = min(least, before[state] + beyond[states - 1 - state - place * units])
+                least = min(least, before[state] + beyond[states - 1 - state - shift])
         through[i] = least + weight[i]
     return through
 

@@ -212,21 +212,19 @@ def _arrivals(network: Network, counting: CountedLimits) -> Floats:
 def _arc_columns(
     network: Network, counting: CountedLimits
 ) -> tuple[Ints, Ints, Ints, Floats, Ints, Ints, Ints]:
-    """Return ends, type and weight of each arc, and the digit of the state that it increases.
+    """Return ends, type and weight of each arc, and how it changes the state.
 
-    A digit is given by its place value, its size, and the increase.
+    Of each run of states, the first ones in which a digit can be increased, and by how much the state rises.
     """
-    count = len(network)
-    place, size = np.full(count, counting.states), np.ones(count, dtype=np.int64)
-    units = np.zeros(count, dtype=np.int64)
+    run, shift = np.full(len(network), counting.states), np.zeros(len(network), dtype=np.int64)
     for row, values in zip(counting.rows, counting.sizes, strict=True):
         consumed = network.consumption[row]
         own = consumed > 0
-        place[own], size[own] = counting.places[row], values
+        run[own] = counting.places[row] * values
         # An arc that exceeds the limit alone can begin in no state.
-        units[own] = np.minimum(consumed[own], values).astype(np.int64)
+        shift[own] = counting.places[row] * np.minimum(consumed[own], values)
     weight = counting.cost_weight * network.cost + counting.prices @ network.consumption
-    return network.first, network.after, network.kind, weight, place, size, units
+    return network.first, network.after, network.kind, weight, run, run - shift, shift
 
 
 MAX_ARCS = 20_000
@@ -388,9 +386,9 @@ def arrivals_by_state(
     after: Ints,
     kind: Ints,
     weight: Floats,
-    place: Ints,
-    size: Ints,
-    units: Ints,
+    run: Ints,
+    room: Ints,
+    shift: Ints,
     layers: int,
     kinds: int,
     states: int,
@@ -404,9 +402,9 @@ def arrivals_by_state(
     ----------
     first, after, kind, weight
         Arcs by rising `after`, shape (K,).
-    place, size, units
-        The digit of the state that an arc increases: its place value, its number of values, and the
-        increase; shape (K,).
+    run, room, shift
+        Of every run of so many states an arc may begin in so many first ones, and it raises the state by so
+        much; shape (K,).
     """
     arrival = np.full((layers + 1, kinds, states), np.inf)
     for t in range(kinds):
@@ -415,11 +413,10 @@ def arrivals_by_state(
     for layer in range(1, layers + 1):
         while i < len(after) and after[i] == layer:
             source, target = arrival[first[i], kind[i]], arrival[layer, kind[i]]
-            shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
-            # States in which the digit can be increased come in runs of `room`.
-            for run in range(0, states, place[i] * size[i]):
-                for state in range(run, run + room):
-                    target[state + shift] = min(target[state + shift], source[state] + weight[i])
+            first_states, rise = room[i], shift[i]
+            for start in range(0, states, run[i]):
+                for state in range(start, start + first_states):
+                    target[state + rise] = min(target[state + rise], source[state] + weight[i])
             i += 1
         for state in range(states):
             neighbour_minima(arrival[layer, :, state], alternating)
@@ -432,9 +429,9 @@ def paths_through_arcs(
     after: Ints,
     kind: Ints,
     weight: Floats,
-    place: Ints,
-    size: Ints,
-    units: Ints,
+    run: Ints,
+    room: Ints,
+    shift: Ints,
     arrival: Floats,
     left: Floats,
 ) -> Floats:
@@ -448,11 +445,11 @@ def paths_through_arcs(
     last, result = arrival.shape[2] - 1, np.empty(len(weight))
     for i in range(len(weight)):
         before, beyond, best = arrival[first[i], kind[i]], left[after[i], kind[i]], np.inf
-        shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
-        for run in range(0, last + 1, place[i] * size[i]):
-            for state in range(run, run + room):
+        first_states, rest = room[i], last - shift[i]
+        for start in range(0, last + 1, run[i]):
+            for state in range(start, start + first_states):
                 # The last state, with all units left, less the units used.
-                best = min(best, before[state] + beyond[last - shift - state])
+                best = min(best, before[state] + beyond[rest - state])
         result[i] = best + weight[i]
     return result
 

@@ -175,10 +175,7 @@ class DevicePlacementSearch:
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> ShapeRelaxation | None:
         """Add dual prices for one objective, with the incumbent's values as bounds on earlier ones."""
         values = self.progress.values if self.progress.plan else None
-        relaxed, self.certificate = price_objective(
-            self.formulation, program, index, values, self.certificate, clock
-        )
-        return relaxed
+        return price_objective(self.formulation, program, index, values, self.certificate, clock)
 
     def _patience(self) -> Clock:
         """Return a clock for the search that leaves time for later dual prices and the final check."""
@@ -229,21 +226,21 @@ def price_objective(
     values: Sequence[float] | None,
     certificate: dict[str, Any],
     clock: Clock,
-) -> tuple[ShapeRelaxation | None, dict[str, Any]]:
-    """Return the relaxation of one objective, if solved, and the certificate with its dual prices added."""
+) -> ShapeRelaxation | None:
+    """Add the dual prices of one objective to a certificate; return its relaxation, None if unsolved."""
     names = [objective.name for objective in formulation.objectives]
     if names[index] not in PRICED_BY_SHAPE or clock.expired:
-        return None, certificate
+        return None
     levels = {}
     if "value" in names[:index]:
         if values is None:
-            return None, certificate
+            return None
         levels["value"] = -values[names.index("value")] * (1 - 1e-12)
     relaxed = program.solve(names[index], levels, clock)
-    if relaxed is None:
-        return None, certificate
-    goals = [goal for goal in certificate.get("devices", ()) if goal["objective"] != names[index]]
-    return relaxed, certificate | {"devices": [*goals, relaxed.goal]}
+    if relaxed is not None:
+        goals = [goal for goal in certificate.get("devices", ()) if goal["objective"] != names[index]]
+        certificate["devices"] = [*goals, relaxed.goal]
+    return relaxed
 
 
 def certify_on_devices(
@@ -262,7 +259,7 @@ def certify_on_devices(
         with suppress(TooLargeError, OutOfTimeError), clock.enforced():
             program = ShapeProgram(Cluster(formulation))
             for index in range(len(formulation.objectives)):
-                _, certificate = price_objective(formulation, program, index, values, certificate, clock)
+                price_objective(formulation, program, index, values, certificate, clock)
     outcome.certificate = certificate or None
 
 

@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,11 +70,8 @@ def relative_prices(relaxed: ShapeRelaxation | None) -> Floats | None:
     finite = np.where(np.isfinite(relaxed.worth), relaxed.worth, np.nan)
     if np.isnan(finite).all():
         return None
-    lowest = np.where(
-        np.isfinite(relaxed.worth).any(axis=1), np.nan_to_num(finite, nan=np.inf).min(axis=1), 0.0
-    )
-    scale = max(float(np.nanmedian(finite)), 1e-12)
-    return np.nan_to_num((finite - lowest[:, None]) / scale, nan=0.0)
+    extra: Floats = finite - relaxed.worth.min(axis=1, keepdims=True)
+    return np.nan_to_num(extra / max(float(np.nanmedian(finite)), 1e-12))
 
 
 class DevicePlacement:
@@ -176,20 +173,16 @@ class DevicePlacement:
                         requests.append((g, number[server], devices))
             self.placement.place_at(position, requests)
 
+    def local_values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
+        """Return the objectives' values for these jobs and servers alone, to compare local changes.
 
-@dataclass
-class LocalObjectives:
-    """Objective values of a subset of jobs and servers, to compare local changes of a placement."""
-
-    placing: DevicePlacement
-
-    def values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
-        """Return the objectives' values for these jobs and servers, to be minimised; traffic is ignored."""
-        formulation, placement = self.placing.formulation, self.placing.placement
+        They are to be minimised; traffic is ignored.
+        """
+        formulation, placement = self.formulation, self.placement
         names = formulation.instance.objectives
         total = dict.fromkeys(names, 0.0)
         for position in jobs:
-            tasks, job = placement.jobs.get(position), self.placing.jobs[position]
+            tasks, job = placement.jobs.get(position), self.jobs[position]
             if "migrations" in total:
                 total["migrations"] -= self._stay(position)
             lost = formulation.restarts.get(job.name)
@@ -204,7 +197,7 @@ class LocalObjectives:
             if "spread" in total and formulation.instance.spread_of(job) == "preferred":
                 total["spread"] += len(used) - (formulation.fewest(job) or 0)
             if "racks" in total:
-                racks = {formulation.rack_of(self.placing.cluster.servers[n].name) for n in used}
+                racks = {formulation.rack_of(self.cluster.servers[n].name) for n in used}
                 total["racks"] += len(racks) - 1
             if "slowdown" in total:
                 total["slowdown"] += job.worth * (1 - job.relative_speed(len(used)))
@@ -214,10 +207,10 @@ class LocalObjectives:
 
     def _stay(self, position: int) -> int:
         """Return the number of a job's running tasks that do not move."""
-        groups = self.placing.jobs[position].task_groups
-        if position not in self.placing.placement.jobs or not self.placing.jobs[position].is_running:
+        groups = self.jobs[position].task_groups
+        if position not in self.placement.jobs or not self.jobs[position].is_running:
             return 0
-        entry, moves = self.placing.placement.entry(position), self.placing.formulation.instance.device_moves
+        entry, moves = self.placement.entry(position), self.formulation.instance.device_moves
         return sum(staying_tasks(group, entry, moves) for group in groups)
 
 
@@ -230,7 +223,7 @@ def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> D
         placing.greedy(clock, taste)
         positions = range(len(placing.jobs))
         left_out = sum(placing.jobs[p].must_place and p not in placing.placement.jobs for p in positions)
-        values = LocalObjectives(placing).values(positions, placing.everywhere)
+        values = placing.local_values(positions, placing.everywhere)
         candidates.append((left_out, values, len(candidates), placing))
         if clock.remaining_s is not None and clock.elapsed_s - began_s > SHORT_SHARE * clock.remaining_s:
             break
@@ -247,7 +240,7 @@ class RuinAndRecreate:
     """
 
     def __init__(self, placing: DevicePlacement) -> None:
-        self.placing, self.placement, self.local = placing, placing.placement, LocalObjectives(placing)
+        self.placing, self.placement = placing, placing.placement
         self.waiting: list[dict[int, None]] = [
             {p: None for p in alike.members if p not in self.placement.jobs}
             for alike in placing.cluster.classes
@@ -275,11 +268,11 @@ class RuinAndRecreate:
         }
         waiting = self._waiting(servers)
         touched = [*sorted(freed), *waiting]
-        before = self.local.values(touched, servers)
+        before = placing.local_values(touched, servers)
         removed = {position: placement.remove(position) for position in sorted(freed)}
         placing.fill(servers, _random_order(placing, touched), _random_weights(placing), Clock())
         placed_must = all(p in placement.jobs for p in freed if placing.jobs[p].must_place)
-        if not placed_must or self.local.values(touched, servers) > before:
+        if not placed_must or placing.local_values(touched, servers) > before:
             for position in touched:
                 if position in placement.jobs:
                     placement.remove(position)

@@ -34,7 +34,7 @@ from ....formulations.consolidation.fewest_servers import tasks_on_devices
 from ....formulations.consolidation.formulation import DeviceFormulation
 from ....instances.common.arrays import Floats
 from ....instances.common.hardware import Geometry
-from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
+from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices
 from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 from ...backends.base import BackendError
@@ -243,10 +243,9 @@ class ShapeProgram:
         self.first_device = self.first_ask + len(self.asks)
         self.first_level = self.first_device + len(self.states)
 
-    def geometry(self, s: int, d: int) -> Geometry | None:
-        """Return the partition geometry of a device name on a server shape; None if not partitionable."""
-        devices = (self.cluster.shapes[s].server.devices or {}).get(self.cluster.names[d])
-        return devices.partitions if devices is not None else None
+    def _devices(self, s: int, d: int) -> Devices:
+        """Return the devices of a name that servers of a shape have."""
+        return (self.cluster.shapes[s].server.devices or {})[self.cluster.names[d]]
 
     def _first(self, s: int, d: int, state: Device) -> list[Pattern]:
         """Return the initial patterns of a device: for each demand, as many tasks as the device holds."""
@@ -254,15 +253,7 @@ class ShapeProgram:
         for shape, name, ask in self.asks:
             if (shape, name) != (s, d):
                 continue
-            most = 0
-            if ask.whole and state.mode == "free":
-                most = 1
-            elif ask.share and state.mode in ("free", "shared"):
-                most = (WHOLE - state.used) // ask.share
-            elif ask.profile and state.mode in ("free", "parted"):
-                geometry = self.geometry(s, d)
-                most = geometry.most(ask.profile, state.used) if geometry else 0
-            if most:
+            if most := tasks_on_devices(ask, self._devices(s, d), (state,)):
                 patterns.append(((ask, most),))
         return patterns
 
@@ -407,7 +398,7 @@ class ShapeProgram:
         added: list[tuple[int, Pattern]] = []
         known: dict[object, Pattern] = {}
         for i, ((s, d, state, _), (price, prices)) in enumerate(zip(self.states, device_prices, strict=True)):
-            geometry = self.geometry(s, d)
+            geometry = self._devices(s, d).partitions
             key = (state, tuple(sorted(prices.items())), id(geometry))
             if key not in known:
                 known[key] = best_pattern(state, prices, geometry)

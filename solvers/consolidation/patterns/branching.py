@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -42,23 +42,26 @@ def branching_tree(program: PatternProgram, goal: str, reached: Fraction) -> lis
     if not master.integral[goal] or master.searches:
         return []
     better = round(reached / master.steps[goal]) - 1
-    levels, program.levels = program.levels, {**program.levels, MUST_PLACE: Fraction(0)}
+    before = program.levels, master.fewest_placed, master.most_placed
+    program.levels = {**program.levels, MUST_PLACE: Fraction(0)}
     try:
         return _tree(program, goal, better)
     finally:
-        program.levels = levels
+        program.levels, master.fewest_placed, master.most_placed = before
 
 
 def _tree(program: PatternProgram, goal: str, better: int) -> list[dict[str, Any]]:
-    """Return the nodes of a tree that proves that no plan is as good as the value `better`, in steps."""
+    """Return the nodes of a tree that proves that no plan is as good as the value `better`, in steps.
+
+    The numbers of placed jobs in the master problem become those of the last node.
+    """
     master = program.master
     nodes: list[dict[str, Any]] = []
     open_ = [(master.fewest_placed, master.most_placed)]
     leaves = 0
     while open_:
-        fewest, most = open_.pop()
-        with _placed_between(master, fewest, most):
-            leaf, placed = _refutation(program, goal, better)
+        fewest, most = master.fewest_placed, master.most_placed = open_.pop()
+        leaf, placed = _refutation(program, goal, better)
         if leaf is not None:
             nodes.append({"leaf": leaf})
             leaves += 1
@@ -72,17 +75,6 @@ def _tree(program: PatternProgram, goal: str, better: int) -> list[dict[str, Any
         above[job], below[job] = at + 1, at
         open_ += [(above, most), (fewest, below)]
     return nodes
-
-
-@contextmanager
-def _placed_between(master: RestrictedMaster, fewest: Floats, most: Floats) -> Iterator[None]:
-    """Limit the numbers of placed jobs of each class inside the block."""
-    before = master.fewest_placed, master.most_placed
-    master.fewest_placed, master.most_placed = fewest, most
-    try:
-        yield
-    finally:
-        master.fewest_placed, master.most_placed = before
 
 
 def _refutation(

@@ -191,6 +191,10 @@ class RelaxationResult:
     values: Floats | None = None
 
 
+NO_BOUND = RelaxationResult(-math.inf, None)
+"""Where nothing is known yet."""
+
+
 class PatternProgram:
     """The pattern formulation, solved for one objective after the other (lexicographically).
 
@@ -255,7 +259,7 @@ class PatternProgram:
         settled = list(self.levels)
         highs = self._relaxation()
         given, last = 0, math.inf
-        best = known or (self.by_shape(goal) if master.searches else RelaxationResult(-math.inf, None))
+        best = known or (self.by_shape(goal) if master.searches else NO_BOUND)
         smoothing = None if best.prices is None or not master.searches else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
             self._extend(highs, master.columns[given:], goal, settled)
@@ -329,7 +333,7 @@ class PatternProgram:
         solved = AssignmentRelaxation(self.master, goal, levels).solve(
             None if remaining_s is None else max(1.0, remaining_s)
         )
-        return RelaxationResult(-math.inf, None) if solved is None else RelaxationResult(*solved)
+        return NO_BOUND if solved is None else RelaxationResult(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
         """Return the objective value of the relaxation's dual at given prices, in steps of the objective."""

@@ -312,7 +312,7 @@ class Breeder:
             end = last + 1
         else:
             first, end = sorted(int(i) for i in self.rng.integers(0, len(types) + 1, 2))
-            end = max(end, first + 1) if first < len(types) else end
+            end = max(end, first + 1)
         if first >= len(types):
             return types
         return self._assigned(types, first, end, int(self.rng.choice(self.able[first])))

@@ -252,8 +252,8 @@ def test_those_with_the_least_keys_run(blocks: bool) -> None:
 def fitted(free: list[list[float]], demand: list[float], tasks: int, most: int) -> dict[int, int]:
     """Return what best fit puts where."""
     room = np.array(free)
-    servers, counts = best_fit(room, 5e-10 * room, room, np.array(demand), tasks, most)
-    return dict(zip(servers.tolist(), counts.tolist(), strict=True))
+    place = best_fit(room, 5e-10 * room, room, np.array(demand), tasks, most)
+    return {} if place is None else dict(zip(*(column.tolist() for column in place), strict=True))
 
 
 def test_several_resources_are_all_kept() -> None:

@@ -20,6 +20,7 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.stored_results import verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling import exact
 from clusterplan.solvers.scheduling.exact import (
     MAX_JOBS,
     MAX_SCHEDULES,
@@ -76,7 +77,9 @@ def test_malleable_jobs_get_the_best_of_several_settings() -> None:
     assert found <= best.objective < plain.objective
 
 
-def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one_before() -> None:
+def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A third GPU makes b three times as fast; marginal gains give the first spare one to a.
 
     The frontier of sizes has what `exact` by name finds.
@@ -87,7 +90,9 @@ def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one
     ]
     more = [{**job, "name": f"{job['name']}{k}"} for job in jobs for k in range(4)]
     instance = SchedulingInstance.model_validate({"name": "steps", "resources": {"gpu": 16}, "jobs": more})
-    alone = SchedulingExact().solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
+    with monkeypatch.context() as without:
+        without.setattr(exact, "OPTIMUS_EXACT", exact.POLICY_BY_NAME["optimus"])
+        alone = SchedulingExact().solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
     assert alone is not None
     result = clusterplan.solve(instance, "exact")
     assert result.message is not None

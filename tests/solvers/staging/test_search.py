@@ -253,7 +253,7 @@ def test_where_one_unit_is_missing_nothing_is_left() -> None:
 # Two layers: whole on type 0 with 2 units, or layer by layer with 1 unit of type 0 and then 1 of type 1.
 FIRST, AFTER, TYPE = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0, 0, 1])
 WEIGHT = np.array([1.0, 5.0, 2.0])
-DIGITS = np.array([[1, 3, 1], [1, 3, 2], [3, 1, 0]])
+DIGITS = np.array([[1, 2, 3], [2, 1, 3], [0, 3, 3]])
 """The units of type 0 are counted, of which there are two: states 0, 1 and 2."""
 
 

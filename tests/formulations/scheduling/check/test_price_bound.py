@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from clusterplan.instances.importers.traces.tiresias import import_muri
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling import lagrangian_dual
 from clusterplan.solvers.scheduling.lagrangian_dual import best_prices
 
 
@@ -95,7 +97,8 @@ def compare(seed: int, most_steps: int) -> tuple[float, float, PriceGrid]:
     plan = plan_by(formulation, "fifo")
     segments, value = formulation.segments(plan), formulation.evaluate(plan)[0]
     best = min(best, value)  # whole seconds are not best where speeds make fractions of them
-    found = best_prices(instance, segments, value, Clock(), most_steps=most_steps)
+    with mock.patch.object(lagrangian_dual, "MAX_STEPS", most_steps):
+        found = best_prices(instance, segments, value, Clock())
     bound = price_bound(instance, found.grid)
     assert bound <= best, seed
     if not instance.events:  # where nothing is left for a while, prices become huge, and so do tolerances
@@ -209,7 +212,8 @@ def test_it_holds_for_jobs_that_keep_their_place_for_longer(shared_data: Path) -
     formulation = SchedulingFormulation(instance)
     plan = plan_by(formulation, "srsf")
     value = formulation.evaluate(plan)[0]
-    found = best_prices(instance, formulation.segments(plan), value, Clock(), most_steps=40, cells=300)
+    with mock.patch.multiple(lagrangian_dual, MAX_STEPS=40, CELLS=300, MAX_CELLS=300):
+        found = best_prices(instance, formulation.segments(plan), value, Clock())
     bound = price_bound(instance, found.grid)
     assert 0.9 * value < bound < value
     for name in ("srsf", "srtf", "las"):

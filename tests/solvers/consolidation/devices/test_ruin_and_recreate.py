@@ -22,7 +22,6 @@ from clusterplan.solvers.consolidation.devices.partial_placement import (
 )
 from clusterplan.solvers.consolidation.devices.ruin_and_recreate import (
     DevicePlacement,
-    LocalObjectives,
     RuinAndRecreate,
     relative_prices,
     repaired_plan,
@@ -239,7 +238,7 @@ def test_local_values_are_those_of_the_plan(seed: int) -> None:
     running = sum(sum(g.current.values()) for job in placing.jobs for g in job.task_groups)
     if "migrations" in values:
         values["migrations"] -= running
-    found = LocalObjectives(placing).values(range(len(placing.jobs)), placing.everywhere)
+    found = placing.local_values(range(len(placing.jobs)), placing.everywhere)
     assert found == pytest.approx(tuple(values[name] for name in names))
 
 
