@@ -19,7 +19,7 @@ from ...instances.common.arrays import Floats, Ints
 @compiled
 def _seconds(edges: Floats, g: int, since: float, until: float) -> float:
     """Return for how long a job that is there from `since` to `until` is there in a cell of the time grid."""
-    return max(0.0, min(until, edges[g + 1]) - max(edges[g], since))
+    return float(max(0.0, min(until, edges[g + 1]) - max(edges[g], since)))
 
 
 @compiled
