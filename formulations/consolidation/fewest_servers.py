@@ -258,14 +258,9 @@ def _pooled_server(server: Server, counted: Iterable[tuple[str, str]]) -> Server
         free[name] = math.fsum(_free_fraction(state, devices) for state in states)
         for of, profile in counted:
             if of == name and devices.partitions is not None and profile in devices.partitions.profiles:
-                most = devices.partitions.most(profile)
-                capacity[partition_resource(name, profile)] = float(most * devices.count)
-                partitions = sum(
-                    devices.partitions.most(profile, state.used if state.mode == "parted" else 0)
-                    for state in states
-                    if state.mode in ("free", "parted")
-                )
-                free[partition_resource(name, profile)] = float(partitions)
+                ask, resource = DeviceDemand(profile=profile), partition_resource(name, profile)
+                capacity[resource] = float(tasks_on_devices(ask, devices, (Device(),) * devices.count))
+                free[resource] = float(tasks_on_devices(ask, devices, states))
     return server.model_copy(update={"capacity": capacity, "free": free, "devices": None})
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,7 @@ MAX_DEVIATIONS = 32
 Shorts = NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class HalfProblem:
+class HalfProblem(NamedTuple):
     """The items (configurations) of a random half of the jobs except the base items, by reduced cost.
 
     Attributes
@@ -52,11 +52,6 @@ class HalfProblem:
     owner: Ints
     reduced: Floats
     beyond: Floats
-
-    @property
-    def jobs(self) -> int:
-        """Largest job index of the half plus 1."""
-        return int(self.owner.max(initial=-1)) + 1
 
 
 @dataclass(frozen=True)
@@ -92,9 +87,7 @@ def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats
     def listed(most: float) -> tuple[Floats, int]:
         use = np.empty((sample, len(origin)))
         buffers = np.empty((sample, MAX_DEVIATIONS), np.int32), np.empty(sample), use, np.empty(sample)
-        count, visited = _enumerate(
-            half.reduced, half.owner, half.jobs, half.beyond, most, origin, origin, sample, *buffers
-        )
+        count, visited = _enumerate(half, most, origin, origin, sample, *buffers)
         return use[:count], visited
 
     use, visited = listed(gap)
@@ -121,30 +114,15 @@ def nearest_choices(
     longest = min(2 * size, LONGEST_LIST)
     chosen, use = np.empty((longest, MAX_DEVIATIONS), np.int32), np.empty((longest, len(prices)))
     reduced, distance = np.empty(longest), np.empty(longest)
-    count, visited = _enumerate(
-        half.reduced,
-        half.owner,
-        half.jobs,
-        half.beyond,
-        most,
-        point,
-        prices,
-        2 * size,
-        chosen,
-        reduced,
-        use,
-        distance,
-    )
+    buffers = chosen, reduced, use, distance
+    count, visited = _enumerate(half, most, point, prices, 2 * size, *buffers)
     complete = visited == count and visited <= 2 * size
     return PartialChoices(chosen[:count], reduced[:count], use[:count], complete)
 
 
 @compiled
 def _enumerate(
-    reduced: Floats,
-    owner: Ints,
-    jobs: int,
-    beyond: Floats,
+    half: HalfProblem,
     most: float,
     point: Floats,
     prices: Floats,
@@ -168,11 +146,11 @@ def _enumerate(
     count, visited
         How many are kept, and how many there are, or one more than enough.
     """
-    limits = len(point)
+    limits, reduced, owner = len(point), half.reduced, half.owner
     radius, count, visited, depth = np.inf, 0, 0, 0
     path, after = np.zeros(MAX_DEVIATIONS, np.int64), np.zeros(MAX_DEVIATIONS + 1, np.int64)
     total, path_use = np.zeros(MAX_DEVIATIONS + 1), np.zeros((MAX_DEVIATIONS + 1, limits))
-    changed = np.zeros(jobs, np.bool_)
+    changed = np.zeros(owner.max() + 1 if len(owner) else 0, np.bool_)
     new = True
     while True:
         if new:
@@ -203,7 +181,7 @@ def _enumerate(
                 total[depth + 1] = total[depth] + reduced[k]
                 after[depth + 1] = k + 1
                 for r in range(limits):
-                    path_use[depth + 1, r] = path_use[depth, r] + beyond[k, r]
+                    path_use[depth + 1, r] = path_use[depth, r] + half.beyond[k, r]
                 depth += 1
         elif depth == 0:
             break
@@ -243,8 +221,7 @@ ROWS_AT_ONCE = 2**12
 """Rows of a list between two checks of the clock."""
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """Rows of a table of partial choices, sorted by the cells of a grid over its first columns.
 
     Attributes
@@ -316,10 +293,7 @@ def best_pair(
             one.reduced[rows],
             theirs,
             value,
-            grid.first,
-            grid.low,
-            grid.width,
-            grid.cells,
+            grid,
             weights,
             best,
         )
@@ -336,10 +310,7 @@ def _scan(
     reduced: Floats,
     theirs: Floats,
     value: Floats,
-    first: Ints,
-    low: Floats,
-    width: Floats,
-    cells: int,
+    grid: Grid,
     weights: Floats,
     best: float,
 ) -> tuple[float, int, int]:
@@ -357,17 +328,17 @@ def _scan(
     best, a, b
         Least Σ d + λ·s below the given one, and where it was found; -1 if nowhere.
     """
-    found_a, found_b = -1, -1
+    found_a, found_b, first, cells = -1, -1, grid.first, grid.cells
     bottom, top = np.zeros(GRID_DIMENSIONS, np.int64), np.zeros(GRID_DIMENSIONS, np.int64)
     for a in range(len(left)):
         margin = best - reduced[a]
         if margin <= 0:
             continue
         for side in range(GRID_DIMENSIONS):
-            highest = (left[a, side] - low[side]) / width[side] + 1e-9
+            highest = (left[a, side] - grid.low[side]) / grid.width[side] + 1e-9
             lowest = 0.0
             if weights[side] > 0:
-                lowest = highest - margin / weights[side] / width[side] - 2e-9
+                lowest = highest - margin / weights[side] / grid.width[side] - 2e-9
             top[side] = int(min(max(highest, 0.0), cells - 1.0))
             bottom[side] = int(min(max(lowest, 0.0), cells - 1.0))
         below = margin - left[a, 0]

@@ -27,6 +27,7 @@ PyTorch is imported as an untyped module when it is used, so that types are chec
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -126,12 +127,14 @@ class Trainer:
         """Train for a number of episodes (evaluated plans), then evaluate the most probable plan."""
         first = min(int(episodes * pretraining), episodes)
         while self.search.judged < first and not self.search.over:
-            self._imitate(min(batch, first - self.search.judged))
+            count = min(batch, first - self.search.judged)
+            self._learn([random_types(self.search.able, self.rng) for _ in range(count)])
         # The policy's own plans differ from random ones: the moving baseline starts again.
         self._baseline = None
         while self.search.judged < episodes and not self.search.over:
             left = 1 - (self.search.judged - first) / max(episodes - first, 1)
-            self._follow(min(batch, episodes - self.search.judged), entropy * left)
+            count = min(batch, episodes - self.search.judged)
+            self._learn(self.policy.draw(count, self.rng), entropy * left)
         if not self.search.clock.expired:
             self.search.fitness(self.policy.most_probable())
 
@@ -141,26 +144,18 @@ class Trainer:
             return "the time was up before the policy drew any"
         return f"mean ln(cost/first) of a batch {self.means[0]:.3f} → {self.means[-1]:.3f}"
 
-    def _imitate(self, batch: int) -> None:
-        drawn = [random_types(self.search.able, self.rng) for _ in range(batch)]
-        losses = self._losses(drawn)
-        if len(losses):
-            self.policy.step(drawn[: len(losses)], np.minimum(self._advantage(losses), 0.0), 0.0)
-
-    def _follow(self, batch: int, entropy: float) -> None:
-        drawn = self.policy.draw(batch, self.rng)
-        losses = self._losses(drawn)
-        if len(losses):
+    def _learn(self, drawn: list[Types], entropy: float | None = None) -> None:
+        """Follow the gradient of the policy's own plans or, without entropy, imitate the better ones."""
+        in_time = itertools.takewhile(lambda _: not self.search.clock.expired, drawn)
+        losses = np.array([self.search.loss(types) for types in in_time])
+        if not len(losses):
+            return
+        advantage = self._advantage(losses)
+        if entropy is None:
+            self.policy.step(drawn[: len(losses)], np.minimum(advantage, 0.0), 0.0)
+        else:
             self.means.append(float(losses.mean()))
-            self.policy.step(drawn[: len(losses)], self._advantage(losses), entropy)
-
-    def _losses(self, drawn: list[Types]) -> Floats:
-        losses = []
-        for types in drawn:
-            if self.search.clock.expired:
-                break
-            losses.append(self.search.loss(types))
-        return np.array(losses)
+            self.policy.step(drawn[: len(losses)], advantage, entropy)
 
     def _advantage(self, losses: Floats) -> Floats:
         """Return each loss less the moving baseline, divided by the moving standard deviation."""
