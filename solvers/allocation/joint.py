@@ -201,7 +201,7 @@ class JointSearch(IncumbentSearch):
         rows, start = self._candidate_rows(known)
         candidates = placements.candidates(rows, start, prices)
         penalty = LOST * np.maximum.reduceat(candidates.low, start[:-1]) + candidates.low.max()
-        given = candidates.arrays(), placements.current, placements.value(prices)
+        given = candidates, placements.current, placements.value(prices)
         if plan is None:
             state, cost = self._greedy(placements, candidates, given)
         else:
@@ -221,14 +221,13 @@ class JointSearch(IncumbentSearch):
                 break
             temperature = hot * (1 - max(made / rounds, self._time_share())) ** COOLING
             before = costs[1].sum()
-            states = state.arrays(), best.arrays()
-            ruin_and_recreate(*given, penalty, *states, costs, seed, ROUNDS_AT_ONCE, temperature)
+            ruin_and_recreate(*given, penalty, state, best, costs, seed, ROUNDS_AT_ONCE, temperature)
             if costs[1].sum() < before:
                 self._record(placements, best, costs[1], rows)
         self.note()
 
     def _greedy(
-        self, placements: Placements, candidates: Candidates, given: tuple[Arrays, Arrays, Floats]
+        self, placements: Placements, candidates: Candidates, given: tuple[Candidates, Arrays, Floats]
     ) -> tuple[PlacementState, Floats]:
         """Insert the jobs, those of the dearest demand first; return the state and each job's cost.
 
@@ -239,7 +238,7 @@ class JointSearch(IncumbentSearch):
         order = np.argsort(-np.minimum.reduceat(candidates.price, candidates.start[:-1]), kind="stable")
         for part in np.array_split(order, 1 + jobs // JOBS_AT_ONCE):  # the clock is read between parts
             if not self.clock.expired:
-                cost[part] = insert_all(part, *given, state.arrays(), WAYS)[part]
+                cost[part] = insert_all(part, *given, state, WAYS)[part]
         return state, cost
 
     def _time_share(self) -> float:

@@ -16,8 +16,7 @@ parameter server and a row for a worker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,19 +36,10 @@ SINGLE_SHARE = 0.2
 """Share of the rounds in which jobs are removed without regard to servers."""
 
 Arrays = tuple[Any, ...]
-"""The arrays of `Candidates` or of a `PlacementState`, in their order."""
+"""Several arrays that belong together."""
 
 
-class Columns:
-    """Base of data classes whose fields are arrays that compiled functions take."""
-
-    def arrays(self) -> Arrays:
-        """Return the arrays in their order."""
-        return tuple(vars(self).values())
-
-
-@dataclass(frozen=True)
-class Candidates(Columns):
+class Candidates(NamedTuple):
     """Configurations among which the search chooses; those of job j are `start[j]` to `start[j + 1]`.
 
     Attributes
@@ -80,22 +70,21 @@ class Candidates(Columns):
     usd: Floats
 
 
-@dataclass
-class PlacementState(Columns):
+class PlacementState(NamedTuple):
     """A plan in arrays that the search changes.
 
     Attributes
     ----------
     chosen
         Shape (J,): candidate of each job.
-    count, pieces
+    number, pieces
         Pieces of each job: their number, shape (J,), and shape (J, most pieces, 3).
     free, usd
         Shape (S, R); what is left of the hourly budget, shape (1,), infinite without one.
     """
 
     chosen: Ints
-    count: Ints
+    number: Ints
     pieces: Ints
     free: Floats
     usd: Floats
@@ -245,10 +234,10 @@ def _place(
 def _insert(
     j: int,
     factor: float,
-    candidates: Arrays,
+    candidates: Candidates,
     current: Arrays,
     value: Floats,
-    state: Arrays,
+    state: PlacementState,
     ways: int,
     scratch: Ints,
 ) -> float:
@@ -286,25 +275,25 @@ def _insert(
 
 
 @compiled
-def _remove(j: int, candidates: Arrays, state: Arrays) -> None:
+def _remove(j: int, candidates: Candidates, state: PlacementState) -> None:
     """Take a job from its servers."""
     chosen, count, pieces, free, left = state
     if chosen[j] != ABSENT:
-        _take(free, candidates[9][chosen[j]], pieces[j], count[j], -1.0)
-        left[0] += candidates[10][chosen[j]]
+        _take(free, candidates.demand[chosen[j]], pieces[j], count[j], -1.0)
+        left[0] += candidates.usd[chosen[j]]
     chosen[j], count[j] = ABSENT, 0
 
 
 @compiled
 def insert_all(
-    order: Ints, candidates: Arrays, current: Arrays, value: Floats, state: Arrays, ways: int
+    order: Ints, candidates: Candidates, current: Arrays, value: Floats, state: PlacementState, ways: int
 ) -> Floats:
     """Insert absent jobs in this order; return the cost of each, infinite for those that stay absent.
 
     Parameters
     ----------
-    candidates, state
-        Arrays of `Candidates` and of a `PlacementState`, which is changed.
+    state
+        Is changed.
     current
         Number of the pieces with which each job runs now, and the pieces.
     value
@@ -312,8 +301,8 @@ def insert_all(
     ways
         Number of ways in which pieces are cut: `WAYS`, or 1 for equal pieces only.
     """
-    scratch = np.zeros((2, *state[2].shape[1:]), np.int64)
-    cost = np.full(len(state[0]), np.inf)
+    scratch = np.zeros((2, *state.pieces.shape[1:]), np.int64)
+    cost = np.full(len(state.chosen), np.inf)
     for j in order:
         cost[j] = _insert(j, 1.0, candidates, current, value, state, ways, scratch)
     return cost
@@ -327,9 +316,9 @@ def _random(seed: Ints) -> float:
 
 
 @compiled
-def _ruined(seed: Ints, state: Arrays, removed: Ints) -> int:
+def _ruined(seed: Ints, state: PlacementState, removed: Ints) -> int:
     """Choose the jobs to remove: those of a few servers, or any; absent ones too. Return their number."""
-    chosen, count, pieces, free = state[:4]
+    chosen, count, pieces, free, _ = state
     jobs, number, most = len(chosen), 0, len(removed)
     for j in range(jobs):
         if chosen[j] == ABSENT and number < most // 2:
@@ -349,12 +338,12 @@ def _ruined(seed: Ints, state: Arrays, removed: Ints) -> int:
 
 @compiled
 def ruin_and_recreate(
-    candidates: Arrays,
+    candidates: Candidates,
     current: Arrays,
     value: Floats,
     penalty: Floats,
-    state: Arrays,
-    best: Arrays,
+    state: PlacementState,
+    best: PlacementState,
     costs: Arrays,
     seed: Ints,
     rounds: int,
@@ -376,7 +365,7 @@ def ruin_and_recreate(
         A plan that is worse by this much is accepted with a probability of 1/e.
     """
     chosen, count, pieces, free, left = state
-    demand, usd, most = candidates[9], candidates[10], pieces.shape[1]
+    demand, usd, most = candidates.demand, candidates.usd, pieces.shape[1]
     removed, before = np.zeros(MAX_REMOVED, np.int64), np.zeros(MAX_REMOVED)
     old, old_pieces = np.zeros((MAX_REMOVED, 2), np.int64), np.zeros((MAX_REMOVED, most, 3), np.int64)
     scratch = np.zeros((2, most, 3), np.int64)
@@ -402,7 +391,7 @@ def ruin_and_recreate(
             total += worse
             if total < least - 1e-9 * abs(least):
                 least = total
-                best[0][:], best[1][:], best[2][:], best_cost[:] = chosen, count, pieces, cost
+                best.chosen[:], best.number[:], best.pieces[:], best_cost[:] = chosen, count, pieces, cost
             continue
         for i in range(number):
             _remove(removed[i], candidates, state)

@@ -80,8 +80,8 @@ class Placements:
         """Number of the pieces with which jobs run now, and the pieces."""
         empty = self.empty()
         for j, pieces in self.servers.current.items():
-            empty.count[j], empty.pieces[j, : len(pieces)] = len(pieces), pieces
-        return empty.count, empty.pieces
+            empty.number[j], empty.pieces[j, : len(pieces)] = len(pieces), pieces
+        return empty.number, empty.pieces
 
     def empty(self) -> PlacementState:
         """Return the state in which no job is placed."""
@@ -102,10 +102,10 @@ class Placements:
         """Return the state of a feasible plan in the order of the jobs, which have these candidates."""
         state = self.empty()
         state.chosen[:] = chosen
-        state.usd -= candidates.usd[chosen].sum()
+        state.usd[0] -= candidates.usd[chosen].sum()
         for j, entry in enumerate(plan):
             pieces = np.array(self.servers.pieces(entry.placement), np.int64).reshape(-1, 3)
-            state.count[j], state.pieces[j, : len(pieces)] = len(pieces), pieces
+            state.number[j], state.pieces[j, : len(pieces)] = len(pieces), pieces
             state.free[pieces[:, 0]] -= pieces[:, 1:] @ candidates.demand[chosen[j]]
         return state
 
@@ -124,7 +124,7 @@ class Placements:
             if configs.variant[k] == UNPLACED:
                 plan.append(JobAllocation(job=name, placed=False))
                 continue
-            pieces = state.pieces[j, : state.count[j]].tolist()
+            pieces = state.pieces[j, : state.number[j]].tolist()
             placement = {self.servers.names[s]: Tasks(ps=x, workers=y) for s, x, y in pieces}
             variant = table.variant_names[int(table.first_variant[j] + configs.variant[k])]
             tasks: dict[str, Any] = {"ps": int(configs.ps[k]), "workers": int(configs.workers[k])}
@@ -147,5 +147,5 @@ class Placements:
         size = (self.configs.demand[rows][:, : len(whole)] / whole).max(axis=1)
         value, ways, size = (-1 / whole, 1, size) if optimus else (self.value(0 * whole), WAYS, -size)
         order = np.lexsort((size, candidates.split != STAYS))
-        insert_all(order, candidates.arrays(), self.current, value, state.arrays(), ways)
+        insert_all(order, candidates, self.current, value, state, ways)
         return state
