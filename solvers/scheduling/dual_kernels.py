@@ -17,12 +17,6 @@ from ...instances.common.arrays import Floats, Ints
 
 
 @compiled
-def _seconds(edges: Floats, g: int, since: float, until: float) -> float:
-    """Return for how long a job that is there from `since` to `until` is there in a cell of the time grid."""
-    return float(max(0.0, min(until, edges[g + 1]) - max(edges[g], since)))
-
-
-@compiled
 def _use_rigid(
     edges: Floats,
     rates: Floats,
@@ -48,11 +42,11 @@ def _use_rigid(
     """
     for g in range(first, last + 1):
         if rates[g] < limit:
-            missing -= _seconds(edges, g, arrival, until)
+            missing -= max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
     for g in range(first, last + 1):
         if rates[g] > limit:
             continue
-        seconds = _seconds(edges, g, arrival, until)
+        seconds = max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
         if rates[g] == limit:
             seconds = min(seconds, max(0.0, missing))
             missing -= seconds
@@ -200,7 +194,7 @@ def rigid_nonpreemptive(
         result[0, j], result[1, j] = least, best + length
         at, until = arrival[j] + best, arrival[j] + best + length
         while edges[start] < until:
-            seconds = _seconds(edges, start, at, until)
+            seconds = max(0.0, min(until, edges[start + 1]) - max(edges[start], at))
             for r in range(len(a)):
                 used[start, r] += a[r] * seconds
             start += 1
@@ -298,7 +292,7 @@ def _use_malleable(
     for again in range(2):
         g = first
         while edges[g] < until:
-            seconds = _seconds(edges, g, arrival, until)
+            seconds = max(0.0, min(until, edges[g + 1]) - max(edges[g], arrival))
             for i in range(cost_hull(price[g], usage, speed, pieces, corners)):
                 if again == 0:
                     missing -= pieces[1, i] * seconds if pieces[0, i] < limit else 0.0
