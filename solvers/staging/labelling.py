@@ -67,7 +67,7 @@ class _Labels(NamedTuple):
 
     def only(self, keep: Ints) -> _Labels:
         """Return the labels at the given indices."""
-        return _Labels(*(column[keep] for column in self))
+        return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
 
 
 def search_labels(
