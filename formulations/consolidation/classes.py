@@ -203,6 +203,10 @@ class Classes:
         """The pools of servers: each GPU model that some job requires, and None for all others."""
         return list(dict.fromkeys(server.pool for server in self.servers))
 
+    def single(self, shape: int) -> bool:
+        """Return whether single tasks are the only pieces of a shape, as for loose jobs alone."""
+        return len(self.pieces[shape]) < len(self.slots[shape])
+
     def shapes_of(self, pool: str | None) -> list[int]:
         """Return the indices of the task shapes that servers of a pool may hold."""
         return [

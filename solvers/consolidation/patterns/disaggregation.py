@@ -117,9 +117,8 @@ class Disaggregation:
             following[number] += times
             members = self.classes.servers[number].members[first : first + times]
             for k, slot in pattern:
-                slots = self.classes.slots[k]
-                single = len(self.classes.pieces[k]) < len(slots)
-                copies = int(slots[slot, 0]) if single else 1
+                single = self.classes.single(k)
+                copies = int(self.classes.slots[k][slot, 0]) if single else 1
                 slots_left = self.slots_free if self.classes.task_shapes[k].current is None else self.current
                 slots_left[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
 

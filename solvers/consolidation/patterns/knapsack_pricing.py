@@ -444,9 +444,8 @@ class SearchPricing:
 
     def _item(self, k: int, gains: Floats) -> Item:
         """Return the knapsack item of a task shape with the slots of positive dual price."""
-        single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
         weights = self.weights[k] if k in self.weights else self.classes.weights(k, self.classes.slots[k])
-        return Item(k, np.arange(len(gains)), weights, gains, single).kept(gains > 0)
+        return Item(k, np.arange(len(gains)), weights, gains, self.classes.single(k)).kept(gains > 0)
 
     def _from_table(
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int

@@ -298,7 +298,7 @@ class RestrictedMaster:
         entries = [(self.server_row + number, 1.0)]
         for k, slot in pattern:
             # Shapes of loose jobs alone have one row, of single tasks.
-            single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
+            single = self.classes.single(k)
             count = float(self.classes.slots[k][slot, 0]) if single else 1.0
             entries.append((int(self.supply[k]) + (0 if single else slot), count))
         return self.add(
@@ -466,7 +466,7 @@ class RestrictedMaster:
         """
         paid = []
         for k, slots in enumerate(self.classes.slots):
-            single = len(self.classes.pieces[k]) < len(slots)
+            single = self.classes.single(k)
             paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
         for current, (base, rows) in self.classes.base.items():
             # A piece that is paid no more than an ordinary one need not stay.
