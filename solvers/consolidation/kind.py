@@ -21,8 +21,7 @@ CONSOLIDATION = SolverKind(
         for method in (
             CP_SAT,
             BestFitOnDevices(BEST_FIT),
-            *map(OnDevices, LIST_HEURISTICS),
-            ParameterAssignment(),
+            *map(OnDevices, (*LIST_HEURISTICS, ParameterAssignment())),
             BruteForceOnDevices(ConsolidationBruteForce()),
         )
     ),

@@ -321,7 +321,7 @@ def test_unknown_names_are_looked_up_and_not_searched(tmp_path: Path) -> None:
             {**STAGING, "layers": [{"name": "l"}] * 20_001},
             "layers: has 20,001 entries; at most 20,000 needed",
         ),
-        ({**CONSOLIDATION, "objectives": ["value"] * 30}, "objectives: has 30 entries; at most 9 needed"),
+        ({**CONSOLIDATION, "objectives": ["value"] * 30}, "objectives: has 30 entries; at most 10 needed"),
     ],
 )
 def test_lists_and_mappings_have_a_greatest_length(

@@ -170,7 +170,7 @@ def test_the_plan_spreads_what_gains_by_it(tmp_path: Path) -> None:
         ({"gpus_per_server": -1}, "options: gpus_per_server: is -1, but must be at least 1"),
         ({"first": 0}, "options: first: is 0, but must be at least 1"),
         ({"trace": ("x",)}, "small.trace: line 1: has 1 columns"),
-        ({"trace": (line("LM", 2_000_000),)}, "jobs[0].tasks: is 2000000, but must be at most 1e+06"),
+        ({"trace": (line("LM", 2 * 10**9),)}, "line 1: gpus: is 2000000000, but must be at most 1e+09"),
         ({"throughputs": []}, "speeds.json: is not a mapping of GPU types"),
         (
             {"throughputs": {"v100": {}, "v100_unconsolidated": {"('LM', 2)": {}}}},
