@@ -235,13 +235,13 @@ class CompactModel:
         check_time()
         self.problem += constraint, f"c{next(self._names)}"
 
+    def integer(self, name: str, low: int = 0, high: int = 1) -> Any:
+        """Add an integer variable with a lower and an upper limit; by default it is binary."""
+        return self.problem.add_variable(name, low, high, self.pulp.LpInteger)
+
     def make(self, letter: str, low: int, high: int) -> Any:
         """Add an integer variable with a lower and an upper limit, under the next free name."""
-        return self.problem.add_variable(f"{letter}_{next(self._numbers)}", low, high, self.pulp.LpInteger)
-
-    def binary(self, name: str) -> Any:
-        """Add a binary variable."""
-        return self.problem.add_variable(name, cat=self.pulp.LpBinary)
+        return self.integer(f"{letter}_{next(self._numbers)}", low, high)
 
     def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
         """Return the sum of variables or expressions."""
@@ -256,18 +256,17 @@ class CompactModel:
             # A job that must be placed and never fits makes the model infeasible, as it should.
             must = self.data.instance.requires(job)
             low, high = int(must), int(not never or must)
-            self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
+            self.z[job.name] = self.integer(f"z_{j}", low, high)
             for server in [] if never else self.data.eligible(job):
                 fits = {g.name: tasks_that_fit(server.available, g.demand, g.tasks) for g in job.task_groups}
                 if not any(fits.values()):
                     continue
                 n = self.number[server.name]
-                y = self.y[job.name, server.name] = self.binary(f"y_{j}_{n}")
+                y = self.y[job.name, server.name] = self.integer(f"y_{j}_{n}")
                 tasks = []
                 for g, group in enumerate(job.task_groups):
                     if fits[group.name]:
-                        name = f"x_{j}_{g}_{n}"
-                        x = self.problem.add_variable(name, 0, fits[group.name], self.pulp.LpInteger)
+                        x = self.integer(f"x_{j}_{g}_{n}", 0, fits[group.name])
                         self.x[job.name, group.name, server.name] = x
                         self.add(x <= fits[group.name] * y)
                         tasks.append(x)
@@ -303,18 +302,17 @@ class CompactModel:
         """Return the expression Σ_n y_jn, the number of servers that the job uses."""
         return self.total(self.y_of[job.name])
 
-    def value(self) -> tuple[Any, bool]:
-        """Return the total value of placed jobs, less what moves lose, and whether it is always whole."""
+    def value(self) -> pulp.LpAffineExpression:
+        """Return the total value of placed jobs, less what moves lose."""
         lost = self.data.restarts
         terms = [(self.z[job.name], job.worth) for job in self.data.instance.jobs]
-        whole = all(float(amount).is_integer() for amount in (*(worth for _, worth in terms), *lost.values()))
         stays = [(self.stays(self.data.jobs[name]), cost) for name, cost in lost.items()]
-        return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values()), whole
+        return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values())
 
     def stays(self, job: PlacementJob) -> Any:
         """Return the binary variable that can be 1 only if no task of a running job moves."""
         if job.name not in self.k:
-            k = self.k[job.name] = self.binary(f"k_{len(self.k)}")
+            k = self.k[job.name] = self.integer(f"k_{len(self.k)}")
             for place, count in current_tasks(job):
                 if place in self.on_devices:
                     self.add(self.total(self.on_devices[place]) >= count * k)
@@ -338,43 +336,41 @@ class CompactModel:
             stays = [self.stays(job) for job in self.data.running]
             self.add(self.total(stays) >= len(stays) - most)
 
-    def spread(self) -> tuple[Any, bool]:
-        """Return the servers that preferred jobs use beyond the fewest, and whether it is always whole."""
-        preferred = [
-            job for job in self.data.instance.jobs if self.data.instance.spread_of(job) == "preferred"
-        ]
+    def spread(self) -> pulp.LpAffineExpression:
+        """Return the servers that preferred jobs use beyond the fewest."""
         return self.total(
-            [self.used(job) - (self.data.fewest(job) or 0) * self.z[job.name] for job in preferred]
-        ), True
+            [
+                self.used(job) - (self.data.fewest(job) or 0) * self.z[job.name]
+                for job in self.data.instance.jobs
+                if self.data.instance.spread_of(job) == "preferred"
+            ]
+        )
 
-    def servers(self) -> tuple[Any, bool]:
-        """Return the number of used servers, and whether it is always whole."""
+    def servers(self) -> pulp.LpAffineExpression:
+        """Return the number of used servers."""
         holds = {
-            name: self.problem.add_variable(
-                f"holds_{n}", int(name in self.data.in_use), 1, self.pulp.LpInteger
-            )
-            for name, n in self.number.items()
+            name: self.integer(f"holds_{n}", int(name in self.data.in_use)) for name, n in self.number.items()
         }
         for (_, server), y in self.y.items():
             self.add(y <= holds[server])
-        return self.total(list(holds.values())), True
+        return self.total(list(holds.values()))
 
-    def racks(self) -> tuple[Any, bool]:
-        """Return the racks of each job beyond the first, and whether it is always whole."""
+    def racks(self) -> pulp.LpAffineExpression:
+        """Return the racks of each job beyond the first."""
         used: dict[tuple[str, str], Any] = {}
         for (job, server), y in self.y.items():
             key = (job, self.data.rack_of(server))
             if key not in used:
-                used[key] = self.binary(f"rack_{len(used)}")
+                used[key] = self.integer(f"rack_{len(used)}")
             self.add(y <= used[key])
-        return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
+        return self.total([*used.values(), *(-1 * z for z in self.z.values())])
 
-    def stops(self) -> tuple[Any, bool]:
-        """Return the number of running jobs that stop, and whether it is always whole."""
-        return self.total([1 - self.z[job.name] for job in self.data.running]), True
+    def stops(self) -> pulp.LpAffineExpression:
+        """Return the number of running jobs that stop."""
+        return self.total([1 - self.z[job.name] for job in self.data.running])
 
-    def migrations(self) -> tuple[Any, bool]:
-        """Return the number of running tasks that move, and whether it is always whole."""
+    def migrations(self) -> pulp.LpAffineExpression:
+        """Return the number of running tasks that move."""
         kept: list[Any] = []
         for job in self.data.running:
             for place, count in current_tasks(job):
@@ -383,25 +379,25 @@ class CompactModel:
                 elif place in self.x:
                     kept.append(self.make("stays", 0, count))
                     self.add(kept[-1] <= self.x[place])
-        return self.data.running_tasks - self.total(kept), True
+        return self.data.running_tasks - self.total(kept)
 
-    def slowdown(self) -> tuple[Any, bool]:
-        """Return the value lost by jobs on several servers, and whether it is always whole."""
+    def slowdown(self) -> pulp.LpAffineExpression:
+        """Return the value lost by jobs on several servers."""
         terms = []
         for j, job in enumerate(self.data.instance.jobs):
             if not job.speed_by_servers:
                 continue
             most = min(len(self.y_of[job.name]), sum(group.tasks for group in job.task_groups))
-            uses = {u: self.binary(f"uses_{j}_{u}") for u in range(1, most + 1)}
+            uses = {u: self.integer(f"uses_{j}_{u}") for u in range(1, most + 1)}
             self.add(self.total(list(uses.values())) == self.z[job.name])
             self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
             # Rounded once, for what is won and lost may cancel to nothing.
             lost = {u: float(job_value(job) * (1 - exact_fraction(job.relative_speed(u)))) for u in uses}
             terms += [lost[u] * variable for u, variable in uses.items()]
-        return self.total(terms), False
+        return self.total(terms)
 
-    def free(self) -> tuple[Any, bool]:
-        """Return the number of freed units that count, and whether it is always whole."""
+    def free(self) -> pulp.LpAffineExpression:
+        """Return the number of freed units that count."""
         data, aim = self.data, self.data.instance.free
         assert aim is not None
         units = [self.make("f", 0, 1) for _ in data.releasable]
@@ -419,32 +415,33 @@ class CompactModel:
                 leaves = [number * freed[place[2]]] if place[2] in freed else []
                 stays = [self.x[place]] if place in self.x else []
                 self.add(self.total([*stays, *leaves]) >= number)
-        return 1 * count, True
+        return 1 * count
 
-    def traffic(self) -> tuple[Any, bool]:
-        """Return the largest traffic of a server, and whether it is always whole."""
+    def traffic(self) -> pulp.LpAffineExpression:
+        """Return the largest traffic of a server."""
         least = max(server.traffic_gbit_per_s for server in self.data.servers.values())
         largest = self.problem.add_variable("largest_traffic", lowBound=least)
         for load in self.loads:
             self.add(load <= largest)
-        return self.pulp.LpAffineExpression([(largest, 1.0)]), False
+        return 1 * largest
 
-    def imbalance(self) -> tuple[Any, bool]:
-        """Return the largest difference of the traffic of two servers, and whether it is always whole."""
+    def imbalance(self) -> pulp.LpAffineExpression:
+        """Return the largest difference of the traffic of two servers."""
         difference = self.problem.add_variable("imbalance", lowBound=0.0)
         for high, low in itertools.permutations(self.loads, 2):
             self.add(high - low <= difference)
-        return self.pulp.LpAffineExpression([(difference, 1.0)]), False
+        return 1 * difference
 
     @cached_property
     def loads(self) -> list[Any]:
         """The traffic of each server."""
-        load: dict[str, list[Any]] = {name: [] for name in self.data.servers}
+        load: dict[str, list[Any]] = {
+            name: [server.traffic_gbit_per_s] for name, server in self.data.servers.items()
+        }
         for (job, group, server), x in self.x.items():
             check_time()
             load[server].append(self.data.groups[job, group].traffic_gbit_per_s * x)
-        servers = self.data.servers
-        return [servers[name].traffic_gbit_per_s + self.total(terms) for name, terms in load.items()]
+        return [*map(self.total, load.values())]
 
 
 def current_tasks(job: PlacementJob) -> Iterator[tuple[TaskKey, int]]:
@@ -486,7 +483,8 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
     rows = builder.rows
     objectives = []
     for objective in data.objectives:
-        expression, whole = getattr(builder, objective.name)()
+        expression = getattr(builder, objective.name)()
+        whole = all(x.cat == "Integer" and float(each).is_integer() for x, each in expression.items())
         objectives.append(ModelObjective(objective, expression, objective.sense, integral=whole))
 
     def decode(value: Callable[[Any], float]) -> tuple[JobPlacement, ...]:
