@@ -252,21 +252,19 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         The plan may be of another instance. Two jobs on one device, or too many moves, are not found.
         """
         fitting: dict[str, JobPlacement] = {}
-        used: dict[str, Counter[str]] = defaultdict(Counter)
+        used = Counter[tuple[str, str]]()
         for entry in plan:
             job = self.jobs.get(entry.job)
             if job is None or not entry.placed or any(self._entry_violations(job, entry)):
                 continue
             if device_violations(self.jobs, self.servers, [entry]):
                 continue
-            more: dict[str, Counter[str]] = {}
+            more = Counter[tuple[str, str]]()
             for _, group, server, count in self.placed_tasks([entry]):
-                taken = more.setdefault(server, used[server].copy())
-                taken.update({name: count * amount for name, amount in group.demand.items()})
+                more.update({(server, name): count * amount for name, amount in group.demand.items()})
             if all(
-                within(amount, self.servers[server].available.get(name, 0.0))
-                for server, taken in more.items()
-                for name, amount in taken.items()
+                within(used[server, name] + amount, self.servers[server].available.get(name, 0.0))
+                for (server, name), amount in more.items()
             ):
                 used.update(more)
                 fitting[entry.job] = entry

@@ -440,8 +440,7 @@ class _Run:
         clock = self.clock.share(SETTINGS.share_of_textbook).at_most(SETTINGS.textbook_patience_s)
         options, settled = self.options.starting_from(progress.plan), progress.proven(self.options.gap)
         outcome = Milp(BACKENDS["highs"]).solve(formulation, options, clock, settled)
-        if outcome.plan is not None and not formulation.violations(outcome.plan):
-            progress.update_incumbent(outcome.plan)
+        if outcome.plan is not None and progress.update_incumbent(outcome.plan) is not None:
             progress.needs_columns = True
         if outcome.limit == "interrupt":
             progress.limit, self.clock = outcome.limit, Clock(0.0)
@@ -505,11 +504,10 @@ class _Run:
 
     def _merge_outcome(self, outcome: Outcome) -> None:
         """Update incumbent, bounds and stopping limit by the outcome of another method."""
-        progress, formulation = self.progress, self.formulation
+        progress = self.progress
         progress.limit = outcome.limit
         progress.infeasible = outcome.infeasible and progress.plan is None
-        if outcome.plan is not None and not formulation.violations(outcome.plan):
-            self.progress.update_incumbent(outcome.plan)
+        if outcome.plan is not None and progress.update_incumbent(outcome.plan) is not None:
             progress.needs_columns = True
             progress.tighten(outcome.bounds)
 

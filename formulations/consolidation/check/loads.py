@@ -50,13 +50,14 @@ def load_bounds(data: ClusterData) -> tuple[float, float]:
     frequent = [size for size, _ in sizes.most_common(MAX_SIZES)]
     steps = {1, *(math.gcd(a, b) for a, b in combinations_with_replacement(frequent, 2))}
     largest, excess = _residue_bounds(sizes, steps, total, count) if count <= MAX_SERVERS else (0, 0)
-    floors, ceilings = (
-        [sum(sign * size // step * tasks for size, tasks in sizes.items()) for step in steps]
-        for sign in (1, -1)
-    )
-    least = (step * -(-whole // count) for step, whole in zip(steps, floors, strict=True))
-    most = (step * (-whole // count) for step, whole in zip(steps, ceilings, strict=True))
-    largest, smallest = max(largest, *sizes, *least), min(most)
+
+    def evened_out(step: int) -> int:
+        """Return the bound by whole steps on the largest load or, with a negative step, on the smallest."""
+        whole = sum(size // step * tasks for size, tasks in sizes.items())
+        return step * -(-whole // count)
+
+    largest = max(largest, *sizes, *map(evened_out, steps))
+    smallest = min(evened_out(-step) for step in steps)
     if count > 1:
         # What the emptiest server has at most: an even share of what the k largest tasks leave.
         rows = ([size] * min(sizes[size], count) for size in sorted(sizes, reverse=True))
