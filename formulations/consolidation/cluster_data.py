@@ -282,8 +282,6 @@ class RequiredTasks:
     shapes
         Demand of a task, shape (R,), and GPU models of each shape, and whether its tasks wait. None where a
         job runs that need not be placed.
-    on_server
-        Number of running tasks of each shape on each server.
     starting
         Number of waiting tasks of each shape.
     groups
@@ -296,7 +294,6 @@ class RequiredTasks:
         self.data = data
         self.direct = data.instance.free is not None and data.instance.free.direct
         self.position = {name: m for m, name in enumerate(data.servers)}
-        self.on_server = [Counter[int]() for _ in data.servers]
         self.starting = Counter[int]()
         self.groups: list[tuple[PlacementJob, Group, int]] = []
         names, numbers = data.instance.resource_names, dict[object, int]()
@@ -311,8 +308,6 @@ class RequiredTasks:
                     shape = numbers.setdefault((demand, job.gpu_model, waits), len(numbers))
                     self.groups.append((job, group, shape))
                     self.starting[shape] += waiting * waits
-                    for server, count in () if waits else group.current.items():
-                        self.on_server[self.position[server]][shape] += count
         self.shapes: list[Any] = list(numbers)
 
     @cached_property
@@ -343,8 +338,10 @@ class RequiredTasks:
     def held(self) -> Ints:
         """The number of running tasks of each shape on each server; shape (M, S)."""
         held = np.zeros((len(self.position), len(self.shapes)), dtype=np.int64)
-        for m, tasks in enumerate(self.on_server):
-            held[m, list(tasks)] = list(tasks.values())
+        for _, group, shape in self.groups:
+            *_, waits = self.shapes[shape]
+            for server, count in () if waits else group.current.items():
+                held[self.position[server], shape] += count
         return held
 
     @cached_property

@@ -333,6 +333,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
 
     @cached_property
     def _checked(self) -> CheckedCluster:
+        """What the check derives for combinatorial bounds, and for those by prices of classes."""
         return CheckedCluster(self)
 
     def shared_tables(self) -> str | None:
@@ -393,7 +394,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
 
         None if neither is the case.
         """
-        return elementary_infeasibility(self)
+        return elementary_infeasibility(self._checked.cluster)
 
 
 def _keeps_placement(job: PlacementJob, entry: JobPlacement) -> bool:
@@ -461,20 +462,10 @@ class DeviceFormulation(ConsolidationFormulation):
     def _reasons(self, plan: Plan) -> Reasons:
         return DeviceReasons(self, self.pooled, plan)
 
-    def shared_tables(self) -> str | None:
-        """Return the note on tables that the check of the pooled relaxation shares with the solvers."""
-        return self.pooled.shared_tables()
-
-    def elementary_bounds(self) -> Bounds:
-        """Return a combinatorial bound on each objective, with devices pooled to amounts."""
-        return self.pooled.elementary_bounds()
-
-    def elementary_infeasibility(self) -> Diagnosis | None:
-        """Diagnose required jobs that never fit, or a resource whose capacity they exceed together.
-
-        None if neither is the case, with devices pooled to amounts.
-        """
-        return self.pooled.elementary_infeasibility()
+    @property
+    def _checked(self) -> CheckedCluster:
+        """What the check derives with devices pooled to amounts."""
+        return self.pooled._checked
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return, by objective, the tighter bound of the pooled relaxation and of prices by server shape."""

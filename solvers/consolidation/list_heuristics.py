@@ -125,8 +125,15 @@ class FreeCapacity(ABC):
             [tuple([amounts.get(name, 0.0) for name in resources]) for amounts in listed]
             for listed in ([server.capacity for server in servers], [server.available for server in servers])
         )
+        self._columns = {name: index for index, name in enumerate(resources)}
         # Servers with a job that was placed.
         self.used: Flags = np.zeros(len(self.free), dtype=bool)
+
+    def request(self, job: PlacementJob) -> Request:
+        """Return a job's tasks and demands, with resources by index."""
+        groups, columns = job.task_groups, self._columns
+        demands = [tuple([(columns[r], each) for r, each in g.demand.items() if each]) for g in groups]
+        return Request(tuple(demands), tuple([group.tasks for group in groups]), job.gpu_model)
 
     def place(self, request: Request, most_servers: int | None) -> Pieces | None:
         """Place all tasks of a job on at most `most_servers` servers; None if impossible.
@@ -374,20 +381,19 @@ class BinCentricCapacity(ScoredCapacity):
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation, misalignment)
-        columns = {name: r for r, name in enumerate(formulation.instance.resource_names)}
         self._kept: dict[BoundedRequest, list[Pieces]] = defaultdict(list)
         whole, several = Counter[tuple[bool, BoundedRequest]](), []
         for job in sorted(formulation.instance.jobs, key=lambda job: not job.must_place):
             fewest = formulation.fewest(job)
             bounded = formulation.instance.spread_of(job) == "required"
-            asked = job.must_place, (job_request(job, columns), fewest if bounded else None)
+            asked = job.must_place, (self.request(job), fewest if bounded else None)
             if fewest == 1:
                 whole[asked] += 1
             elif fewest is not None:
                 several.append(asked)
-        demand = np.zeros(len(columns))
+        demand = np.zeros(self.free.shape[1])
         for (_, (request, _)), count in whole.items():
-            demand += request.total(len(columns)) * count
+            demand += request.total(len(demand)) * count
         room = self.free.sum(axis=0)
         self._weights: Floats = np.divide(demand, room, out=np.zeros_like(room), where=room > 0)
         order = np.argsort(-(self.free @ self._weights), kind="stable").tolist()
@@ -512,7 +518,6 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         del options
         jobs, servers = formulation.instance.jobs, list(formulation.servers)
         capacity = self.capacities(formulation)
-        columns = {name: index for index, name in enumerate(formulation.instance.resource_names)}
         placed: dict[int, JobPlacement] = {}
         waiting: set[BoundedRequest] = set()
         limit: Limit = "none"
@@ -520,7 +525,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         ranks = [(not job.must_place, *(-figure for figure in size)) for job, size in sizes]
         for position in sorted(range(len(ranks)), key=ranks.__getitem__):
             job = jobs[position]
-            request = job_request(job, columns)
+            request = capacity.request(job)
             try:
                 with clock.enforced():
                     check_time()
@@ -548,13 +553,6 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
             else:
                 waiting.add((request, most))
         return Outcome([placed.get(j) or entry_of(job, {}) for j, job in enumerate(jobs)], limit=limit)
-
-
-def job_request(job: PlacementJob, columns: dict[str, int]) -> Request:
-    """Return a job's tasks and demands as a `Request`; `columns` maps resource names to indices."""
-    groups = job.task_groups
-    demands = [tuple([(columns[r], each) for r, each in group.demand.items() if each]) for group in groups]
-    return Request(tuple(demands), tuple([group.tasks for group in groups]), job.gpu_model)
 
 
 BEST_FIT = ListHeuristic(

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.formulation import formulation_of as formulation_of_rest
+from ...formulations.consolidation.formulation import ConsolidationFormulation, formulation_of
 from ...formulations.consolidation.plan import JobPlacement, Plan
 from ...formulations.consolidation.presolve import (
     LEADING_KEY,
@@ -54,7 +53,7 @@ def earlier_plan(formulation: ConsolidationFormulation, plan: Plan) -> Plan | No
     """
     instance, fitting = formulation.instance, formulation.fitting(plan)
     jobs = tuple(_running_as(job, fitting[job.name]) if job.name in fitting else job for job in instance.jobs)
-    running = formulation_of_rest(instance.model_copy(update={"jobs": jobs, "max_moves": None}))
+    running = formulation_of(instance.model_copy(update={"jobs": jobs, "max_moves": None}))
     return plan_without_moves(running, Clock(SETTINGS.best_fit_patience_s))
 
 

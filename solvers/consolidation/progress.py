@@ -147,8 +147,6 @@ class Progress:
 
     def proven(self, most_gap: float) -> list[float]:
         """Return the incumbent's values of the leading objectives that are proven within a gap."""
-        if self.plan is None:
-            return []
         proven = []
         known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
         for objective, value, bound in known:
@@ -201,18 +199,15 @@ class Progress:
         if values is None:
             self.bounds = self.bounds[:1]
             return
-        bounds = self.bounds
-        for index, (objective, value) in enumerate(zip(self.formulation.objectives, values, strict=True)):
-            if index >= len(bounds):
-                return
+        known = zip(self.formulation.objectives, values, self.bounds, strict=False)
+        for index, (objective, value, bound) in enumerate(known):
             if objective.name in levels:
                 reached, formulated = reached_level(classes, objective.name, value), levels[objective.name]
                 if reached > formulated + ROUNDING_TOLERANCE * abs(formulated):
-                    self.bounds = bounds[: index + 1]
+                    self.bounds = self.bounds[: index + 1]
                     return
-            bound = bounds[index]
             if bound is None or abs(value - bound) > EQUALITY_TOLERANCE * abs(value):
-                self.bounds = bounds[: index + 2]
+                self.bounds = self.bounds[: index + 2]
                 return
 
     def certificate(self) -> dict[str, Any] | None:

@@ -94,7 +94,7 @@ def _document_model(path: Path, source: str) -> ModelDescription:
     return _configured(name, source, data, source)
 
 
-def _configured(name: str, source: str, data: Any, place: str) -> ModelDescription:
+def _configured(name: str, source: str, data: Mapping[str, Any], place: str) -> ModelDescription:
     """Return the transformer of a configuration; `place` is its name in error messages."""
     return transformer_of(name, source, config_of(data, place))
 

@@ -50,7 +50,7 @@ class Transformer(ModelDescription):
         """Return the embedding, the blocks and the head; of two stacks, embedding and blocks of each."""
         parts = _Parts.of(self.config, setting, self.name)
         layers = parts.stack()
-        if self.config.decoder_blocks is not None:
+        if self.config.two_stacks:
             layers += replace(parts, decodes=True).stack()
         layers += [head] if (head := parts.head()).operators else []
         return tuple(layer.at(setting.precision) for layer in layers)
@@ -59,7 +59,7 @@ class Transformer(ModelDescription):
 def transformer_of(name: str, source: str, config: TransformerConfig) -> Transformer:
     """Return the model of a configuration, with assumptions on experts, positions and attention."""
     notes = []
-    if config.decoder_blocks is not None:
+    if config.two_stacks:
         notes.append("Encoder and decoder read sequences of the same length.")
     experts = config.experts or config.decoder_experts
     if experts is not None:
@@ -87,7 +87,7 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     if config.patches is not None and setting.sequence is not None:
         raise OptionError(f"{name}: has no sequence; leave it out")
     sequence = setting.sequence or config.positions
-    bounded = config.decoder_blocks is None or config.places == "learned"
+    bounded = not config.two_stacks or config.places == "learned"
     if bounded and sequence > config.positions:
         raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")
     return sequence
@@ -102,10 +102,10 @@ def check_parts(config: TransformerConfig, shares: int, name: str) -> None:
         If the model has one.
     """
     sizes = {"heads": config.heads}
-    if config.decoder_blocks is None:
-        sizes["inner width"] = config.width
-    else:
+    if config.two_stacks:
         sizes |= {"encoder width": config.width, "decoder width": config.decoder_width or 0}
+    else:
+        sizes["inner width"] = config.width
     if shares % config.groups:
         # With fewer heads of keys and values than devices, each is on several devices.
         sizes["key and value heads"] = config.groups
@@ -142,7 +142,7 @@ class _Parts:
 
     @classmethod
     def of(cls, config: TransformerConfig, setting: Setting, name: str) -> _Parts:
-        shares, one = setting.tensor_parallel, config.decoder_blocks is None
+        shares, one = setting.tensor_parallel, not config.two_stacks
         check_parts(config, shares, name)
         how = setting.training, one and setting.compiled, one and setting.fused_attention
         return cls(config, setting.batch, sequence_of(config, setting, name), shares, *how)
@@ -150,10 +150,6 @@ class _Parts:
     @property
     def rows(self) -> int:
         return self.batch * self.sequence
-
-    @property
-    def _two_stacks(self) -> bool:
-        return self.config.decoder_blocks is not None
 
     def stack(self) -> list[Layer]:
         """Return embedding and blocks of the stack."""
@@ -172,7 +168,7 @@ class _Parts:
         """
         stream = self.rows * self.config.hidden
         streams = 2 if self.decodes and not last else 1
-        stack = f"{'decoder' if self.decodes else 'encoder'} " if self._two_stacks else ""
+        stack = f"{'decoder' if self.decodes else 'encoder'} " if self.config.two_stacks else ""
         all_reduces = -(-sums // streams) if self.shares > 1 else 0
         return Layer(f"{stack}{name}", tuple(operators), streams * stream, all_reduces)
 
@@ -202,7 +198,7 @@ class _Parts:
         return [replace(dropout, saved=elements // 2 + (elements if keeps_output else 0))]
 
     def _stream_dropout(self) -> list[Operator]:
-        return self._dropout(self.config.hidden, keeps_output=self._two_stacks)
+        return self._dropout(self.config.hidden, keeps_output=self.config.two_stacks)
 
     def embedding(self) -> Layer:
         """Return the embedding layer; encoder and decoder share the parameters of one table."""
@@ -256,7 +252,7 @@ class _Parts:
             operators += [self._norm()] if config.norms == "after" else []
         if not config.holds_weights(index):
             operators = [replace(operator, parameters=0) for operator in operators]
-        operators += [self._norm()] if self._two_stacks and last and config.norms == "before" else []
+        operators += [self._norm()] if config.two_stacks and last and config.norms == "before" else []
         # Parallel branches are added before the all-reduce.
         sums = 1 if config.parallel else len(parts) + 1
         return self._layer(f"block {index + 1}", operators, sums, last=last)
@@ -296,7 +292,7 @@ class _Parts:
         if self.fused:
             return [Operator("attention", (batch, sequence, width, value), parameters=sinks)]
         rows = batch * sequence
-        scaled = self._two_stacks and not config.buckets
+        scaled = config.two_stacks and not config.buckets
         scores = [self._over("scale", heads * width)] if scaled else []
         scores.append(Operator("bmm", (batch, sequence, width, sequence), saved=0))
         scores += self._capped(sequence, rows) if config.scores_cap else []
@@ -316,7 +312,7 @@ class _Parts:
             before = []
         elif config.buckets:
             before = [added]
-        elif self._two_stacks:
+        elif config.two_stacks:
             before = [over("scale")] if masked else []
         elif config.family == "opt":
             # The mask of all pairs is added, which no cache keeps between heads, and results below the least
@@ -415,15 +411,15 @@ class _Parts:
         operators = [linear(rows, config.hidden, width, bias=bias, count=gates * count)]
         operators += [self._over(kind, width, count, rows) for kind in kernels]
         operators += [self._over("mul", width, count, rows)] if config.gated else []
-        operators += self._dropout(width, rows, count) if self._two_stacks else []
+        operators += self._dropout(width, rows, count) if config.two_stacks else []
         last = linear(rows, width, config.hidden, bias=bias, count=count)
-        return [*operators, last if config.gated and not self._two_stacks else replace(last, saved=0)]
+        return [*operators, last if config.gated and not config.two_stacks else replace(last, saved=0)]
 
     def head(self) -> Layer:
         """Return the output layer: final normalisation and vocabulary, classes, or BERT's pooler."""
         config, rows = self.config, self.rows
         # Of two stacks, the last block of each ends with the normalisation.
-        ends = config.norms == "after" or self._two_stacks
+        ends = config.norms == "after" or config.two_stacks
         operators: list[Operator] = [] if ends else [self._norm()]
         if config.patches is not None and config.patches.classes:
             last = linear(self.batch, config.hidden, config.patches.classes)

@@ -438,6 +438,11 @@ class TransformerConfig(Model):
     latent: LatentAttention | None = None
 
     @property
+    def two_stacks(self) -> bool:
+        """Whether there are an encoder and a decoder."""
+        return self.decoder_blocks is not None
+
+    @property
     def width(self) -> int:
         """Width of the feed-forward layer of a block."""
         return self.intermediate or 4 * self.hidden
@@ -552,7 +557,7 @@ def _patches_of(data: Mapping[str, Any], source: str) -> Patches:
     return patches
 
 
-def config_of(data: Any, source: str) -> TransformerConfig:
+def config_of(data: Mapping[str, Any], source: str) -> TransformerConfig:
     """Return the configuration of a transformer from the data of a ``config.json``.
 
     Other keys are ignored.
@@ -562,8 +567,6 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     InstanceError
         If the model's type is unknown, or a size is missing or impossible.
     """
-    if not isinstance(data, Mapping):
-        raise fail(source, "is no mapping; a model's config.json is one")
     kind = data.get("model_type")
     both = isinstance(kind, str) and (kind in styles("two_stacks") or data.get("is_encoder_decoder") is True)
     names = names_of("two_stacks" if both else "one_stack")

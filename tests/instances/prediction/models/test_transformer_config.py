@@ -43,9 +43,9 @@ def test_key_value_heads_divide_the_heads() -> None:
         config_of({"model_type": "llama", **SIZES, "num_key_value_heads": 3}, "x")
 
 
-@pytest.mark.parametrize("data", [None, [], {"model_type": ["gpt2"]}, {}])
-def test_what_is_no_configuration_is_refused(data: object) -> None:
-    with pytest.raises(InstanceError, match=r"is no mapping|known are"):
+@pytest.mark.parametrize("data", [{"model_type": ["gpt2"]}, {}])
+def test_what_is_no_configuration_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(InstanceError, match="known are"):
         config_of(data, "x")
 
 
