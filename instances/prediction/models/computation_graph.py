@@ -284,10 +284,12 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
             if known is not None:
                 return known
             result = func(*args, **(kwargs or {}))
-            values.follow(func, args, kwargs or {}, result)
-            tensors = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-            outputs = [value for value in leaves(result) if isinstance(value, torch.Tensor)]
-            shapes = [_shaped(torch, arg) for arg in args]
+            tensors, outputs = (
+                [value for value in leaves(tree) if isinstance(value, torch.Tensor)]
+                for tree in ((args, kwargs), result)
+            )
+            values.follow(func, args, kwargs or {}, tensors, result)
+            shapes = [Sizes(arg.shape) if isinstance(arg, torch.Tensor) else arg for arg in args]
             record.take(str(func._schema.name).split("::")[-1], _is_view(func), tensors, shapes, outputs)
             return result
 
@@ -326,18 +328,15 @@ class _KnownValues:
         with self._without():
             return numbers.item()
 
-    def follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Store the value of a call's result if the values of its inputs are known."""
-        given = [value for value in self._tree.tree_leaves((args, kwargs)) if self._is_tensor(value)]
+    def follow(self, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
+        """Store the value of a call's result if the values of all tensors given to it are known."""
+        known = all(self._of(value) is not None for value in tensors)
         in_place = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
         if in_place:
-            known = id(args[0]) in self._numbers
-            if not known or any(self._of(value) is None for value in given):
+            if not known or id(args[0]) not in self._numbers:
                 self._numbers.pop(id(args[0]), None)
                 return
-        elif not self._is_tensor(result) or result.numel() > _MOST_NUMBERS:
-            return
-        if any(self._of(value) is None for value in given):
+        elif not known or not self._is_tensor(result) or result.numel() > _MOST_NUMBERS:
             return
         args, kwargs = self._tree.tree_map(
             lambda value: self._of(value) if self._is_tensor(value) else value, (args, kwargs)
@@ -353,10 +352,6 @@ class _KnownValues:
 
 def _is_view(func: Any) -> bool:
     return any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns)
-
-
-def _shaped(torch: Any, value: Any) -> Any:
-    return Sizes(value.shape) if isinstance(value, torch.Tensor) else value
 
 
 _STATISTICS = slice(3, 5)

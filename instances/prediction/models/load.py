@@ -171,14 +171,10 @@ def _operator(row: Any) -> Operator:
     given = row["shape"]
     texts = given if isinstance(given, list) else str(given).replace("×", "x").split("x")
     shape = tuple(_whole(text, "shape") for text in texts)
-    numbers = {name: _whole(row[name], name) for name in COLUMNS[NEEDED:] if row.get(name) not in (None, "")}
-    return Operator(
-        kind,
-        shape,
-        numbers.get("count", 1),
-        parameters=numbers.get("parameters", 0),
-        saved=numbers.get("saved"),
-    )
+    numbers: dict[str, Any] = {
+        name: _whole(row[name], name) for name in COLUMNS[NEEDED:] if row.get(name) not in (None, "")
+    }
+    return Operator(kind, shape, **numbers)
 
 
 def _refuse_others(names: Sequence[str]) -> None:
