@@ -412,9 +412,8 @@ class CompactModel:
         self.add(count <= self.total(units))
         for job in data.running if aim.direct else ():
             for place, number in current_tasks(job):
-                leaves = [number * freed[place[2]]] if place[2] in freed else []
-                stays = [self.x[place]] if place in self.x else []
-                self.add(self.total([*stays, *leaves]) >= number)
+                leaves = number * freed.get(place[2], 0)
+                self.add(self.total([self.x.get(place, 0), leaves]) >= number)
         return 1 * count
 
     def traffic(self) -> pulp.LpAffineExpression:
