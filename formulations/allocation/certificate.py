@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from ...instances.allocation.instance import AllocationInstance
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Floats, run_of_each
 from ...instances.common.fields import Many, Model, entries, validated_in_batches
 from ..common.formulation import parsed_certificate
 from ..common.objective import all_loosened, rounded_up
@@ -194,11 +194,7 @@ def _some_exceed_capacity(instance: AllocationInstance) -> bool:
     """Return whether some configuration exceeds a capacity or the hourly budget."""
     table = instance.table()
     ps_demand, worker_demand = task_demands(instance, table)
-    measured = np.repeat(np.arange(len(table.first_row) - 1), np.diff(table.first_row))
-    variant = np.concatenate([np.arange(len(ps_demand)), measured])
-    ps, workers = (
-        np.concatenate(counts)
-        for counts in ((table.max_ps, table.row_ps), (table.max_workers, table.row_workers))
-    )
+    variant = np.append(np.arange(len(ps_demand)), run_of_each(table.first_row))
+    ps, workers = np.append(table.max_ps, table.row_ps), np.append(table.max_workers, table.row_workers)
     demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     return bool((demand > all_loosened(resource_limits(instance)[1])).any())

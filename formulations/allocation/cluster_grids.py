@@ -34,7 +34,7 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, run_of_each
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ...instances.common.servers import AnyServer
 from ..common.objective import agree, loosened, within
@@ -224,7 +224,7 @@ def largest_job_demand(table: JobTable) -> dict[str, float]:
     """Return the maximum demand of a single job for each resource."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
     if len(table.row_ps):
-        of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
+        of_row = run_of_each(table.first_row)
         np.maximum.at(ps, of_row, table.row_ps)
         np.maximum.at(workers, of_row, table.row_workers)
     most = (ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand).max(axis=0)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import MODELS, TABLE, JobTable
-from ...instances.common.arrays import Flags, Floats, Ints, NarrowFloats
+from ...instances.common.arrays import Flags, Floats, Ints, NarrowFloats, offsets, run_of_each
 from ...instances.common.errors import TooLargeError
 from ...instances.common.speed import FORMULAS
 from ..common.clock import check_time
-from ..common.objective import all_loosened, loosened
+from ..common.objective import all_loosened
 
 Shorts = NDArray[np.int32]
 
@@ -56,8 +56,7 @@ class RowsByJob:
     @property
     def owner(self) -> Ints:
         """Job of each row, shape (K,)."""
-        owner: Ints = self.spread(np.arange(self.jobs))
-        return owner
+        return run_of_each(self.start)
 
     def owner_of(self, rows: Ints) -> Ints:
         """Return the job of each of these rows."""
@@ -136,7 +135,7 @@ class Configurations(RowsByJob):
         keep: Flags = np.all(self.demand <= smaller.limit, axis=1)
         if keep.all():
             return smaller
-        return smaller.only(keep, start=np.concatenate([[0], np.cumsum(keep)])[self.start])
+        return smaller.only(keep, start=offsets(keep)[self.start])
 
     @cached_property
     def cost(self) -> Floats:
@@ -147,7 +146,7 @@ class Configurations(RowsByJob):
     @cached_property
     def limit(self) -> Floats:
         """Capacity of each resource plus its tolerance, shape (R,)."""
-        return np.array([loosened(amount) for amount in self.capacity.tolist()])
+        return all_loosened(self.capacity)
 
 
 def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floats]:
@@ -233,7 +232,7 @@ def measured_step_s(
         return step
     if table.row_servers is not None:
         # Few measurements name servers: a dictionary is simpler than a search in four sorted columns.
-        of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
+        of_row = run_of_each(table.first_row)
         rows = np.stack([of_row, table.row_ps, table.row_workers, table.row_servers], axis=1).tolist()
         listed = dict(zip(map(tuple, rows), (1.0 / table.row_steps_per_s).tolist(), strict=True))
         wanted = np.stack([variant, ps, workers, np.zeros_like(ps) if servers is None else servers], axis=1)
@@ -248,7 +247,7 @@ def measured_step_s(
 
 def _measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
     """Return the index of each configuration's measurement in the job table; -1 if it has none."""
-    of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
+    of_row = run_of_each(table.first_row)
     widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
     listed = (of_row * widest + table.row_workers) * most + table.row_ps
     wanted = (variant * widest + np.minimum(workers, widest)) * most + np.minimum(ps, most)
@@ -302,7 +301,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
         If there are more than 250 million configurations.
     """
     resources, capacity = resource_limits(instance)
-    limit = np.array([loosened(amount) for amount in capacity.tolist()])
+    limit = all_loosened(capacity)
     ps_demand, worker_demand = task_demands(instance, table)
     grids = _grid_sizes(table, ps_demand, worker_demand, limit)
     count = np.add.reduceat(grids[1], table.first_variant[:-1]) + table.optional
@@ -323,7 +322,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
         for column, piece in zip(columns, part, strict=True):
             column[filled : filled + own.sum()] = piece
         filled += own.sum()
-    start = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    start = offsets(np.concatenate(counts))
     *others, demand = columns
     if isinstance(demand, NarrowFloats):
         demand.truncate(filled)
@@ -363,7 +362,7 @@ def _block_columns(
     limit: Floats,
     first: int,
     last: int,
-) -> tuple[Ints, Shorts, Shorts, Shorts, Floats, Floats]:
+) -> tuple[Any, ...]:
     """Return each job's number of configurations, and the columns of the table, for a block of jobs.
 
     The columns: variant, ps, workers, completion time in seconds, demand of each resource.
@@ -384,9 +383,8 @@ def _block_columns(
     optional = first + np.flatnonzero(~np.isnan(table.unplaced_s[first:last]))
     if len(optional):
         columns = _with_unplaced(columns, optional, table.unplaced_s[optional])
-    job, index, ps, workers, time, demand = columns
-    counts = np.bincount(job - first, minlength=last - first)
-    return counts, index.astype(np.int32), ps.astype(np.int32), workers.astype(np.int32), time, demand
+    job, *others = columns
+    return np.bincount(job - first, minlength=last - first), *others
 
 
 def _with_unplaced(columns: list[Any], jobs: Ints, time_s: Floats) -> list[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, offsets
 from ..common.clock import check_time
 from ..common.objective import all_loosened, loosened
 from .configurations import (
@@ -70,18 +70,18 @@ def placed_configurations(
             rows = np.concatenate([rows, unplaced], axis=1)
         parts.append(rows)
         counts.append(rows.shape[1])
-    variant, ps, workers, spread, time_s, price = np.concatenate(parts, axis=1)
-    start = np.concatenate([[0], np.cumsum(counts)])
+    whole = np.concatenate(parts, axis=1)
+    variant, ps, workers, spread = whole[:4].astype(np.int32)
+    time_s, price = whole[4:]
+    start = offsets(counts)
     placed = variant != UNPLACED
-    own = np.repeat(table.first_variant[:-1], counts) + np.where(placed, variant, 0).astype(np.int64)
+    own = np.repeat(table.first_variant[:-1], counts) + np.where(placed, variant, 0)
     per_ps, per_worker = task_demands(instance, table)
     demand = (ps[:, None] * per_ps[own] + workers[:, None] * per_worker[own]) * placed[:, None]
     if prices:
         demand = np.column_stack([demand, price])
-    columns = (variant.astype(np.int32), ps.astype(np.int32), workers.astype(np.int32), time_s, demand)
-    spreads = spread.astype(np.int32)
-    whole = Configurations(start, *columns, table.weight, resources, capacity, spreads)
-    return whole.within(capacity)
+    columns = variant, ps, workers, time_s, demand
+    return Configurations(start, *columns, table.weight, resources, capacity, spread).within(capacity)
 
 
 def _rows_of(table: JobTable, splits: SplitTable, job: int) -> Iterator[Floats]:

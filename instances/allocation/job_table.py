@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..common.arrays import Flags, Floats, Ints
+from ..common.arrays import Flags, Floats, Ints, run_of_each
 from ..common.column_table import ColumnTable
 from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, Range
 from ..files.columnar import Listed, Unless, columns_of, matrix, written
@@ -119,8 +119,7 @@ class JobTable(ColumnTable[Job]):
         first_row = columns["variants.speed.rows"]
         row_servers = _whole(np.nan_to_num(columns["variants.speed.rows.servers"]))
         # The last key counts first.
-        of_row = np.repeat(np.arange(len(model)), np.diff(first_row))
-        order = np.lexsort((row_servers, row_ps, row_workers, of_row))
+        order = np.lexsort((row_servers, row_ps, row_workers, run_of_each(first_row)))
         deadline = columns["deadline_s"]
         given: dict[str, Any] = {
             **{key: columns[key] for key in ("remaining_steps", "weight", "unplaced_s", "restart_s")},
@@ -166,7 +165,7 @@ class JobTable(ColumnTable[Job]):
     @cached_property
     def owner(self) -> Ints:
         """Index of the job of each variant, shape (V,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.first_variant))
+        return run_of_each(self.first_variant)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of pandas with one row for each variant of each job."""
@@ -240,7 +239,7 @@ class JobTable(ColumnTable[Job]):
 def current_variants(columns: Any) -> tuple[Ints, Ints]:
     """Return the jobs in columns that run now with one of their variants, and its row among all variants."""
     first, names = columns["variants"], columns["variants.name"]
-    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    owner = run_of_each(first)
     now = columns["current.variant"].codes_in(names.words)[owner]
     rows = np.flatnonzero((now == names.codes) & (now >= 0))
     return owner[rows], rows

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,6 +16,16 @@ Flags = NDArray[np.bool_]
 def narrow(column: Ints) -> Ints:
     """Return an array of integers as 32-bit integers, which halves its memory traffic."""
     return column.astype(np.int32)
+
+
+def offsets(counts: ArrayLike) -> Ints:
+    """Return where each of the consecutive runs of so many rows starts; one more at the end."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def run_of_each(first: Ints) -> Ints:
+    """Return the index of its run for each row of the runs with these offsets."""
+    return np.repeat(np.arange(len(first) - 1), np.diff(first))
 
 
 class NarrowFloats(NDArrayOperatorsMixin):

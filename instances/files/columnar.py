@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from ..common.arrays import Flags, Floats, Ints
+from ..common.arrays import Flags, Floats, Ints, offsets, run_of_each
 from ..common.fields import CELL_VALIDATORS, Name, marks_of, types_of
 from .columns import Columns
 from .reading import MAX_CELLS
@@ -374,14 +374,9 @@ class ColumnarRows:
         return first, counts > 0
 
 
-def offsets(counts: Ints) -> Ints:
-    """Return the start offsets of the runs of a ragged column, from their lengths; one more at the end."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
 def repeated(first: Ints, *keys: Ints) -> Flags:
     """Return which entries of the lists with these offsets have the keys of another of the same list."""
-    owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    owner = run_of_each(first)
     order = np.lexsort((*keys, owner))
     same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in (owner, *keys)])
     twice = np.zeros(len(owner), dtype=bool)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from ...formulations.allocation.configurations import Configurations, RowsByJob
 from ...formulations.common.clock import time_is_up
-from ...instances.common.arrays import Floats, Ints, narrow
+from ...instances.common.arrays import Floats, Ints, narrow, offsets
 from ..backends.highs import CuttingPlaneModel
 from ..common.base import Clock
 
@@ -73,16 +73,14 @@ class MultipleChoice(RowsByJob):
         """Return the knapsack problem of a whole configuration table, with the given cost of each row."""
         return cls(configs.start, cost, configs.demand, configs.limit, narrow(np.arange(len(cost))))
 
-    def parts(self) -> Iterator[tuple[slice, slice, Ints]]:
-        """Yield blocks of jobs: slice of items, slice of jobs, and each job's offset in the block's items."""
-        for first in range(0, self.jobs, JOBS_AT_ONCE):
-            start = self.start[first : first + JOBS_AT_ONCE + 1]
-            items = slice(int(start[0]), int(start[-1]))
-            yield items, slice(first, first + len(start) - 1), start - start[0]
-
     def _priced(self, prices: Floats) -> Iterator[tuple[slice, Ints, Floats, Floats, Floats]]:
-        """Yield blocks of jobs: demand and c_k + λ·a_k of their items, and the minimum of each job."""
-        for part, _, start in self.parts():
+        """Yield blocks of jobs with the minimum of c_k + λ·a_k of each job.
+
+        Before it are the slice of the block's items, each job's offset in them, and their demand and values.
+        """
+        for first in range(0, self.jobs, JOBS_AT_ONCE):
+            ends = self.start[first : first + JOBS_AT_ONCE + 1]
+            part, start = slice(int(ends[0]), int(ends[-1])), ends - ends[0]
             demand = self.demand[part]
             value = demand @ prices
             value += self.cost[part]
@@ -153,8 +151,9 @@ class MultipleChoice(RowsByJob):
         `choose` needs an item of every job.
         """
         counts = np.add.reduceat(keep, self.start[:-1], dtype=np.int64)
-        start = np.concatenate([[0], np.cumsum(counts)])
-        return MultipleChoice(start, self.cost[keep], self.demand[keep], self.limit, self.configuration[keep])
+        return MultipleChoice(
+            offsets(counts), self.cost[keep], self.demand[keep], self.limit, self.configuration[keep]
+        )
 
     def undecided(self, keep: NDArray[np.bool_]) -> MultipleChoice:
         """Return the problem restricted to the flagged items, without the jobs that have only one of them."""
@@ -251,7 +250,7 @@ def best_prices(
         centre, half = _box(problem, start[0], START_ERROR, half)
     elif problem.jobs >= FEWEST_JOBS_SAMPLED:
         count = problem.jobs // JOBS_PER_SAMPLED_JOB
-        jobs = np.sort(np.random.default_rng(0).choice(problem.jobs, count, replace=False))
+        jobs = np.random.default_rng(0).choice(problem.jobs, count, replace=False)
         rough = best_prices(problem.sample(jobs), clock, max(tolerance, SAMPLE_TOLERANCE))
         if not rough.unbounded:
             # Prices of n sampled jobs deviate from those of all by O(1/√n).
@@ -362,8 +361,8 @@ class _PriceSearch:
         """Return the best prices, and those whose cuts are lowest there."""
         heights = np.array(self.model.constants) + np.array(self.model.slopes) @ self.best.prices
         order = np.argsort(heights, kind="stable")[: CUTS_PER_RESOURCE * (len(self.best.prices) + 1)]
-        listed = {tuple(self.evaluated[i]): self.evaluated[i] for i in order.tolist()}
-        return tuple({tuple(self.best.prices): self.best.prices, **listed}.values())
+        listed = [self.best.prices, *(self.evaluated[i] for i in order.tolist())]
+        return tuple({tuple(prices): prices for prices in listed}.values())
 
 
 ROUNDING = 1e-13
@@ -418,8 +417,7 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
 
 def _least_sum(problem: MultipleChoice, prices: Floats) -> float:
     """Return the sum over jobs of min_k (c_k + λ·a_k)."""
-    least = problem.least_costs(prices)
-    return math.fsum(math.fsum(least[jobs]) for _, jobs, _ in problem.parts())
+    return math.fsum(problem.least_costs(prices))
 
 
 def _priced_limit(problem: MultipleChoice, prices: Floats) -> float:
