@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -44,7 +45,7 @@ from ...instances.common.errors import OptionError
 from ...instances.common.speed import FormulaModel, PsAsync, PsSync
 from ..common.clock import check_model_size, check_time, until_time_limit
 from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
-from ..common.objective import Bounds, Diagnosis, Objective, Violation, within
+from ..common.objective import Bounds, Diagnosis, Objective, Violation, loosened, within
 from .certificate import PriceCertificate, marginal_value_text, read_certificate
 from .check.bound import certified_bound, price_bound
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
@@ -128,7 +129,7 @@ def _infeasibility_text(formulation: AllocationFormulation, j: int, v: int) -> s
     time = completion_time_s(table, variant, ps, workers, step)
     deadline = float(table.deadline_s[j])
     # On servers it is the resources together that are short.
-    early = np.array([formulation.servers is not None or within(t, deadline) for t in time.tolist()])
+    early = (time <= loosened(deadline)) | (formulation.servers is not None)
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
     ps_demand, worker_demand = task_demands(instance, table)
@@ -205,12 +206,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         index = np.asarray(chosen, dtype=np.int64)
         variant = configs.variant[index]
         placed, rows = variant != UNPLACED, table.first_variant[:-1] + variant
-        names = [
-            table.variant_names[v] if flag else None
-            for v, flag in zip(rows.tolist(), placed.tolist(), strict=True)
-        ]
+        names: Any = np.asarray(table.variant_names, dtype=object)
+        own = names[rows]
+        own[~placed] = None
         ps, workers = configs.ps[index].astype(np.int64), configs.workers[index].astype(np.int64)
-        plan = PlanTable(table.names, placed, names, ps, workers, configs.time_s[index])
+        plan = PlanTable(table.names, placed, own.tolist(), ps, workers, configs.time_s[index])
         return plan if len(plan) >= MANY_ENTRIES else tuple(plan)
 
     def indices_of(self, plan: Plan) -> Ints:
@@ -265,7 +265,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def choices(self, plan: Plan) -> Plan:
         """Return the plan without completion times: the decisions only."""
         if isinstance(plan, PlanTable):
-            return plan.with_times(np.full(len(plan), np.nan))
+            return replace(plan, completion_s=np.full(len(plan), np.nan))
         return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
 
     def adapted(self, plan: Plan) -> Plan | None:
@@ -277,7 +277,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         if isinstance(plan, PlanTable) and tuple(plan.names) == tuple(self.table.names):
             if not np.isnan(plan.completion_s).any():
                 return plan
-            return plan.with_times(completion_times_s(self.table, self._entries(plan), None))
+            return replace(plan, completion_s=completion_times_s(self.table, self._entries(plan), None))
         if any(entry.completion_s is None for entry in plan):
             times = completion_times_s(self.table, self._entries(plan), self.servers).tolist()
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]

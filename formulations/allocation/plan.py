@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.fields import Count, Flag, Name
 from ..common.column_plan import ColumnPlan
 from ..common.formulation import PlanEntry
-from ..common.objective import Violation, within
+from ..common.objective import Violation, all_loosened, within
 from .configurations import (
     BUDGET,
     completion_time_s,
@@ -93,15 +93,22 @@ class PlanTable(ColumnPlan[JobAllocation]):
         """Return any plan in columns, without its placements on servers."""
         if isinstance(plan, PlanTable):
             return plan
-        times = [np.nan if entry.completion_s is None else entry.completion_s for entry in plan]
-        return cls(
-            [entry.job for entry in plan],
-            np.array([entry.placed for entry in plan], dtype=bool),
-            [entry.variant for entry in plan],
-            np.array([entry.ps for entry in plan], dtype=np.int64),
-            np.array([entry.workers for entry in plan], dtype=np.int64),
-            np.array(times, dtype=float),
-        )
+        return cls._of_lists(*([getattr(entry, key) for entry in plan] for key in TYPES))
+
+    @classmethod
+    def _of_lists(
+        cls,
+        names: list[str],
+        placed: list[bool],
+        variants: list[str | None],
+        ps: list[int],
+        workers: list[int],
+        times: list[float | None],
+    ) -> PlanTable:
+        """Return a plan whose columns are lists, in the order of `TYPES`; a time may be None."""
+        # NumPy makes NaN of None.
+        flags, completion_s = np.array(placed, dtype=bool), np.array(times, dtype=float)
+        return cls(names, flags, variants, np.array(ps, np.int64), np.array(workers, np.int64), completion_s)
 
     @classmethod
     def read(cls, rows: Any) -> PlanTable | None:
@@ -117,7 +124,7 @@ class PlanTable(ColumnPlan[JobAllocation]):
         columns = [[row[key] for row in rows] for key in TYPES]
         if any(not TYPES[key].issuperset(map(type, c)) for key, c in zip(TYPES, columns, strict=True)):
             return None
-        names, placed, variants, ps, workers, times = columns
+        names, _, variants, ps, workers, times = columns
         try:
             _NAMES.validate_python([*names, *(set(variants) - {None})])
             _COUNTS.validate_python([min(ps), max(ps), min(workers), max(workers)])
@@ -126,8 +133,7 @@ class PlanTable(ColumnPlan[JobAllocation]):
         stated = [time for time in times if time is not None]
         if stated and not 0 <= min(stated) <= sum(stated) < math.inf:
             return None
-        floats = np.array([np.nan if time is None else time for time in times], dtype=float)
-        return cls(names, np.array(placed), variants, np.array(ps), np.array(workers), floats)
+        return cls._of_lists(*columns)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -135,20 +141,13 @@ class PlanTable(ColumnPlan[JobAllocation]):
     def plain(self, rows: slice = slice(None)) -> list[dict[str, Any]]:
         """Return entries as plain data, with their fields in order."""
         times = self.completion_s[rows]
-        stated: list[Any] = times.tolist()
-        for row in np.flatnonzero(np.isnan(times)).tolist():
-            stated[row] = None
-        columns = (column[rows].tolist() for column in (self.placed, self.ps, self.workers))
-        placed, ps, workers = columns
+        stated: Any = np.where(np.isnan(times), None, times)  # type: ignore[call-overload]
+        arrays = self.placed[rows], self.ps[rows], self.workers[rows], stated
         texts = self.names[rows], self.variants[rows]
         return [
             {"job": job, "placed": flag, "variant": variant, "ps": p, "workers": w, "completion_s": time}
-            for job, variant, flag, p, w, time in zip(*texts, placed, ps, workers, stated, strict=True)
+            for job, variant, flag, p, w, time in zip(*texts, *(a.tolist() for a in arrays), strict=True)
         ]
-
-    def with_times(self, completion_s: Floats) -> PlanTable:
-        """Return the plan with other completion times, NaN for none."""
-        return replace(self, completion_s=completion_s)
 
 
 TYPES: dict[str, set[type]] = {
@@ -214,7 +213,7 @@ def read_entries(
     servers
         Where the placements matter.
     """
-    columns, rows, kept = PlanTable.of(plan), list[tuple[int, int, bool]](), list[int]()
+    columns, rows = PlanTable.of(plan), list[tuple[int, int, int, bool]]()
     faults, pieces_of = [], list[list[int]]()
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
     has_tasks = ((columns.ps != 0) | (columns.workers != 0)).tolist()
@@ -249,14 +248,13 @@ def read_entries(
                 unknown = next(server for server in placement or () if server not in servers.index)
                 where = f"job {name!r} is on {unknown!r}, which is not in the instance"
                 faults.append(Violation("server", where))
-        rows.append((j, variant, stays))
-        kept.append(row)
+        rows.append((row, j, variant, stays))
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    job, variants, stays_now = np.array(rows, dtype=np.int64).reshape(len(rows), 3).T
+    kept, job, variants, stays_now = np.array(rows, dtype=np.int64).reshape(-1, 4).T
     ps, workers, stated = columns.ps[kept], columns.workers[kept], columns.completion_s[kept]
-    pieces_now = np.array(pieces_of, dtype=np.int64).reshape(len(pieces_of), 4)
+    pieces_now = np.array(pieces_of, dtype=np.int64).reshape(-1, 4)
     remote = workers.copy() if servers is None else np.zeros(len(rows), dtype=np.int64)
     at, _, x, y = pieces_now.T
     np.maximum.at(remote, at, np.maximum((x > 0) * (workers[at] - y), (y > 0) * (ps[at] - x)))
@@ -276,10 +274,8 @@ def completion_times_s(table: JobTable, entries: Entries, servers: Servers | Non
         sending = sending_workers(workers, entries.remote[placed], servers.share)
         moved = np.isin(entries.job[placed], list(servers.current)) & ~entries.stays[placed]
     step = formula_step_s(table, variant, np.maximum(ps, 1), np.maximum(workers, 1), sending)
-    measured = np.flatnonzero(table.model[variant] == TABLE)
-    if len(measured):
-        columns = (c[measured] for c in (variant, ps, workers, entries.servers[placed]))
-        step[measured] = measured_step_s(table, *columns)
+    listed = measured_step_s(table, variant, ps, workers, entries.servers[placed])
+    step = np.where(table.model[variant] == TABLE, listed, step)
     time[placed] = completion_time_s(table, variant, ps, workers, step, moved)
     return time
 
@@ -338,11 +334,10 @@ def _server_violations(table: JobTable, entries: Entries, servers: Servers) -> I
         there = entries_of(weights=tasks)
         yield from each(there != wanted, "placement", partial(_count_text, key, wanted, there))
     used = server_use(table, entries, servers)
-    for s, r in np.argwhere(used > servers.free).tolist():
-        amount, limit = used[s, r].item(), servers.free[s, r].item()
-        if not within(amount, limit):
-            over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
-            yield Violation(f"{servers.resources[r]} of server {servers.names[s]}", over)
+    for s, r in np.argwhere(used > all_loosened(servers.free)).tolist():
+        amount, limit = used[s, r], servers.free[s, r]
+        over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
+        yield Violation(f"{servers.resources[r]} of server {servers.names[s]}", over)
 
 
 def _each(
@@ -385,8 +380,7 @@ def _job_violations(table: JobTable, entries: Entries, servers: Servers | None) 
         lambda row: f"takes {time[row]:.10g} s; its entry says {entries.stated_s[row]:.10g} s",
     )
     deadline = table.deadline_s[job]
-    late = placed & ~wrong & ~unlisted & np.isfinite(deadline)
-    late[late] = [not within(t, d) for t, d in zip(time[late].tolist(), deadline[late].tolist(), strict=True)]
+    late = placed & ~wrong & (time > all_loosened(deadline))
     yield from each(
         late, "deadline", lambda row: f"takes {time[row]:g} s; its deadline is {deadline[row]:g} s"
     )

@@ -65,12 +65,10 @@ def adapted_plan(
     )
 
 
-def _takes_room(
-    entry: JobAllocation, table: JobTable, job: int, servers: Servers | None, free: Floats
-) -> bool:
+def _takes_room(entry: JobAllocation, table: JobTable, job: int, servers: Servers, free: Floats) -> bool:
     """Return whether there is room for an entry's tasks on its servers; subtract them from `free` then."""
     placement = entry.placement or {}
-    if servers is None or entry.variant is None:
+    if entry.variant is None:
         return True
     if not placement.keys() <= servers.index.keys():
         return False
