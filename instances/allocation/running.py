@@ -133,8 +133,9 @@ def _running(job: Job, entry: RunningJob | None, seconds: float, on_servers: boo
     current = job.current
     if current is None and entry is not None and entry.variant in {variant.name for variant in job.variants}:
         placement = entry.placement if on_servers else None
-        counts = {"ps": entry.ps, "workers": entry.workers}
-        current = Configuration(variant=entry.variant, placement=placement, **counts)
+        current = Configuration(
+            variant=entry.variant, ps=entry.ps, workers=entry.workers, placement=placement
+        )
     if current is None:
         return job
     return job.model_copy(update={"current": current, "restart_s": max(job.restart_s, seconds)})

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 import numpy as np
 
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation, Plan, PlanTable
 from ...instances.allocation.instance import AllocationInstance
-from ...instances.allocation.job_table import JobTable
 from ...instances.common.errors import OptionError
 from ...instances.common.fields import Fields
 from ..changes import (
@@ -112,10 +111,8 @@ def _add(instance: AllocationInstance, text: str) -> Fields:
 
 def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
     """Return the current configurations of running jobs as a plan."""
-    running: Sequence[int] = range(len(instance.jobs))
-    if isinstance(instance.jobs, JobTable):  # of which an object for each of a million rows takes minutes
-        running = np.flatnonzero(instance.jobs.current_variant >= 0).tolist()
-    jobs = map(instance.jobs.__getitem__, running)
+    # An object for each of a million rows of a table takes minutes.
+    jobs = map(instance.jobs.__getitem__, np.flatnonzero(instance.table().current_variant >= 0).tolist())
     return [
         JobAllocation(job=job.name, **job.current.model_dump()) for job in jobs if job.current is not None
     ]

@@ -215,9 +215,8 @@ def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> boo
     for x, y in zip(a, b, strict=True):
         assert x.value is not None
         assert y.value is not None
-        objective = _objective(x)
-        if objective.better(x.value, y.value) or objective.better(y.value, x.value):
-            return objective.better(x.value, y.value)
+        if not agree(x.value, y.value):
+            return _objective(x).better(x.value, y.value)
     return False
 
 
@@ -293,7 +292,11 @@ def _row(
     wrong: str | None,
     shown: int,
 ) -> ComparisonRow:
-    deciding = result.objectives[shown] if result.objectives else None
+    figures: dict[str, Any] = {}
+    if result.objectives:
+        record = result.objectives[shown]
+        figures = {"objective_name": record.name, "unit": record.unit, "objective": record.value}
+        figures |= {} if wrong else {"bound": record.bound, "gap": record.gap}
     has_plan = result.plan is not None
     own = result.objectives if has_plan else ()
     to_plan = _gap(own, [record.value for record in best], 0.0) if has_plan else None
@@ -304,11 +307,7 @@ def _row(
         solver=result.solver,
         status="error" if wrong else result.status,
         limit=result.limit,
-        objective_name=deciding.name if deciding else None,
-        unit=deciding.unit if deciding else None,
-        objective=deciding.value if deciding else None,
-        bound=deciding.bound if deciding and not wrong else None,
-        gap=deciding.gap if deciding and not wrong else None,
+        **figures,
         gap_to_best_bound=_gap(own, bounds, result.options.gap) if has_plan else None,
         gap_to_best_plan=to_plan,
         best=has_plan and wrong is None and to_plan is not None and to_plan <= result.options.gap,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import metadata
-from itertools import chain, islice, repeat
+from itertools import zip_longest
 from typing import Any
 
 from ...formulations.common.column_plan import ColumnPlan
@@ -281,11 +281,8 @@ def objective_records(
     only if they are proven; certified bounds hold always.
     """
     records, earlier_proven = [], True
-    count = len(formulation.objectives)
-    own, known = values or repeat(None, count), islice(chain(bounds, repeat(None)), count)
-    for objective, certified, value, claimed in zip(
-        formulation.objectives, certified_bounds, own, known, strict=True
-    ):
+    given = certified_bounds, values or (), bounds[: len(formulation.objectives)]
+    for objective, certified, value, claimed in zip_longest(formulation.objectives, *given):
         certified_bound = _snapped(objective, value, certified)
         bound = objective.tighter(
             _snapped(objective, value, claimed) if earlier_proven else None, certified_bound
