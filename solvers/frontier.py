@@ -16,6 +16,7 @@ from typing import Any
 from ..formulations.common.frontier import Sizes, proven_error, undominated
 from ..instances.common.base import Instance
 from ..instances.common.errors import OutOfTimeError
+from ..instances.common.fields import Fields
 from .common.base import Clock
 from .common.conclude import library_versions
 from .common.result import Limit, ObjectiveRecord, Result, SolveOptions
@@ -29,7 +30,7 @@ LEAST_GAIN_SHARE = 0.25
 """An interval of sizes is not divided if that can improve the error by less than this share of it."""
 
 
-def run_facts(instance: Instance, options: SolveOptions, error: float, clock: Clock) -> dict[str, Any]:
+def run_facts(instance: Instance, options: SolveOptions, error: float, clock: Clock) -> Fields:
     """Return the fields of a frontier that say of which instance it is, and how it was searched."""
     return {
         "instance": instance.name,
@@ -105,7 +106,7 @@ class FrontierSearch(ABC):
         """Return the error that values and bounds prove, None if they prove none."""
         return proven_error(self.grid, self.values(), self.bounds())
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Fields:
         """Return the fields that the frontiers of all kinds have, but for the points."""
         proven = self.proven()
         status = "complete" if proven is not None and proven <= self.error else "partial"

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats, run_of_each
-from ...instances.common.fields import Many, Model, entries, validated_in_batches
+from ...instances.common.fields import Fields, Many, Model, entries, validated_in_batches
 from ..common.formulation import parsed_certificate
 from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET, resource_limits, task_demands
@@ -93,7 +93,7 @@ def earlier_prices(resources: Sequence[str], data: Any) -> list[Floats]:
 
 def certificate_of(
     resources: Sequence[str], prices: Floats, bound: float | None, pieces: PiecePrices | None = None
-) -> dict[str, Any]:
+) -> Fields:
     """Return the certificate of a lower bound (dual prices and cutoff) as plain data for JSON.
 
     Parameters
@@ -106,7 +106,7 @@ def certificate_of(
         Prices of pieces, which are rounded to `PRICE_BITS`.
     """
     kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
-    data: dict[str, Any] = {"prices": dict(zip(resources, kept.tolist(), strict=True))}
+    data: Fields = {"prices": dict(zip(resources, kept.tolist(), strict=True))}
     data["cutoff"] = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
     if pieces is not None:
         _, exponent = math.frexp(max(map(max, pieces.values()), default=0.0))

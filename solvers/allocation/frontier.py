@@ -24,7 +24,16 @@ from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.base import figure
 from ...instances.common.errors import OptionError
-from ...instances.common.fields import LARGEST, Amounts, Many, ManyNamed, Model, Positive, unknown_names
+from ...instances.common.fields import (
+    LARGEST,
+    Amounts,
+    Fields,
+    Many,
+    ManyNamed,
+    Model,
+    Positive,
+    unknown_names,
+)
 from ..common.base import Clock, Outcome
 from ..common.conclude import DEFAULT_DIAGNOSIS, conclude, diagnose_with
 from ..common.result import AnyFrontier, Limit, Result, SolveOptions
@@ -66,7 +75,7 @@ class AllocationPoint(Model):
     bound_s: float | None = None
     certified_bound_s: float | None = None
     prices: ManyNamed[str, float] | None = None
-    certificate: dict[str, Any] | None = None
+    certificate: Fields | None = None
     plan: Many[JobAllocation]
 
     @property
@@ -93,7 +102,7 @@ class ClusterBound(Model):
     no_plan: bool = False
     bound_s: float | None = None
     certified_bound_s: float | None = None
-    certificate: dict[str, Any] | None = None
+    certificate: Fields | None = None
 
 
 class AllocationFrontier(AnyFrontier):
@@ -148,7 +157,7 @@ class AllocationFrontier(AnyFrontier):
     current: AllocationPoint | None = None
     assumptions: Many[str] = ()
 
-    def _frame_row(self, point: AllocationPoint) -> dict[str, Any]:
+    def _frame_row(self, point: AllocationPoint) -> Fields:
         """Return the figures of a point, with one column per capacity and price."""
         prices = point.prices or {}
         capacities = {f"capacity.{name}": amount for name, amount in point.capacities.items()}
@@ -170,7 +179,7 @@ class Bound:
 
     claimed: float
     certified: float
-    certificate: dict[str, Any] | None
+    certificate: Fields | None
     prices: dict[str, float] | None = None
     limit: Limit = "none"
 
@@ -381,7 +390,7 @@ class ClusterSearch(FrontierSearch):
         return replace(interval, value=min(values, default=math.inf)).error
 
 
-def bound_facts(grid: ClusterGrid, bound: Bound, most: float = math.inf) -> dict[str, Any]:
+def bound_facts(grid: ClusterGrid, bound: Bound, most: float = math.inf) -> Fields:
     """Return the fields of a record on a bound, capped at a value, which rounding may exceed."""
     claimed, certified = (
         None if math.isinf(total) else total / grid.weight

@@ -19,6 +19,7 @@ from ...formulations.common.clock import Clock
 from ...formulations.common.formulation import AnyFormulation
 from ...formulations.common.objective import Bounds
 from ...instances.common.errors import OptionError, TooLargeError
+from ...instances.common.fields import Fields
 from .result import Limit, SolveOptions
 
 __all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
@@ -63,7 +64,7 @@ class Outcome:
     build_s: float = 0.0
     message: str | None = None
     prices: dict[str, float] | None = None
-    certificate: dict[str, Any] | None = None
+    certificate: Fields | None = None
     cuts: list[dict[str, float]] | None = None
     trace: Trace = field(default_factory=list)
 

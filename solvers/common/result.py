@@ -34,6 +34,7 @@ from ...instances.common.errors import ClusterplanError, InstanceError, OptionEr
 from ...instances.common.faults import validated
 from ...instances.common.fields import (
     Count,
+    Fields,
     Many,
     ManyNamed,
     Model,
@@ -98,13 +99,13 @@ class SolveOptions(Model):
     seed: Count | None = None
     memory_limit_gib: Positive | None = None
     warm_start: Annotated[
-        Many[dict[str, Any]] | None, BeforeValidator(_plain_entries), WrapValidator(_unless_columns)
+        Many[Fields] | None, BeforeValidator(_plain_entries), WrapValidator(_unless_columns)
     ] = None
-    warm_prices: dict[str, Any] | None = None
+    warm_prices: Fields | None = None
     warm_start_sha256: str | None = None
     keep_cuts: bool | None = None
-    method_options: dict[str, Any] = {}
-    backend_options: dict[str, Any] = {}
+    method_options: Fields = {}
+    backend_options: Fields = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -130,7 +131,7 @@ class SolveOptions(Model):
         return self.model_copy(update={"warm_start": entries})
 
 
-def parse_options(data: dict[str, Any]) -> SolveOptions:
+def parse_options(data: Fields) -> SolveOptions:
     """Return solve options from plain data.
 
     Raises
@@ -148,7 +149,7 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown", "error"]
 Limit = Literal["none", "time", "node", "memory", "interrupt"]
 
 
-def plan_hash(plan: Sequence[Model | dict[str, Any]]) -> str:
+def plan_hash(plan: Sequence[Model | Fields]) -> str:
     """Return the SHA-256 hash of a plan's canonical JSON."""
     digest = hashlib.sha256(b"[")
     for rows in row_blocks(len(plan)):
@@ -174,7 +175,7 @@ def _inlined_schema(schema: Any, definitions: Any = None) -> Any:
 class _PlanSchema:
     """Adds the entry types of the plans of all kinds to the JSON Schema, on request only."""
 
-    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, *_: object) -> Fields:
         entries = [_inlined_schema(kind.formulation.entry.model_json_schema()) for kind in KINDS.values()]
         plans = [{"type": "array", "items": entry} for entry in entries]
         return {"anyOf": [*plans, {"type": "null"}]}
@@ -294,7 +295,7 @@ class Result(Model):
         ProblemKind, AfterValidator(_checked_kind), WithJsonSchema({"type": "string", "enum": [*KINDS.names]})
     ]
     instance_sha256: str
-    instance_options: Annotated[dict[str, Any], Field(max_length=100)] = {}
+    instance_options: Annotated[Fields, Field(max_length=100)] = {}
     solver: str
     backend: str | None = None
     status: Status
@@ -306,7 +307,7 @@ class Result(Model):
     certified_gap: float | None = None
     objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), validated_in_batches(16)] = ()
     prices: Annotated[dict[str, float], validated_in_batches(10_000)] | None = None
-    certificate: dict[str, Any] | None = None
+    certificate: Fields | None = None
     cuts: Many[dict[str, float]] | None = None
     plan: Annotated[
         tuple[SerializeAsAny[Model], ...] | None, WrapValidator(_unless_columns), _PlanSchema()
@@ -332,7 +333,7 @@ class Result(Model):
         return plan.plain() if isinstance(plan, ColumnPlan) else handler(plan)
 
     @property
-    def warm_prices(self) -> dict[str, Any] | None:
+    def warm_prices(self) -> Fields | None:
         """Certificate and cuts, for a later solve to begin with; None if there are neither."""
         cuts = {} if self.cuts is None else {"cuts": self.cuts}
         return {**(self.certificate or {}), **cuts} or None
@@ -463,7 +464,7 @@ class AnyFrontier(Model):
         """Return the results of the points by the name of a file, where points have results of their own."""
         return {}
 
-    def _frame_row(self, point: Any) -> dict[str, Any]:
+    def _frame_row(self, point: Any) -> Fields:
         """Return the cells of a point in the data frame, by the name of their column."""
         return {name: getattr(point, name) for name in self.figures}
 

@@ -20,6 +20,7 @@ from ...formulations.consolidation.cluster_data import RequiredTasks
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from ...instances.common.arrays import Floats, Ints
+from ...instances.common.fields import Fields
 from ..backends.highs import Columns, branch_and_bound, linear_optimum, linear_program
 from ..common.base import Clock
 from ..common.result import SolveOptions
@@ -81,7 +82,7 @@ class MoveProgram:
         shapes, self.free = len(tasks.shapes), len(tasks.units)
         self.first = self.free + 2 * shapes
         self.wanted, self.worth = formulation.most_freed, max(1, self.running // max(1, self.free))
-        self._trees: dict[tuple[int, float], list[dict[str, Any]]] = {}
+        self._trees: dict[tuple[int, float], list[Fields]] = {}
         for servers in tasks.units:
             self.columns.add(0.0, [(0, 1.0), *((1 + shapes + m, 1.0) for m in servers)], 1.0)
         for sign in (1.0, -1.0):
@@ -230,7 +231,7 @@ class MoveProgram:
             return -float(values[: self.free].sum())
         return self.running + float(values @ np.array(self.columns.costs[: len(values)]))
 
-    def tree(self, relaxed: PricedTasks, value: float, clock: Clock) -> list[dict[str, Any]]:
+    def tree(self, relaxed: PricedTasks, value: float, clock: Clock) -> list[Fields]:
         """Return a tree of prices which prove that no plan has fewer moves than a value; empty if not found.
 
         It is found once for each value.
@@ -247,7 +248,7 @@ class MoveProgram:
 
     def _branch(
         self, relaxed: PricedTasks, value: float, clock: Clock, decided: Mapping[int, bool]
-    ) -> list[dict[str, Any]] | None:
+    ) -> list[Fields] | None:
         """Return the nodes below a node of the tree, itself included; None if they prove nothing.
 
         It branches on the unit of which the relaxation frees a half, or nearly.
@@ -259,7 +260,7 @@ class MoveProgram:
         if clock.expired or distance.min(initial=0.5) > 0.5 - TOLERANCE:
             return None
         unit = int(distance.argmin())
-        nodes: list[dict[str, Any]] = [{"unit": list(self.formulation.releasable)[unit]}]
+        nodes: list[Fields] = [{"unit": list(self.formulation.releasable)[unit]}]
         for is_freed in (False, True):
             more = {**decided, unit: is_freed}
             below = self._branch(self.relax(1, clock, value, more, relaxed.prices), value, clock, more)
@@ -322,14 +323,14 @@ class MoveProgram:
         return start, relaxed
 
 
-def _certified(name: str, relaxed: PricedTasks) -> dict[str, Any]:
+def _certified(name: str, relaxed: PricedTasks) -> Fields:
     """Return prices as a part of the certificate."""
     return {"objective": name, "prices": relaxed.prices.tolist()}
 
 
 def certified_moves(
     program: MoveProgram, values: Sequence[float], clock: Clock, known: Mapping[int, PricedTasks]
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Return the prices that bound the units freed, where they are fewer than wanted, and the moves.
 
     Parameters
@@ -339,7 +340,7 @@ def certified_moves(
     known
         Prices that are known already, by what a move costs.
     """
-    goals, objectives = list[dict[str, Any]](), program.formulation.instance.objectives
+    goals, objectives = list[Fields](), program.formulation.instance.objectives
     moves = dict(zip(objectives, values, strict=True)).get("migrations", 0.0)
     for cost, name in enumerate(("free", "migrations")):
         if name not in objectives or not (cost or program.wanted < program.formulation.most_freed):
@@ -352,9 +353,7 @@ def certified_moves(
     return goals
 
 
-def prices_of_plan(
-    formulation: ConsolidationFormulation, plan: Plan | None, clock: Clock
-) -> list[dict[str, Any]]:
+def prices_of_plan(formulation: ConsolidationFormulation, plan: Plan | None, clock: Clock) -> list[Fields]:
     """Return the prices for a plan of any method; none where jobs that run may be stopped."""
     if plan is None or not formulation.instance.has_aim or formulation.violations(plan):
         return []

@@ -18,6 +18,7 @@ from ...formulations.consolidation.certificate import PRICED
 from ...formulations.consolidation.classes import Classes, common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import Plan
+from ...instances.common.fields import Fields
 from ..common.base import Outcome
 from ..common.result import Limit
 from ..common.search_control import report_progress, set_checkpoint
@@ -101,10 +102,10 @@ class Progress:
     plan: Plan | None = None
     values: tuple[float, ...] = ()
     bounds: list[float | None] = field(default_factory=list)
-    goals: list[dict[str, Any]] = field(default_factory=list)
+    goals: list[Fields] = field(default_factory=list)
     infeasible: bool = False
-    traffic: dict[str, Any] | None = None
-    moves: list[dict[str, Any]] = field(default_factory=list)
+    traffic: Fields | None = None
+    moves: list[Fields] = field(default_factory=list)
     settled: Sequence[float] = ()
     needs_columns: bool = False
     limit: Limit = "none"
@@ -210,12 +211,12 @@ class Progress:
                 self.bounds = self.bounds[: index + 2]
                 return
 
-    def certificate(self) -> dict[str, Any] | None:
+    def certificate(self) -> Fields | None:
         """Return the certificate: dual prices of the objectives, of a refuted traffic bound, and of tasks.
 
         None if there are no prices.
         """
-        document: dict[str, Any] = {"goals": self.goals}
+        document: Fields = {"goals": self.goals}
         if self.traffic is not None:
             document["traffic"] = self.traffic
         if self.moves:

@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Plan, Segment
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
+from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, Enumeration, Outcome, Solver
 from ..common.result import Limit, SolveOptions
@@ -210,7 +210,7 @@ CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
 MAX_ENUMERATED_JOBS = MAX_JOBS - 2
 """Most jobs for which all orders are enumerated too."""
 
-OPTIMUS_SETTINGS: tuple[dict[str, Any], ...] = (
+OPTIMUS_SETTINGS: tuple[Fields, ...] = (
     {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 0.5},
     {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 0.25},
     {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 1.0},
@@ -222,7 +222,7 @@ OPTIMUS_SETTINGS: tuple[dict[str, Any], ...] = (
 COMPILED_IN_S = 15.0
 """Time within which the loops for a first schedule are compiled on any machine."""
 
-Method = tuple[Solver[SchedulingFormulation], dict[str, Any]]
+Method = tuple[Solver[SchedulingFormulation], Fields]
 
 
 class SchedulingExact(Solver[SchedulingFormulation]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ...formulations.common.frontier import Sizes
 from ...formulations.common.objective import TOLERANCE, loosened, within
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError, shown, some
-from ...instances.common.fields import Amounts, Many, Model, Positive
+from ...instances.common.fields import Amounts, Fields, Many, Model, Positive
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock
 from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
@@ -35,7 +35,7 @@ class SizeBound(Model):
 
     size: Positive
     bound_s: float
-    certificate: dict[str, Any] | None = None
+    certificate: Fields | None = None
 
 
 class SizePoint(SizeBound):
@@ -243,7 +243,7 @@ class _Search(SizeSearch):
         """Return the mean completion time in seconds."""
         return result.objectives[0]
 
-    def bound_of(self, size: float) -> dict[str, Any]:
+    def bound_of(self, size: float) -> Fields:
         """Return the fields of a `SizeBound`."""
         return {"size": size, "bound_s": self.bounds()[size], "certificate": self.solved[size].certificate}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...formulations.common.clock import time_left_s
 from ...formulations.common.compiled import is_compiled
@@ -17,6 +16,7 @@ from ...formulations.staging.certificate import CUTOFF_MARGIN, MAX_PRICE, Certif
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Plan
 from ...instances.common.errors import OutOfTimeError
+from ...instances.common.fields import Fields
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.result import SolveOptions
 from .heterps.provisioning import WAYS
@@ -211,7 +211,7 @@ def _bound(
 
 def certificate(
     formulation: StagingFormulation, intervals: Sequence[Interval], bound: float | None, slowest_s: float
-) -> dict[str, Any] | None:
+) -> Fields | None:
     """Return the certificate (intervals of stage times with prices) of a bound, or of infeasibility.
 
     A bound of None certifies infeasibility. The certificate is None where the bound is beyond the figures
@@ -226,7 +226,7 @@ def certificate(
 
 def intervals_of(
     formulation: StagingFormulation, intervals: Sequence[Interval], slowest_s: float
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     """Convert searched intervals of the stage time to certificate entries, in ascending order."""
     certified, earlier = [], 1 - formulation.time_rounding
     if intervals and intervals[0].low > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from ...formulations.staging.certificate import MAX_INTERVALS
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
-from ...instances.common.fields import Many, Model, validated_in_batches
+from ...instances.common.fields import Fields, Many, Model, validated_in_batches
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
 from ..common.conclude import check_deadline, diagnose_with
@@ -85,9 +85,9 @@ class Frontier(AnyFrontier):
     kind: Literal["staging"] = "staging"
     most_usd: Annotated[float, Field(ge=0)] | None = None
     points: Many[FrontierPoint] = ()
-    certificate: Annotated[list[dict[str, Any]], validated_in_batches(MAX_INTERVALS)] = []
+    certificate: Annotated[list[Fields], validated_in_batches(MAX_INTERVALS)] = []
 
-    def _frame_row(self, point: FrontierPoint) -> dict[str, Any]:
+    def _frame_row(self, point: FrontierPoint) -> Fields:
         """Return the figures of a point, and its plan as one text."""
         return super()._frame_row(point) | {"plan": point.plan_text}
 
@@ -108,7 +108,7 @@ def find_frontier(
         anything else bounds the units, ten times the cost of the cheapest plan.
     """
     clock = Clock(options.time_limit_s)
-    found: dict[str, Any] = {"status": "partial", "limit": "time", "most_usd": most_usd}
+    found: Fields = {"status": "partial", "limit": "time", "most_usd": most_usd}
     with suppress(OutOfTimeError):  # before the search could begin
         found = _found(formulation_of(instance), options, error, most_usd, clock)
     return Frontier(**run_facts(instance, options, error, clock), **found)
@@ -116,7 +116,7 @@ def find_frontier(
 
 def _found(
     formulation: StagingFormulation, options: SolveOptions, error: float, most_usd: float | None, clock: Clock
-) -> dict[str, Any]:
+) -> Fields:
     """Return the points and the other fields of the frontier that the search finds."""
     instance = formulation.instance
     known = formulation.elementary_infeasibility()
@@ -128,7 +128,7 @@ def _found(
         most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
     incumbent = NonDominated(math.inf if most is None else most, error)
     search = Search(formulation, incumbent, clock)
-    limit, certificate = "none", list[dict[str, Any]]()
+    limit, certificate = "none", list[Fields]()
     if known is None:
         certificate = intervals_of(formulation, search.run(), search.slowest_s)
         limit = search.limit
@@ -157,7 +157,7 @@ def _certified_error(
     points: list[Candidate],
     error: float,
     most_usd: float | None,
-    certificate: list[dict[str, Any]],
+    certificate: list[Fields],
     clock: Clock,
 ) -> float | None:
     """Return the frontier's error ε that the check proves within the time limit, None if it proves none."""

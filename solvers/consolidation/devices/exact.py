@@ -23,6 +23,7 @@ from ....formulations.consolidation.plan import (
     without_devices,
 )
 from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ....instances.common.fields import Fields
 from ...backends.base import BackendError
 from ...common.base import BruteForce, Clock, Enumeration, Outcome, PresolvingSolver, Solver
 from ...common.result import SolveOptions
@@ -56,7 +57,7 @@ class DevicePlacementSearch:
     def __init__(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
         self.progress = Progress(formulation, bounds=[*formulation.elementary_bounds()])
-        self.certificate: dict[str, Any] = {}
+        self.certificate: Fields = {}
         self.by_names: list[float | None] = []  # bounds of the model with named servers
         self.check_s = 0.0
         if options.warm_start is not None:
@@ -224,7 +225,7 @@ def price_objective(
     program: ShapeProgram,
     index: int,
     values: Sequence[float] | None,
-    certificate: dict[str, Any],
+    certificate: Fields,
     clock: Clock,
 ) -> ShapeRelaxation | None:
     """Add the dual prices of one objective to a certificate; return its relaxation, None if unsolved."""
@@ -244,7 +245,7 @@ def price_objective(
 
 
 def certify_on_devices(
-    formulation: DeviceFormulation, outcome: Outcome, clock: Clock, infeasibility: dict[str, Any] | None
+    formulation: DeviceFormulation, outcome: Outcome, clock: Clock, infeasibility: Fields | None
 ) -> None:
     """Add a certificate to the outcome of a method that makes none, on an instance with devices.
 
@@ -253,7 +254,7 @@ def certify_on_devices(
     infeasibility
         A certificate of the pooled relaxation, if that is proven infeasible.
     """
-    certificate: dict[str, Any] = {} if infeasibility is None else {"pooled": infeasibility}
+    certificate: Fields = {} if infeasibility is None else {"pooled": infeasibility}
     if outcome.plan is not None and not formulation.violations(outcome.plan):
         values = formulation.evaluate(outcome.plan)
         with suppress(TooLargeError, OutOfTimeError), clock.enforced():

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ....formulations.consolidation.certificate import MAX_LEAVES, MUST_PLACE, P
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
+from ....instances.common.fields import Fields
 from ...common.base import Clock
 from ...common.result import SolveOptions
 from ..progress import SETTINGS, reached_level
@@ -28,7 +28,7 @@ from .column_generation import PatternProgram, RelaxationResult, certificate_goa
 from .master import RestrictedMaster
 
 
-def branching_tree(program: PatternProgram, goal: str, reached: Fraction) -> list[dict[str, Any]]:
+def branching_tree(program: PatternProgram, goal: str, reached: Fraction) -> list[Fields]:
     """Return the nodes of a tree that proves a plan's value optimal, in preorder; empty if none was found.
 
     Parameters
@@ -50,13 +50,13 @@ def branching_tree(program: PatternProgram, goal: str, reached: Fraction) -> lis
         program.levels, master.fewest_placed, master.most_placed = before
 
 
-def _tree(program: PatternProgram, goal: str, better: int) -> list[dict[str, Any]]:
+def _tree(program: PatternProgram, goal: str, better: int) -> list[Fields]:
     """Return the nodes of a tree that proves that no plan is as good as the value `better`, in steps.
 
     The numbers of placed jobs in the master problem become those of the last node.
     """
     master = program.master
-    nodes: list[dict[str, Any]] = []
+    nodes: list[Fields] = []
     open_ = [(master.fewest_placed, master.most_placed)]
     leaves = 0
     while open_:
@@ -77,9 +77,7 @@ def _tree(program: PatternProgram, goal: str, better: int) -> list[dict[str, Any
     return nodes
 
 
-def _refutation(
-    program: PatternProgram, goal: str, better: int
-) -> tuple[dict[str, Any] | None, Floats | None]:
+def _refutation(program: PatternProgram, goal: str, better: int) -> tuple[Fields | None, Floats | None]:
     """Return prices that prove that a node holds no better plan, else the placed jobs of each class.
 
     Both are None if the relaxation was not solved.
@@ -134,8 +132,8 @@ def certified_goals(
     bounds: Bounds,
     options: SolveOptions,
     clock: Clock,
-    known: Sequence[dict[str, Any]] = (),
-) -> list[dict[str, Any]]:
+    known: Sequence[Fields] = (),
+) -> list[Fields]:
     """Return dual prices of every priced objective, with the plan's values as bounds on earlier ones.
 
     A value that the method claims to be optimal, where prices leave a gap, gets a branching tree.
@@ -173,9 +171,7 @@ def certified_goals(
     return list(goals.values())
 
 
-def infeasibility_goals(
-    master: RestrictedMaster, options: SolveOptions, clock: Clock
-) -> list[dict[str, Any]]:
+def infeasibility_goals(master: RestrictedMaster, options: SolveOptions, clock: Clock) -> list[Fields]:
     """Return dual prices proving that not all required jobs can be placed; empty if none were found."""
     relaxed = PatternProgram(master, options, clock).relax(MUST_PLACE)
     if relaxed.prices is None:
