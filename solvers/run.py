@@ -19,6 +19,7 @@ from ..formulations.common.objective import Diagnosis
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
+from ..instances.common.fields import Fields
 from .backends.base import BackendError
 from .common.base import Clock, Outcome, Solver
 from .common.conclude import conclude, diagnose_with, hard_deadline
@@ -155,6 +156,6 @@ def find_plan(formulation: AnyFormulation, patience_s: float) -> FoundPlan | Non
 
 
 def _plan_of(
-    solver: Solver[Any], settings: dict[str, Any], formulation: AnyFormulation, clock: Clock
+    solver: Solver[Any], settings: Fields, formulation: AnyFormulation, clock: Clock
 ) -> Sequence[Any] | None:
     return solver.solve(formulation, SolveOptions(method_options=settings), clock).plan

@@ -15,7 +15,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Placement
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Flags, Floats, Ints
-from ...instances.common.fields import Count, Flag, Name
+from ...instances.common.fields import Count, Fields, Flag, Name
 from ..common.column_plan import ColumnPlan
 from ..common.formulation import PlanEntry
 from ..common.objective import Violation, all_loosened, within
@@ -138,7 +138,7 @@ class PlanTable(ColumnPlan[JobAllocation]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def plain(self, rows: slice = slice(None)) -> list[dict[str, Any]]:
+    def plain(self, rows: slice = slice(None)) -> list[Fields]:
         """Return entries as plain data, with their fields in order."""
         times = self.completion_s[rows]
         stated: Any = np.where(np.isnan(times), None, times)  # type: ignore[call-overload]
@@ -156,7 +156,7 @@ TYPES: dict[str, set[type]] = {
     "variant": {str, type(None)},
     "ps": {int},
     "workers": {int},
-    "completion_s": {float, int, type(None)},
+    "completion_s": {float, type(None)},
 }
 """Types of the fields of an entry in a document that was written."""
 KEYS = TYPES.keys()

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar, overload
 
-from ...instances.common.fields import Model
+from ...instances.common.fields import Fields, Model
 
 EntryT = TypeVar("EntryT", bound=Model)
 
@@ -23,7 +23,7 @@ class ColumnPlan(Sequence[EntryT]):
     entry: ClassVar[type[Model]]
 
     @abstractmethod
-    def plain(self, rows: slice = slice(None)) -> list[dict[str, Any]]:
+    def plain(self, rows: slice = slice(None)) -> list[Fields]:
         """Return entries as plain data, with their fields in order."""
 
     @overload

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidationError, model_serializer
 
 from ...instances.common.base import Instance, ProblemKind
-from ...instances.common.fields import Model
+from ...instances.common.fields import Fields, Model
 from .clock import until_time_limit
 from .objective import TIE_TOLERANCE, Bounds, Diagnosis, Objective, Violation, loosened
 
@@ -169,8 +169,8 @@ class PlanEntry(Model):
     omitted: ClassVar[str]
 
     @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> Fields:
+        data: Fields = handler(self)
         if data.get(self.omitted) is None:
             data.pop(self.omitted, None)
         return data

@@ -33,11 +33,11 @@ include 0.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from ...instances.common.fields import Count, Many, Model, Name, validated_in_batches
+from ...instances.common.fields import Count, Fields, Many, Model, Name, validated_in_batches
 
 MAX_PRICE = 1e12
 """Upper limit of prices and multipliers."""
@@ -175,5 +175,5 @@ class PricedGoal(Model):
 class DeviceCertificate(Model):
     """A certificate of the pooled relaxation, and prices by shape."""
 
-    pooled: dict[str, Any] | None = None
+    pooled: Fields | None = None
     devices: Annotated[tuple[PricedGoal, ...], Field(max_length=2)] = ()

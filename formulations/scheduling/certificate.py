@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from ...instances.common.arrays import Floats, Ints
-from ...instances.common.fields import Model, validated_in_batches
+from ...instances.common.fields import Fields, Model, validated_in_batches
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import parsed_certificate
 from ..common.objective import rounded_up
@@ -98,7 +98,7 @@ class PriceCertificate(Model):
         return value
 
 
-def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
+def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> Fields:
     """Return a grid of dual prices as a certificate; `resources` names its columns."""
     priced = {
         name: tuple(grid.price[:, r].tolist()) for r, name in enumerate(resources) if grid.price[:, r].any()

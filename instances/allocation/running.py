@@ -45,12 +45,15 @@ class Stability(Model):
         Path of the result with the plan, relative to the document; None where the library was given the plan.
     seconds
         What a change of its configuration costs each running job at least; its `restart_s`, if larger, wins.
+    sha256
+        Hash of the plan, as the result says; a file with another plan is refused.
     jobs
         The plan, as read from the result.
     """
 
     plan: Text | None = None
     seconds: NonNegative = 0.0
+    sha256: Text | None = None
     jobs: Annotated[SkipJsonSchema[Many[RunningJob]], Field(exclude=True)] = ()
 
 
@@ -78,11 +81,14 @@ def with_running_plan(data: dict[str, Any], source: str, folder: Folder) -> dict
     plan = result.get("plan") if isinstance(result, Mapping) else None
     if not isinstance(plan, list):
         raise fail(str(path), "has no plan; give the file that `solve --output` wrote", "plan")
+    digest = result.get("plan_sha256")
+    if stability.get("sha256") not in (None, digest):
+        raise fail(str(path), "is not that of the plan that ran; the file was written anew", "plan_sha256")
     jobs = [validated(RunningJob, entry, f"{path}: plan[{index}]") for index, entry in enumerate(plan)]
     home = folder.path.resolve()
     named = path.relative_to(home) if path.is_relative_to(home) else path
     rest = {name: value for name, value in data.items() if name != RUNNING}
-    return {**rest, STABILITY: {**stability, "plan": str(named), "jobs": jobs}}
+    return {**rest, STABILITY: {**stability, "plan": str(named), "sha256": digest, "jobs": jobs}}
 
 
 def running_jobs(

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..common.arrays import Flags, Floats, Ints
+from ..common.arrays import Flags, Floats, Ints, offsets, run_of_each
 from ..common.errors import some
 from ..common.fields import Complaint
 from ..common.speed import Range, SpeedTable, Variant
@@ -83,7 +83,7 @@ class Menus:
         count = np.ones(len(table), dtype=np.int64)
         for j, choice in choices.items():
             count[j] = len(choice.speed)
-        first = np.concatenate([[0], np.cumsum(count)])
+        first = offsets(count)
         # All rows are first those of rigid jobs.
         usage, tasks = np.repeat(table.total_demand, count, axis=0), np.repeat(table.tasks, count)
         speed, labels = np.ones(len(usage)), [""] * len(usage)
@@ -99,7 +99,7 @@ class Menus:
     @cached_property
     def owner(self) -> Ints:
         """Index of the job of each configuration, shape (K,)."""
-        return np.repeat(np.arange(len(self.work)), np.diff(self.first))
+        return run_of_each(self.first)
 
     @cached_property
     def best_speed(self) -> Floats:

@@ -295,7 +295,7 @@ def write_text(path: Path, text: str, append: bool = False) -> None:
 
 
 def refuse_overwriting(path: Path, files: Iterable[str]) -> None:
-    """Raise an error if a file to be written is one of the instances.
+    """Raise an error if a file to be written is one of those that a result refers to.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def refuse_overwriting(path: Path, files: Iterable[str]) -> None:
         If it is.
     """
     if path.exists() and any(Path(file).exists() and path.samefile(file) for file in files):
-        raise OptionError(f"{path}: is the instance; write the result to another file")
+        raise OptionError(f"{path}: is what the result refers to; write to another file")
 
 
 def start_logging(verbose: int, quiet: bool) -> None:

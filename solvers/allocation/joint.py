@@ -25,7 +25,7 @@ from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.placed_configurations import placed_configurations
 from ...formulations.allocation.plan import Plan
 from ...formulations.allocation.splits import STAYS, PiecePrices
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, offsets
 from ..common.base import Clock, Outcome
 from ..common.result import SolveOptions
 from .heuristics import round_prices
@@ -267,7 +267,7 @@ class JointSearch(IncumbentSearch):
             others = [own[np.argmin(taken[own])], *own[configs.split[own] == STAYS], *known[j : j + 1]]
             kept.append(np.unique(np.append(best, others)))
             kept[-1] = kept[-1][np.argsort(reduced[kept[-1]], kind="stable")]
-        return np.concatenate(kept), np.concatenate([[0], np.cumsum([len(own) for own in kept])])
+        return np.concatenate(kept), offsets([len(own) for own in kept])
 
     def _record(self, placements: Placements, best: PlacementState, cost: Floats, rows: Ints) -> None:
         """Keep the plan of a state if all jobs are in it and it is better."""

@@ -26,6 +26,7 @@ compare them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -196,8 +197,10 @@ LEAST_PRICE_SHARE = 0.01
 """A price counts as at least what makes its capacity worth this share of all, where a box is laid around."""
 START_ERROR = 0.05
 """Half the width of the box around the prices of an earlier problem, relatively."""
-BOX_GROWTH = 8.0
-"""How much a box grows at whose edge the prices lie."""
+BOX_GROWTH, MOST_GROWTHS = 8.0, 2
+"""How much a box grows beyond which prices are better, and how often one around earlier prices does."""
+LEAST_WORTH = 1e-3
+"""All capacities count as worth at least this share of the least total cost, where a box is laid around."""
 MOST_SHRUNK = 16
 """Most resources with which a box shrinks, since each takes two linear programmes."""
 SHRUNK_ENOUGH = 0.25
@@ -256,12 +259,15 @@ def best_prices(
             # Prices of n sampled jobs deviate from those of all by O(1/√n).
             centre, half = _box(problem, rough.prices, SAMPLE_ERROR / math.sqrt(count), half)
     search = _PriceSearch(problem, clock, tolerance)
-    while True:
+    for growths in itertools.count():
         edge = search.run(centre, half, start[1:])
         best = search.best
         if best.unbounded or clock.expired or not edge.any():
             return replace(best, cuts=search.deciding_cuts())
+        if start and growths == MOST_GROWTHS:  # the prices of then tell nothing about those of now
+            break
         centre, half = best.prices, np.where(edge, BOX_GROWTH * half, half)
+    return best_prices(problem, clock, tolerance)
 
 
 def _scale(problem: MultipleChoice) -> Floats:
@@ -278,7 +284,8 @@ def _box(problem: MultipleChoice, centre: Floats, error: float, widest: Floats) 
 
     A price counts as at least so much that its capacity is worth a small share of all capacities.
     """
-    worth = float(centre @ problem.limit)
+    centre = np.minimum(centre, widest)
+    worth = max(float(centre @ problem.limit), LEAST_WORTH * float(problem.least(problem.cost).sum()))
     least = widest.copy()
     if worth > 0:
         np.divide(LEAST_PRICE_SHARE * worth, problem.limit, out=least, where=problem.limit > 0)
@@ -306,7 +313,7 @@ class _PriceSearch:
         self.shrinks = problem.jobs >= FEWEST_JOBS_SAMPLED and len(problem.limit) <= MOST_SHRUNK
 
     def run(self, centre: Floats, half: Floats, others: Sequence[Floats] = ()) -> NDArray[np.bool_]:
-        """Maximise L(λ) in a box of prices; return flags of the best prices that lie at its edge, (R,).
+        """Maximise L(λ) in a box of prices; return flags of the prices that should be beyond its ends, (R,).
 
         Parameters
         ----------
@@ -320,7 +327,7 @@ class _PriceSearch:
             self._evaluate(np.clip(prices, *self.box))
         for count in range(1, MAX_ROUNDS + 1):
             prices, above = self.model.maximize(self.best.prices, self.best.bound, *self.box)
-            if above <= self.tolerance * abs(self.best.bound) or self.clock.expired:
+            if above <= self.enough or self.clock.expired:
                 break
             self._evaluate(prices)
             if self.best.bound > most + 1e-6 * abs(most):
@@ -328,9 +335,17 @@ class _PriceSearch:
                 return np.zeros(len(half), dtype=bool)
             if self.shrinks and count % (2 * len(half)) == 0:
                 self._restrict(self.best.prices, SHRUNK_ENOUGH)
-        best, at_edge = self.best.prices, 1e-6 * half
-        edge: NDArray[np.bool_] = (best >= high - at_edge) | ((best <= low + at_edge) & (low > 0))
-        return edge
+        # The cuts are concave together: where a larger box brings them nothing, none does.
+        best, reach, a_bit = self.best.prices, BOX_GROWTH * half, 1e-6 * half
+        ends = np.maximum(best - reach, 0.0), best + reach
+        prices, above = self.model.maximize(best, self.best.bound, *ends)
+        edge: NDArray[np.bool_] = (prices > high + a_bit) | (prices < low - a_bit)
+        return edge & (above > self.enough)
+
+    @property
+    def enough(self) -> float:
+        """How much better a bound may be than the best one where the search ends."""
+        return self.tolerance * min(abs(self.best.bound), self.problem.largest_value)
 
     def _restrict(self, centre: Floats, enough: float) -> None:
         """Shrink the box to where the cuts allow a better bound; drop items if it is so much smaller."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.compiled import compiled
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints, offsets
 from ..common.base import Clock
 from .lagrangian import MultipleChoice
 
@@ -252,7 +252,7 @@ def _grid(table: Floats) -> Grid:
     width = np.where(reach > 0, 2 * reach, 1.0) / cells
     place = np.clip((columns - low) / width, 0, cells - 1).astype(np.int64)
     cell = place @ cells ** np.arange(GRID_DIMENSIONS)[::-1]
-    first = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=cells**GRID_DIMENSIONS))])
+    first = offsets(np.bincount(cell, minlength=cells**GRID_DIMENSIONS))
     return Grid(np.argsort(cell, kind="stable"), first, low, width, cells)
 
 

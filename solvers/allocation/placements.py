@@ -15,7 +15,7 @@ from ...formulations.allocation.splits import STAYS, sending_workers
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import TABLE
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, run_of_each
 from .placement_search import ABSENT, WAYS, Candidates, PlacementState, insert_all
 
 MAX_PIECES = 64
@@ -54,7 +54,7 @@ class Placements:
         """
         configs, table = self.configs, self.formulation.table
         assert configs.split is not None
-        owner = np.repeat(np.arange(configs.jobs), np.diff(start))
+        owner = run_of_each(start)
         placed = configs.variant[rows] != UNPLACED
         index = table.first_variant[owner] + np.where(placed, configs.variant[rows], 0)
         ps, workers, split = (c[rows].astype(np.int64) for c in (configs.ps, configs.workers, configs.split))

@@ -16,6 +16,7 @@ from ...formulations.common.formulation import MilpModel, ModelObjective, exact_
 from ...formulations.common.objective import Objective
 from ...formulations.registry import milp_model
 from ...instances.common.errors import OptionError
+from ...instances.common.fields import Fields
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import run_with_time_limit
@@ -247,7 +248,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
     parameters = solver.parameters
     # Two parts of CP-SAT 9.15 cut off optima: inclusions in its presolve (google/or-tools#5293), and
     # symmetries together with what its presolve fixes because of costs.
-    settings: dict[str, Any] = {
+    settings: Fields = {
         "relative_gap_limit": options.gap / 4,
         "presolve_inclusion_work_limit": 0,
         "symmetry_level": 0,

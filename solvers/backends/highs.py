@@ -25,26 +25,27 @@ from numpy.typing import NDArray
 
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import ClusterplanError
+from ...instances.common.fields import Fields
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
 from .base import BackendError, RunEnd, run_highs
 
 TOLERANCE = 1e-9
 """HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
-TOLERANCES: dict[str, Any] = dict.fromkeys(
+TOLERANCES: Fields = dict.fromkeys(
     ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
 )
 MIP_SETTINGS = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
 
 
-def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
+def threads_and_seed(threads: int | None, seed: int | None) -> Fields:
     """Return the HiGHS options for threads and random seed, as far as they are given."""
     given = {"threads": threads, "random_seed": None if seed is None else seed % 2**31}
     return {key: value for key, value in given.items() if value is not None}
 
 
 def branch_and_bound(
-    model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None = None
+    model: Any, settings: Fields, clock: Clock, options: SolveOptions, start: Floats | None = None
 ) -> tuple[Floats | None, float, Limit]:
     """Minimise a `HighsLp`; return column values, lower bound, and the limit that stopped HiGHS.
 

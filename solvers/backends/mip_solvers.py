@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
+from ...instances.common.fields import Fields
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import run_with_time_limit
@@ -281,7 +282,7 @@ def configure_scip(model: Any, options: SolveOptions, limits: Mapping[str, Any])
         If SCIP rejects a parameter.
     """
     # Its default tolerances move small figures by more than the gap that is asked for.
-    chosen: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9, **limits}
+    chosen: Fields = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9, **limits}
     if options.seed is not None:
         chosen["randomization/randomseedshift"] = options.seed % 2**31
     if options.memory_limit_gib is not None:

@@ -20,7 +20,6 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
@@ -32,6 +31,7 @@ from ...formulations.consolidation.formulation import (
 from ...formulations.consolidation.plan import Plan
 from ...formulations.consolidation.presolve import WithFixedJobs
 from ...instances.common.errors import TooLargeError, some
+from ...instances.common.fields import Fields
 from ...instances.consolidation.job import PlacementJob
 from ..backends import BACKENDS
 from ..backends.base import BackendError
@@ -86,9 +86,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
         outcome.certificate = certificate
 
 
-def _certificate_goals(
-    formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
-) -> list[dict[str, Any]]:
+def _certificate_goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[Fields]:
     """Return the dual prices of an outcome's objectives; empty if there is no plan or proof to certify."""
     options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:

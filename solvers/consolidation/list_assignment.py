@@ -121,7 +121,11 @@ class ParameterAssignment(Solver[ConsolidationFormulation]):
             ranks: Floats = np.where(count * (loads + size) > total, loads, -1.0 - loads)
             return ranks
 
-        most = [max(1, int(total // (count * max(1.0, size)))) for size in blocks.sizes]
+        # Tasks without traffic are one slice.
+        most = [
+            max(1, int(total // (count * size))) if size else tasks
+            for tasks, size in zip(blocks.tasks, blocks.sizes, strict=True)
+        ]
         slices = (
             (block, min(most[block], blocks.tasks[block] - start))
             for block in np.argsort(-totals, kind="stable").tolist()

@@ -18,7 +18,8 @@ from ...formulations.common.clock import check_time
 from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints, offsets, run_of_each
+from ...instances.common.fields import Fields
 from ...instances.consolidation.job import Group, PlacementJob
 
 LOSSES = (
@@ -227,7 +228,7 @@ class PlacementArrays:
         by_server, by_class = self._by_server(), self._by_class()
         demand = members * by_class["units"] @ by_class["demand"]
         scarcity = demand / np.maximum(by_server["free"].sum(axis=0), TIE_TOLERANCE)
-        first_piece = _offsets(np.minimum(by_class["most"], by_class["units"])[of_class])
+        first_piece = offsets(np.minimum(by_class["most"], by_class["units"])[of_class])
         names, limit = formulation.instance.objectives, formulation.instance.max_moves
         unit_loss = np.ones(len(LOSSES))
         unit_loss[[VALUE, SLOWDOWN]] = by_class["worth"][of_class].mean()
@@ -247,9 +248,9 @@ class PlacementArrays:
             most_traffic=math.inf,
             scarcity=(scarcity / max(scarcity.max(), TIE_TOLERANCE)) ** SCARCITY_POWER,
             of_class=of_class,
-            first_of_class=_offsets(members),
+            first_of_class=offsets(members),
             first_piece=first_piece,
-            owner=np.repeat(np.arange(len(self._jobs)), np.diff(first_piece)),
+            owner=run_of_each(first_piece),
             **by_server,
             **by_class,
             **self._by_job(),
@@ -265,7 +266,7 @@ class PlacementArrays:
                 classes.setdefault((number, rates, bool(self.movable[j])), []).append(j)
         return list(classes.values())
 
-    def _by_server(self) -> dict[str, Any]:
+    def _by_server(self) -> Fields:
         """Return the arrays by server; fixed jobs reduce the free capacity."""
         data, servers = self.formulation, self._servers
         free = np.array([[server.available.get(name, 0.0) for name in self._resources] for server in servers])
@@ -282,7 +283,7 @@ class PlacementArrays:
         rack = np.array([racks.setdefault(data.rack_of(name), len(racks)) for name in self._index])
         return {"free": free, "by_scale": 1.0 / mean, "taken": taken, "load": load, "rack": rack}
 
-    def _by_class(self) -> dict[str, Any]:
+    def _by_class(self) -> Fields:
         """Return the arrays by class of jobs."""
         data, first = self.formulation, [self._jobs[j] for j in self._first]
         units = np.array([1 if len(job.task_groups) > 1 else job.task_groups[0].tasks for job in first])
@@ -317,14 +318,14 @@ class PlacementArrays:
             "allowed": allowed,
         }
 
-    def _by_job(self) -> dict[str, Any]:
+    def _by_job(self) -> Fields:
         """Return the arrays by job, of what runs now."""
         homes = [self._home(job) if self.movable[j] else {} for j, job in enumerate(self._jobs)]
         home = np.array([n for tasks in homes for n in tasks], dtype=np.int64)
         count = np.array([len(tasks) for tasks in homes])
         restarts = self.formulation.restarts
         return {
-            "first_home": _offsets(count),
+            "first_home": offsets(count),
             "home": home,
             "home_tasks": np.array([n for tasks in homes for n in tasks.values()], dtype=np.int64),
             "first_resident": np.searchsorted(np.sort(home), np.arange(len(self._servers) + 1)),
@@ -388,11 +389,6 @@ class PlacementArrays:
                 entry = entry if entry.placed and entry.tasks == groups else entry_of(job, groups)
             entries.append(entry)
         return entries
-
-
-def _offsets(counts: Ints) -> Ints:
-    """Return where the entries of each element begin in a list of all, and its length; shape (n + 1,)."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _home_share(formulation: ConsolidationFormulation) -> float:

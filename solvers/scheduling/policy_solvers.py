@@ -13,6 +13,7 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.arrays import Ints
 from ...instances.common.errors import OptionError, OutOfTimeError
+from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ..backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
 from ..common.base import Clock, MethodOption, Outcome, Solver
@@ -110,7 +111,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         name: str,
         what: str,
         knows: Knowledge,
-        make: Callable[[SchedulingInstance, dict[str, Any]], Policy | PolicyOfBefore],
+        make: Callable[[SchedulingInstance, Fields], Policy | PolicyOfBefore],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[PriorityScheduler], Rule] | None = None,
     ) -> None:
@@ -148,7 +149,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, messages)) or None)
 
     def policy(
-        self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
+        self, instance: SchedulingInstance, settings: Fields, options: SolveOptions, clock: Clock
     ) -> Policy:
         """Return a new policy object for one solve, made from the instance and the options."""
         del options, clock
@@ -279,7 +280,7 @@ class LearnedPolicy(PolicySolver):
         return missing_package_text("torch", "PyTorch", "'clusterplan[rl]'")
 
     def policy(
-        self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
+        self, instance: SchedulingInstance, settings: Fields, options: SolveOptions, clock: Clock
     ) -> Policy:
         """Return the policy DL² with a network trained on generated traces; the instance is not used."""
         del instance

@@ -6,7 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints, run_of_each
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
 
@@ -228,7 +228,7 @@ class ViewWriter:
                 self.first, self.requested = before[self.first], before[self.requested]
             self.usage, self.speed = menus.usage[self.menu_row], menus.speed[self.menu_row]
             self.work = menus.work[order]
-        self.owner: Ints = np.repeat(np.arange(jobs), np.diff(self.first))
+        self.owner: Ints = run_of_each(self.first)
         given = table.estimate_s[order]
         # Kept here too, since a policy could change what its view says.
         self.knows = knows

@@ -11,6 +11,7 @@ from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
 from ...formulations.staging.stages import Plan, Stage, layer_names_text, parts_time_s
 from ...instances.common.errors import TooLargeError
+from ...instances.common.fields import Fields
 from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock
 from ..common.result import SolveOptions
@@ -134,7 +135,7 @@ def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock:
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
-    without: dict[str, Any] = {field: None}
+    without: Fields = {field: None}
     relaxed = _best_plan(formulation, clock, objective="cost", **without)
     if relaxed is None:
         return

@@ -350,7 +350,7 @@ def test_the_plan_of_the_instance_as_it_is(file: Path, tmp_path: Path) -> None:
 def test_the_instance_is_not_overwritten(file: Path) -> None:
     """Neither by a plan nor by a scenario's."""
     text = file.read_text()
-    wanted = f"{file}: is the instance; write the result to another file"
+    wanted = f"{file}: is what the result refers to; write to another file"
     assert invoke(solve, file, "--output", file, fails=OptionError) == wanted
     answer = invoke(command, file, "add=n", "--apply", 1, "--output", file, fails=OptionError)
     assert answer == f"{file}: {answer.partition(': ')[2]}"

@@ -33,6 +33,7 @@ from ....formulations.consolidation.classes import common_divisor, exact_fractio
 from ....formulations.consolidation.fewest_servers import tasks_on_devices
 from ....formulations.consolidation.formulation import DeviceFormulation
 from ....instances.common.arrays import Floats
+from ....instances.common.fields import Fields
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices
 from ....instances.consolidation.instance import Server
@@ -200,7 +201,7 @@ class ShapeRelaxation:
 
     value: float
     worth: Floats
-    goal: dict[str, Any]
+    goal: Fields
 
 
 def priced_demand(ask: DeviceDemand) -> DeviceDemand:
@@ -410,7 +411,7 @@ class ShapeProgram:
         return added
 
 
-def _device_prices(prices: Mapping[DeviceDemand, float]) -> dict[str, Any]:
+def _device_prices(prices: Mapping[DeviceDemand, float]) -> Fields:
     return {
         "whole": prices.get(DeviceDemand(whole=1), 0.0),
         # Keys are text, as in JSON, so that a stored certificate is the same.

@@ -22,7 +22,7 @@ from ....formulations.consolidation.classes import (
     SERVER_COUNT_OBJECTIVES,
     JobClass,
 )
-from ....instances.common.arrays import Floats
+from ....instances.common.arrays import Floats, offsets
 from ...backends.highs import Columns, linear_optimum, linear_program
 from ..progress import SETTINGS
 from .master import DualPrices, RestrictedMaster, server_groups
@@ -47,7 +47,7 @@ class AssignmentRelaxation:
         self.levels = {name: most for name, most in levels.items() if name != MUST_PLACE}
         classes = self.classes = master.classes
         groups = [len(shape.demands) for shape in classes.task_shapes]
-        self.supply = np.concatenate([[0], np.cumsum(groups)]).astype(int)
+        self.supply = offsets(groups)
         resources, shapes = len(classes.units), len(classes.task_shapes)
         self.free = np.array([server.free for server in classes.servers], dtype=float).reshape(-1, resources)
         self.count = np.array([len(server.members) for server in classes.servers])

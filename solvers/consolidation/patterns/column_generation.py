@@ -30,6 +30,7 @@ from ....formulations.consolidation.certificate import MAX_PRICE, MUST_PLACE, Ce
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ....instances.common.fields import Fields
 from ...backends.base import BackendError
 from ...backends.highs import branch_and_bound, highs_with_settings, linear_program, threads_and_seed
 from ...common.base import Clock
@@ -477,7 +478,7 @@ class PatternProgram:
         return None if values is None else np.round(values).astype(np.int64), limit
 
 
-def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:
+def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) -> Fields:
     """Return an objective's dual prices and multipliers, in its unit, in the certificate's format."""
     step = float(master.steps[goal])
     return {

@@ -45,7 +45,7 @@ from ....formulations.consolidation.classes import (
     JobClass,
     TaskShape,
 )
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, offsets
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.consolidation.job import allows, models_of
 from ..progress import SETTINGS, objective_step, scaling_step
@@ -171,7 +171,7 @@ class RestrictedMaster:
         self._opening = np.array([server.opening for server in classes.servers])
         # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
         sizes = [len(pieces) for pieces in classes.pieces]
-        self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        self.supply = offsets(sizes)
         count = int(self.supply[-1])
         self.asked: dict[int, int] = {}
         for job in classes.jobs:

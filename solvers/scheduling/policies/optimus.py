@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from ....formulations.registry import formulate
 from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.fields import Fields
 from ....instances.registry import KINDS as INSTANCES
 from ...common.base import Clock
 from ...common.result import SolveOptions
@@ -265,7 +266,7 @@ def proven_allocation(
     return [by_name[f"{k}"] for k in range(len(menus))], proven
 
 
-def _variants(times: Floats, usage: Floats, names: Sequence[str]) -> list[dict[str, Any]]:
+def _variants(times: Floats, usage: Floats, names: Sequence[str]) -> list[Fields]:
     """Return each configuration as a variant of an allocation job with one worker that uses all of it."""
     return [
         {

@@ -66,6 +66,7 @@ ALTERED: list[tuple[str, dict[str, Any], str]] = [
     ("not a time", {"completion_s": float("nan")}, "completion_s"),
     ("negative time", {"completion_s": -1.0}, "completion_s"),
     ("endless time", {"completion_s": float("inf")}, "completion_s"),
+    ("time beyond floats", {"completion_s": 10**400}, "completion_s"),
     ("no name", {"job": ""}, "job"),
     ("list for a name", {"variant": ["a"]}, "variant"),
     ("unknown field", {"gpus": 2}, "gpus"),

@@ -81,7 +81,8 @@ def test_a_document_the_options_and_the_library_say_the_same(folder: Path, name:
     done = run_here("solve", name, *warm, "--output", "new.json", cwd=folder)
     assert done.returncode == 0, done.stderr
     stored = json.loads((folder / "new.json").read_text())
-    assert stored["instance_options"] == {"stability": {"plan": "old.json", "seconds": 300.0}}
+    named = {"plan": "old.json", "seconds": 300.0, "sha256": RESULT.plan_sha256}
+    assert stored["instance_options"] == {"stability": named}
     by_library = changed(GENERATED).with_running(RESULT.plan, 300)
     assert stored["objective"] == pytest.approx(clusterplan.solve(by_library, warm_start=RESULT).objective)
     document = (folder / name).read_text() + "stability: {plan: old.json, seconds: 300}\n"
@@ -92,6 +93,8 @@ def test_a_document_the_options_and_the_library_say_the_same(folder: Path, name:
         done = run_here(command[0], name, "new.json", *command[1:], cwd=folder)
         assert done.returncode == 0, done.stderr
     assert "verified" in run_here("verify", "stable.yaml", "new.json", cwd=folder).stdout
+    (folder / "old.json").write_text((folder / "new.json").read_text())
+    assert "the file was written anew" in run_here("verify", name, "new.json", cwd=folder).stderr
     (folder / "old.json").unlink()
     assert "no such file" in run_here("verify", name, "new.json", cwd=folder).stderr.lower()
 
@@ -122,6 +125,14 @@ def test_an_earlier_result_that_is_none_is_refused_with_its_name(
     done = refused(folder, "--warm-start", "bad.json", *stability)
     assert done.returncode in (2, 3)
     assert "bad.json" in done.stderr or "not a plan" in done.stderr
+
+
+def test_the_plan_that_runs_is_not_overwritten(folder: Path) -> None:
+    """Where the result needs it; without stability it does not."""
+    warm = "--warm-start", "old.json", "--output", "old.json"
+    assert "is what the result refers to" in refused(folder, *warm, "--stability", 60).stderr
+    assert (folder / "old.json").read_text() == RESULT.to_json()
+    assert refused(folder, *warm).returncode == 0
 
 
 def test_stability_needs_the_plan_that_runs_beside_its_instance(folder: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_search_reaches_the_same_bound_from_any_prices(
         if cold.unbounded:
             continue
         noise = np.random.default_rng(seed).uniform(0.9, 1.1, len(problem.limit))
-        factor = {"near": noise, "none": 0 * noise, "far": 100 * noise, "tiny": 1e-3 * noise}[start]
+        factor = {"near": noise, "none": 0 * noise, "far": 1e100 * noise, "tiny": 1e-300 * noise}[start]
         cuts = [factor * prices for prices in cold.cuts]
         warm = best_prices(problem, Clock(None), start=cuts)
         assert warm.bound == pytest.approx(cold.bound, rel=1e-8, abs=1e-8)

@@ -158,6 +158,19 @@ def test_paa_cuts_blocks_that_are_larger_than_the_average(servers: int) -> None:
     assert 160 <= requests <= 162
 
 
+def test_paa_places_tasks_without_traffic_at_once() -> None:
+    """A thousand million of them are one slice."""
+    jobs = [job("many", 10**9, {"gpu": 0}, must_place=True)]
+    result = clusterplan.solve(placement(["value"], [server("a", gpu=1)], jobs), "paa", time_limit_s=20)
+    assert result.plan is not None
+
+
+def test_the_largest_load_of_whole_steps_is_proven() -> None:
+    """Five blocks of 4 on two servers, with small ones that could fill any gap: 12, not the mean of 10.5."""
+    result = clusterplan.solve(partitioning([4, 4, 4, 4, 4, 1], 2, objectives=["traffic"]))
+    assert (result.status, result.objective, result.certified_bound) == ("optimal", 12, 12)
+
+
 def test_paa_says_what_it_does_not_place() -> None:
     """Jobs that may be left out, and blocks without room."""
     optional = placement(["traffic"], [server(gpu=1)], [job("a")])
