@@ -266,18 +266,16 @@ def _check_records(
 def _weakened_bounds(formulation: AnyFormulation, derived: Bounds, result: Result) -> Bounds:
     """Return the certified bounds, weakened to the stored ones where the solve certified less.
 
-    A solve may have had time for combinatorial bounds only, or without a plan for none; an older version
-    may have used 0.
+    A solve may have had time for combinatorial bounds only, or without a plan for none; the check of an older
+    version may have proven less.
     """
     bounds = list(derived)
-    elementary = formulation.elementary_bounds()
-    for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
-        if record.certified_bound is None and result.plan is None:
+    for index, (record, objective) in enumerate(zip(result.objectives, formulation.objectives, strict=False)):
+        stored = record.certified_bound
+        if stored is None and result.plan is None:
             bounds[index] = None
-        elif record.certified_bound is not None and not differs(record.certified_bound, least):
-            bounds[index] = least
-        elif record.certified_bound == 0 and record.sense == "min" and (least or 0.0) >= 0:
-            bounds[index] = 0.0
+        elif stored is not None and objective.tighter(stored, derived[index]) == derived[index]:
+            bounds[index] = stored
     return tuple(bounds)
 
 

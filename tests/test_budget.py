@@ -9,15 +9,15 @@ import pytest
 from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
-    "instances": (131_840, 103, 16),
-    "formulations": (83_353, 66, 10),
-    "solvers": (136_318, 101, 12),  # two files until the former contracts of policies go
-    "planner": (71_154, 77, 10),
+    "instances": (132_847, 104, 16),
+    "formulations": (85_180, 68, 10),
+    "solvers": (138_311, 103, 12),  # two files until the former contracts of policies go
+    "planner": (71_266, 77, 10),
     # Frontiers of servers, against brute force; checks of what a smaller check must not lose.
-    "tests": (361_157, 259, 51),
+    "tests": (366_880, 265, 51),
     # Replicas of stages and predictions of single operators came from instances, as nothing else uses them.
-    "benchmarks": (35_307, 32, 1),
-    "root": (418, 2, 1),
+    "benchmarks": (36_341, 33, 1),
+    "root": (422, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
 
