@@ -135,4 +135,6 @@ class ParameterAssignment(Solver[ConsolidationFormulation]):
             placed = assigned(blocks, slices, rule)
         if placed is None:
             return Outcome(message="paa: no server has room left for some block")
-        return Outcome(plan_of(formulation, placed))
+        plan = plan_of(formulation, placed)
+        broken = formulation.violations(plan)  # the paper knows no models of GPUs, and no required spread
+        return Outcome(message=f"paa: its plan breaks a constraint: {broken[0]}") if broken else Outcome(plan)

@@ -136,7 +136,7 @@ def test_what_is_lost_in_rounding_is_not_called_optimal() -> None:
 @pytest.mark.parametrize(
     ("name", "traffic"),
     [
-        ("traffic-that-cp-sat-presolve-cut-off", 148669.61458821432),
+        ("traffic-that-cp-sat-presolve-cut-off", 148669.61458821435),
         # What the model with named servers is told to keep is no bound.
         ("traffic-settled-above-its-optimum", 44862.38386233852),
     ],

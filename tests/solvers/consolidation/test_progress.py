@@ -200,7 +200,7 @@ def test_what_counting_found_is_enough() -> None:
 
 
 def test_its_methods() -> None:
-    """The exact one, ten others, and a plan that moves nothing among the quick ones."""
+    """The exact one, nine others, and a plan that moves nothing among the quick ones."""
     assert KINDS["consolidation"] is CONSOLIDATION
     names = [CONSOLIDATION.exact.name, *(solver.name for solver in CONSOLIDATION.solvers)]
     assert names == [
@@ -212,6 +212,7 @@ def test_its_methods() -> None:
         "best-fit-l2",
         "best-fit-dot",
         "bin-centric",
+        "paa",
         "brute-force",
     ]
     formulation = ConsolidationFormulation(
