@@ -109,13 +109,19 @@ def _add(instance: AllocationInstance, text: str) -> Fields:
     return {"jobs": [*rows.values(), *({**kept, "name": new} for new in fresh_names(count, name, rows))]}
 
 
-def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
+def current_plan(instance: AllocationInstance) -> Plan:
     """Return the current configurations of running jobs as a plan."""
+    table = instance.table()
+    placed = table.current_variant >= 0
+    running = np.flatnonzero(placed).tolist()
+    if instance.servers is not None:
+        jobs = map(instance.jobs.__getitem__, running)
+        return [JobAllocation(job=job.name, **job.current.model_dump()) for job in jobs if job.current]
     # An object for each of a million rows of a table takes minutes.
-    jobs = map(instance.jobs.__getitem__, np.flatnonzero(instance.table().current_variant >= 0).tolist())
-    return [
-        JobAllocation(job=job.name, **job.current.model_dump()) for job in jobs if job.current is not None
-    ]
+    names = [table.names[j] for j in running]
+    variants = [table.variant_names[v] for v in table.current_variant[running]]
+    ps, workers = table.current_ps[running], table.current_workers[running]
+    return PlanTable(names, placed[running], variants, ps, workers, np.full(len(names), np.nan))
 
 
 def changes(instance: AllocationInstance, before: Plan | None, after: Plan) -> Changes:

@@ -368,9 +368,9 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
             raise OptionError(
                 f"{run.output}: is a folder; give a file, or --jobs N for a batch, which has a folder"
             )
-        # The result names the plan that runs by its file.
-        running = [run.warm_start] if run.warm_start is not None and run.stability is not None else []
-        refuse_overwriting(run.output, [*run.files, *map(str, running)])
+        # With --stability the result names the plan that runs by its file.
+        files = run.files if run.stability is None else [*run.files, str(run.warm_start)]
+        refuse_overwriting(run.output, files)
         write_text(run.output, "", append=True)  # what is there stays until there is a result
     form: Format = "json" if run.format == "table" and run.output is not None else run.format
     if form == "csv" and run.output is None:

@@ -336,11 +336,11 @@ class _PriceSearch:
             if self.shrinks and count % (2 * len(half)) == 0:
                 self._restrict(self.best.prices, SHRUNK_ENOUGH)
         # The cuts are concave together: where a larger box brings them nothing, none does.
-        best, reach, a_bit = self.best.prices, BOX_GROWTH * half, 1e-6 * half
+        best, reach = self.best.prices, BOX_GROWTH * half
         ends = np.maximum(best - reach, 0.0), best + reach
         prices, above = self.model.maximize(best, self.best.bound, *ends)
-        edge: NDArray[np.bool_] = (prices > high + a_bit) | (prices < low - a_bit)
-        return edge & (above > self.enough)
+        beyond: NDArray[np.bool_] = np.abs(prices - np.clip(prices, low, high)) > 1e-6 * half
+        return beyond & (above > self.enough)
 
     @property
     def enough(self) -> float:
@@ -376,8 +376,7 @@ class _PriceSearch:
         """Return the best prices, and those whose cuts are lowest there."""
         heights = np.array(self.model.constants) + np.array(self.model.slopes) @ self.best.prices
         order = np.argsort(heights, kind="stable")[: CUTS_PER_RESOURCE * (len(self.best.prices) + 1)]
-        listed = [self.best.prices, *(self.evaluated[i] for i in order.tolist())]
-        return tuple({tuple(prices): prices for prices in listed}.values())
+        return self.best.prices, *(self.evaluated[i] for i in order.tolist())
 
 
 ROUNDING = 1e-13

@@ -121,11 +121,8 @@ class ParameterAssignment(Solver[ConsolidationFormulation]):
             ranks: Floats = np.where(count * (loads + size) > total, loads, -1.0 - loads)
             return ranks
 
-        # Tasks without traffic are one slice.
-        most = [
-            max(1, int(total // (count * size))) if size else tasks
-            for tasks, size in zip(blocks.tasks, blocks.sizes, strict=True)
-        ]
+        whole = max(blocks.tasks, default=1)  # tasks without traffic are one slice
+        most = [max(1, int(total // (count * size))) if size else whole for size in blocks.sizes]
         slices = (
             (block, min(most[block], blocks.tasks[block] - start))
             for block in np.argsort(-totals, kind="stable").tolist()
