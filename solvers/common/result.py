@@ -119,7 +119,7 @@ class SolveOptions(Model):
 
     @property
     def recorded(self) -> Self:
-        """The options as a result records them: with the hash of the earlier plan, and without its prices."""
+        """The options as a result records them, with the hash of the earlier plan and without its prices."""
         digest = self.warm_start_sha256 if self.warm_start is None else plan_hash(self.warm_start)
         return self.model_copy(update={"warm_start": None, "warm_prices": None, "warm_start_sha256": digest})
 
