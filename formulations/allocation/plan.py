@@ -141,7 +141,7 @@ class PlanTable(ColumnPlan[JobAllocation]):
     def plain(self, rows: slice = slice(None)) -> list[Fields]:
         """Return entries as plain data, with their fields in order."""
         times = self.completion_s[rows]
-        stated: Any = np.where(np.isnan(times), None, times)  # type: ignore[call-overload]
+        stated: Any = np.where(np.isnan(times), None, times)  # type: ignore[call-overload]  # None: objects
         arrays = self.placed[rows], self.ps[rows], self.workers[rows], stated
         texts = self.names[rows], self.variants[rows]
         return [

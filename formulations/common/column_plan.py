@@ -33,7 +33,7 @@ class ColumnPlan(Sequence[EntryT]):
     def __getitem__(self, index: int | slice) -> EntryT | tuple[EntryT, ...]:
         if isinstance(index, slice):
             made: Any = tuple(self.entry.model_construct(**fields) for fields in self.plain(index))
-            return made  # type: ignore[no-any-return]
+            return made  # type: ignore[no-any-return]  # of the type that the class names
         row = range(len(self))[index]
         return self[row : row + 1][0]
 
@@ -43,7 +43,7 @@ class ColumnPlan(Sequence[EntryT]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as of every class with an equality of its own
 
 
 ROWS_AT_ONCE = 10_000
