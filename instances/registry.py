@@ -5,5 +5,5 @@ from __future__ import annotations
 from .common.kind import InstanceKind, KindRegistry
 
 KINDS: KindRegistry[InstanceKind] = KindRegistry(
-    __package__, ("allocation", "staging", "consolidation", "scheduling")
+    __package__, ("allocation", "staging", "consolidation", "scheduling", "mix")
 )

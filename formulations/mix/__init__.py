@@ -1,0 +1,1 @@
+"""Formulation of mix, and the check of its plans and bounds."""

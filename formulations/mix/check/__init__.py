@@ -1,0 +1,1 @@
+"""The check of mix certificates: bounds of branching trees in exact arithmetic."""

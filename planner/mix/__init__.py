@@ -1,0 +1,1 @@
+"""Tables, pages, exports and the frontiers of mix plans."""

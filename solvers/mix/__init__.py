@@ -1,0 +1,1 @@
+"""Solution methods for mix."""
