@@ -13,7 +13,7 @@ The rows of A are the numbers of jobs, of devices, and of USD per hour.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -38,7 +38,7 @@ class Entries(NamedTuple):
     value: Floats
 
     @classmethod
-    def from_rows(cls, rows: list[Mapping[int, float]]) -> Entries:
+    def from_rows(cls, rows: Sequence[Mapping[int, float]]) -> Entries:
         """Return the matrix of one mapping of index to value for each configuration."""
         index = [i for row in rows for i in row]
         value = [v for row in rows for v in row.values()]

@@ -20,7 +20,6 @@ from ..common.fields import (
     Count,
     Fields,
     Flag,
-    Many,
     Model,
     Name,
     NonNegative,
