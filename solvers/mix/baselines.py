@@ -18,7 +18,6 @@ from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
 from ...formulations.mix.program import Entries, MixProgram, Row
-from ...instances.common.arrays import offsets
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
 from ..backends.highs import branch_and_bound
@@ -70,10 +69,11 @@ def _filled(formulation: MixFormulation, groups: Mapping[Members, int]) -> Plan:
     """
     program, left, copies = formulation.program, dict(groups), []
     configurations = formulation.instance.configurations
+    first = np.searchsorted(program.weights.configuration, np.arange(len(configurations) + 1))
     room = np.where([row.sign > 0 for row in program.rows], program.limits, np.inf)
     rank = program.cost / [one.devices for one in configurations]
     for k in np.argsort(rank, kind="stable").tolist():
-        own, one = slice(program.weights.start[k], program.weights.start[k + 1]), configurations[k]
+        own, one = slice(*first[k : k + 2]), configurations[k]
         rows, amounts = program.weights.column[own], program.weights.value[own]
         asked = amounts > 0
         most = min(left.get(_members(one), 0), program.most[k])
@@ -138,7 +138,7 @@ def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> di
     merged += [(members, Counter((i,))) for i, members in enumerate(names)]
     taken = [tuple(inside) for _, inside in merged]
     weights = Entries(
-        offsets([*map(len, taken)]),
+        np.repeat(np.arange(len(taken)), [*map(len, taken)]),
         np.array([i for row in taken for i in row], dtype=np.int64),
         np.array([float(count) for _, inside in merged for count in inside.values()]),
     )
@@ -149,7 +149,7 @@ def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> di
         weights,
         tuple(Row(",".join(members), 1, groups[members]) for members in names),
         limits,
-        Entries(np.zeros(len(merged) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), none),
+        Entries(none.astype(np.int64), none.astype(np.int64), none),
         none,
         1,
     )
