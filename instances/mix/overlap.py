@@ -9,9 +9,9 @@ takes one phase, and each job starts in a phase of its own, o_j, so that no reso
     T = min  Σ_p d_p   subject to   d_{p_jr} ≥ t_jr,  p_jr = (o_j + r) mod P,   over all o,
 
 which is Σ_p max_j t_jr of the stages in phase p. Of resources whose names are joined, as ``storage+cpu``,
-only the sum of the seconds is known: these take as many phases in a row, with d_p + d_{p+1} ≥ t_jr. The least sum
-is then the largest mean of a cycle of stages around the phases, by the duality of linear programmes. In
-Muri's traces, which have three columns for four resources, the first column is of this sort.
+only the sum of the seconds is known: these take as many phases in a row, with d_p + d_{p+1} ≥ t_jr. The
+least sum is then the largest mean of a cycle of stages around the phases, by the duality of linear programmes.
+In Muri's traces, which have three columns for four resources, the first column is of this sort.
 """
 
 from __future__ import annotations

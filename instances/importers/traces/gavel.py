@@ -157,6 +157,7 @@ Size = Annotated[
     PositiveCount | None,
     Option("GPUs of each server. [default: with --kind allocation pools without servers]"),
 ]
+Capacity = Annotated[dict[Name, PositiveCount], Option("GPUs of each type, such as v100=64,p100=64,k80=64.")]
 GpuType = Annotated[Name, Option("Consolidation: GPUs of the servers, as v100.")]
 
 
@@ -173,9 +174,7 @@ class GavelOptions(GavelFiles):
 
     ORDER = ("throughputs", "trace", "capacity")
 
-    capacity: Annotated[
-        dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
-    ]
+    capacity: Capacity
     gpus_per_server: Size = None
 
 
@@ -242,6 +241,22 @@ def read_table(path: Path) -> Fields:
 def gpu_types(table: Iterable[str]) -> list[str]:
     """Return the GPU types of a speed table, without the unconsolidated variants."""
     return [name for name in table if not name.endswith(UNCONSOLIDATED)]
+
+
+def refuse_unknown(asked: Mapping[str, Iterable[str]], table: Iterable[str]) -> None:
+    """Refuse GPU types of these options that a speed table lacks, and an option without any."""
+    known = gpu_types(table)
+    allowed = ", ".join(known) or "none"
+    unknown = (f"{option}.{name}" for option, names in asked.items() for name in names if name not in known)
+    refuse_faults("options", ((place, f"unknown GPU type; allowed: {allowed}") for place in unknown))
+    empty = [option for option, names in asked.items() if not names]
+    refuse_faults("options", ((option, f"is empty; GPU types: {allowed}") for option in empty))
+
+
+def model_of(key: str) -> str | None:
+    """Return the model of an entry of a speed table for one GPU; None for any other."""
+    match = _KEY.fullmatch(key)
+    return match[1] if match and match[2] == "1" else None
 
 
 def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]:
@@ -314,7 +329,7 @@ def _trace_job(line: str, number: int, source: str) -> TraceJob:
     return validated(TraceJob, {**row, "model": str(row["model"]), "line": number}, where)
 
 
-def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
+def chosen_jobs(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     """Return the jobs of the trace by name, as many as are asked for, and facts about them.
 
     Raises
@@ -331,7 +346,7 @@ def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     return jobs, {"cut": cut, "taken": len(jobs), "listed": len(listed)}
 
 
-def _counted(fact: str, names: Iterable[str]) -> Fields:
+def named_count(fact: str, names: Iterable[str]) -> Fields:
     """Return two facts, a number and what it counts."""
     listed = list(names)
     return {fact: len(listed), f"{fact}_names": named(listed)}
@@ -341,7 +356,7 @@ def _counted(fact: str, names: Iterable[str]) -> Fields:
 def import_gavel(options: GavelOptions) -> AllocationInstance:
     """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
     tables, zeros = _read_tables(options)
-    chosen, facts = _chosen(options)
+    chosen, facts = chosen_jobs(options)
     variants = {job.model: _variants(job.model, tables, options) for job in chosen.values()}
     jobs = {name: job for name, job in chosen.items() if variants[job.model]}
     if not jobs:
@@ -354,8 +369,8 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
         "missing": sum(
             all(job.measured(table) is None for table in tables.values()) for job in jobs.values()
         ),
-        **_counted("absent", (job.model for name, job in chosen.items() if name not in jobs)),
-        **_counted("zero", zeros),
+        **named_count("absent", (job.model for name, job in chosen.items() if name not in jobs)),
+        **named_count("zero", zeros),
         "ranked": given,
         "unranked": len(jobs) - len(given),
         "unusable": sum(priority <= 0 for priority in given),
@@ -406,12 +421,7 @@ def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
     """
     path, types = options.throughputs, list(options.capacity)
     data = read_table(path)
-    known = gpu_types(data)
-    allowed = ", ".join(known) or "none"
-    unknown = [name for name in types if name not in known]
-    refuse_faults("options", ((f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown))
-    if not types:
-        raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
+    refuse_unknown({"capacity": types}, data)
     tables: dict[str, Speeds] = {}
     zeros: list[str] = []
     apart = [name + UNCONSOLIDATED for name in types if options.gpus_per_server]
@@ -449,7 +459,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
     A job's speed on one server is the consolidated one, and on more servers the unconsolidated one.
     """
     together, apart, zeros = _read_speeds(options.throughputs, options.gpu_type)
-    jobs, facts = _chosen(options)
+    jobs, facts = chosen_jobs(options)
     several = {name: job for name, job in jobs.items() if job.gpus > 1}
     spread = {
         name: unconsolidated / consolidated
@@ -464,8 +474,8 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
         "ranked": any(job.weight != 1 for job in jobs.values()),
         "large": sum(job.gpus > options.gpus_per_server for job in jobs.values()),
         "faster": sum(ratio > 1 for ratio in spread.values()),
-        **_counted("unknown", unknown),
-        **_counted("zero", zeros),
+        **named_count("unknown", unknown),
+        **named_count("zero", zeros),
     }
     return AT_HAND.instance(
         ConsolidationInstance,
@@ -507,7 +517,7 @@ def import_gavel_trace(options: GavelTraceOptions) -> SchedulingInstance:
         what = f"unknown GPU type; allowed: {', '.join(types) or 'none'}"
         raise fail("options", what, "gpu_type")
     speeds, _ = speeds_of(table, options.gpu_type, str(options.throughputs))
-    chosen, facts = _chosen(options)
+    chosen, facts = chosen_jobs(options)
     jobs = {
         f"line {job.line}": gpu_row(
             name, max(job.arrival_s, 0.0), job.gpus, job.steps / speed, weight=job.weight, model=job.model
@@ -518,6 +528,6 @@ def import_gavel_trace(options: GavelTraceOptions) -> SchedulingInstance:
     if not jobs:
         what = f"the speed table has no speed of its jobs on {options.gpu_type} with as many GPUs as they ask"
         raise fail(str(options.trace), what)
-    facts |= _counted("absent", (job.model for job in chosen.values() if job.measured(speeds) is None))
+    facts |= named_count("absent", (job.model for job in chosen.values() if job.measured(speeds) is None))
     facts["early"] = sum(job.arrival_s < 0 for job in chosen.values() if job.measured(speeds) is not None)
     return scheduling(TRACE, options, facts, jobs, resources={"gpu": options.gpus})
