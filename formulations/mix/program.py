@@ -30,7 +30,8 @@ SLACK = 3e-9
 """Part of a rate that a plan may leave unserved within the tolerances of the check."""
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True)
+class Entries:
     """A sparse matrix by configuration: those of k are `start[k]` to `start[k + 1]`."""
 
     start: Ints
@@ -53,8 +54,9 @@ class Entries(NamedTuple):
 
     def products(self, prices: Floats) -> Floats:
         """Return the sum of prices times values of each configuration, shape (n,)."""
-        runs, count = run_of_each(self.start), len(self.start) - 1
-        return np.bincount(runs, prices[self.index] * self.value, minlength=count)
+        sums = np.zeros(len(self.start) - 1)
+        np.add.at(sums, run_of_each(self.start), prices[self.index] * self.value)
+        return sums
 
     def maxima(self, prices: Floats) -> Floats:
         """Return the largest price times value of each configuration, 0 without any, shape (n,)."""
@@ -95,7 +97,8 @@ class MixProgram:
     @cached_property
     def limits(self) -> Floats:
         """The limits b of the rows, shape (m,)."""
-        return np.array([row.limit for row in self.rows], dtype=float)
+        limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in self.rows]
+        return np.array(limits, dtype=float)
 
     def with_row(self, row: Row, weights: Floats) -> MixProgram:
         """Return the programme with one more row."""
@@ -184,7 +187,7 @@ def _rows(instance: MixInstance) -> Iterator[Row]:
     if instance.devices is not None:
         yield Row(DEVICES, instance.devices)
     if instance.budget_usd_per_hour is not None:
-        yield Row(BUDGET, loosened(instance.budget_usd_per_hour))
+        yield Row(BUDGET, instance.budget_usd_per_hour)
 
 
 def _most(instance: MixInstance) -> Iterator[int]:

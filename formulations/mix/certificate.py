@@ -1,0 +1,120 @@
+"""The form of mix certificates: branching trees with dual prices at their leaves.
+
+A tree is a list of its nodes in preorder. A branching divides the plans into those with at most so many
+copies of a configuration, whose nodes follow first, and those with more. So the leaves cover all plans, and
+no list can leave any out. `check/`, which this module does not import, derives what the trees prove.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...instances.common.fields import Count, Flag, Model, validated_in_batches
+from ..common.formulation import parsed_certificate
+
+MAX_PRICE = 1e100
+"""Upper limit of prices, so that no product of figures overflows."""
+MAX_NODES = 1_000_000
+Prices = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=MAX_PRICE)], ...],
+    validated_in_batches(10_000),
+    Field(max_length=10_000),
+]
+"""Prices of the rows of the programme in their order, then of the types of requests; all are at least 0."""
+
+
+class TreeNode(Model):
+    """A branching, or a leaf with prices.
+
+    Attributes
+    ----------
+    configuration, at_most
+        Of a branching: the index of the configuration in the instance, and the number of copies.
+    prices
+        Of a leaf.
+    infeasible
+        Whether the prices prove that the leaf has no plan, without any costs.
+    """
+
+    configuration: Count | None = None
+    at_most: Count | None = None
+    prices: Prices | None = None
+    infeasible: Flag = False
+
+
+class Tree(Model):
+    """The proof of a bound.
+
+    Attributes
+    ----------
+    prices
+        Those at the root, by whose reduced costs configurations are left out that no better plan has.
+    nodes
+        The nodes in preorder.
+    """
+
+    prices: Prices
+    nodes: Annotated[
+        tuple[TreeNode, ...], Field(min_length=1, max_length=MAX_NODES), validated_in_batches(MAX_NODES)
+    ]
+
+
+class MixCertificate(Model):
+    """The proofs of the bounds on both objectives.
+
+    Attributes
+    ----------
+    first, second
+        The trees; there may be none of the second objective.
+    above
+        Of jobs: the claim of the second tree is that no plan of as much progress has only groups of a
+        larger least progress than this.
+    """
+
+    first: Tree
+    second: Tree | None = None
+    above: Annotated[float, Field(ge=0, le=MAX_PRICE)] | None = None
+
+
+def read_certificate(data: Any, configurations: int, prices: int) -> MixCertificate | str:
+    """Return the parsed certificate of an instance with so many configurations, or its first format error.
+
+    Parameters
+    ----------
+    prices
+        Number of rows and types of requests; a second tree of requests has one more row, the first objective.
+    """
+    given = parsed_certificate(MixCertificate, data)
+    if isinstance(given, str):
+        return given
+    for name, tree in (("first", given.first), ("second", given.second)):
+        if tree is not None:
+            more = name == "second" and given.above is None
+            fault = _tree_fault(tree, configurations, prices + more)
+            if fault is not None:
+                return f"{name}.{fault}"
+    return given
+
+
+def _tree_fault(tree: Tree, configurations: int, prices: int) -> str | None:
+    """Return the first fault in the form of a tree; None if it has none."""
+    if len(tree.prices) != prices:
+        return f"prices: are {len(tree.prices)}; there are {prices} rows and types"
+    open_nodes = 1
+    for index, node in enumerate(tree.nodes):
+        place = f"nodes.{index}"
+        if not open_nodes:
+            return f"{place}: is beyond the end of the tree"
+        if node.prices is not None:
+            open_nodes -= 1
+            if len(node.prices) != prices:
+                return f"{place}.prices: are {len(node.prices)}; there are {prices} rows and types"
+        elif node.configuration is None or node.at_most is None:
+            return f"{place}: is neither a branching nor a leaf with prices"
+        elif node.configuration >= configurations:
+            return f"{place}.configuration: is {node.configuration}; there are {configurations}"
+        else:
+            open_nodes += 1
+    return f"nodes: {open_nodes} leaves are missing" if open_nodes else None

@@ -1,0 +1,290 @@
+"""Mix: what runs together on which devices, and in how many copies.
+
+Sets
+    types i of jobs or of requests; models of device g; configurations k, of which g(k) is the model
+Data
+    w_k devices, p_g price [USD/h], G_g devices that there are
+    of jobs: n_i count, ω_i weight, a_ki jobs of type i in a group, s_ki progress of each
+    of requests: λ_i rate [1/s], μ_ki rate of a replica that serves only type i [1/s]
+Variables
+    y_k ∈ ℤ≥0 copies of configuration k; of requests, r_ki ≥ 0 requests/s of type i that its copies serve
+Objectives, one after the other
+    of jobs: maximise Σ_k y_k Σ_i ω_i a_ki s_ki, the progress; then the least s_ki of all groups with y_k > 0
+    of requests: minimise Σ_k p_g(k) w_k y_k, the cost; then Σ_k w_k y_k, the devices
+Constraints
+    Σ_{k: g(k) = g} w_k y_k ≤ G_g; Σ_k w_k y_k ≤ the devices; Σ_k p_g(k) w_k y_k ≤ the budget
+    of jobs: Σ_k a_ki y_k ≤ n_i, or = n_i if all must run; s_ki ≥ the least progress that is asked for
+    of requests: Σ_k r_ki ≥ λ_i and Σ_i r_ki / μ_ki ≤ y_k, since replicas share their time between types
+
+Gavel (OSDI'20) measures pairs of jobs that share a device; Muri (SIGCOMM'22) interleaves up to four.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ...instances.common.base import ProblemKind, figure
+from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
+from ..common.formulation import Formulation
+from ..common.objective import TOLERANCE, Bounds, Diagnosis, Objective, Violation, within
+from .certificate import MixCertificate, read_certificate
+from .check.tree_bounds import certified_bounds
+from .plan import Copies, Plan
+from .program import MixProgram, program_of
+
+
+class MixFormulation(Formulation[MixInstance, Copies]):
+    """The mathematics of a mix."""
+
+    kind: ClassVar[ProblemKind] = "mix"
+    entry = Copies
+
+    @cached_property
+    def configurations(self) -> dict[str, Configuration]:
+        """The configurations by name."""
+        return {one.name: one for one in self.instance.configurations}
+
+    @cached_property
+    def prices_usd_per_hour(self) -> dict[str, float]:
+        """The price of one device of each model; a missing one counts as 0."""
+        return {each.name: each.price_usd_per_hour or 0.0 for each in self.instance.hardware}
+
+    @cached_property
+    def program(self) -> MixProgram:
+        """The integer programme with the first objective."""
+        return program_of(self.instance)
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Progress, then least progress; or cost, then devices."""
+        if self.instance.serves:
+            return Objective("cost", "min", "USD/h"), Objective("devices", "min", "devices")
+        return Objective("progress", "max", "jobs"), Objective("least_progress", "max", "share")
+
+    def devices(self, plan: Plan) -> Counter[str]:
+        """Return the devices of each model that a plan takes."""
+        used = Counter[str]()
+        for entry in plan:
+            one = self.configurations[entry.configuration]
+            used[one.hardware] += one.devices * entry.count
+        return used
+
+    def usd_per_hour(self, plan: Plan) -> float:
+        """Return what the devices of a plan cost in an hour."""
+        return math.fsum(count * self.prices_usd_per_hour[name] for name, count in self.devices(plan).items())
+
+    def running(self, plan: Plan) -> Counter[str]:
+        """Return how many jobs of each type run in a plan."""
+        jobs = Counter[str]()
+        for entry in plan:
+            for name, count in self.configurations[entry.configuration].jobs.items():
+                jobs[name] += count * entry.count
+        return jobs
+
+    def served(self, plan: Plan) -> dict[str, float]:
+        """Return the requests of each type that a plan serves in a second."""
+        rates = [(name, rate) for entry in plan for name, rate in (entry.requests_per_s or {}).items()]
+        return {
+            one.name: math.fsum(rate for name, rate in rates if name == one.name)
+            for one in self.instance.types
+        }
+
+    def violations(self, plan: Plan) -> list[Violation]:
+        """Return every constraint that the plan breaks."""
+        names = Counter(entry.configuration for entry in plan)
+        unknown = [
+            Violation("configuration", f"there is no {name!r}")
+            for name in names
+            if name not in self.configurations
+        ]
+        twice = [
+            Violation("configuration", f"{name!r} is listed {n} times") for name, n in names.items() if n > 1
+        ]
+        if unknown or twice:
+            return [*unknown, *twice]
+        return [
+            *self._limit_violations(plan),
+            *(self._service_violations(plan) if self.instance.serves else self._job_violations(plan)),
+        ]
+
+    def _limit_violations(self, plan: Plan) -> Iterator[Violation]:
+        used, instance = self.devices(plan), self.instance
+        for each in instance.hardware:
+            if each.limit is not None and used[each.name] > each.limit:
+                yield Violation(each.name, f"{used[each.name]:,} devices are used; there are {each.limit:,}")
+        if instance.devices is not None and used.total() > instance.devices:
+            yield Violation(DEVICES, f"{used.total():,} are used; at most {instance.devices:,} may be")
+        budget, cost = instance.budget_usd_per_hour, self.usd_per_hour(plan)
+        if budget is not None and not within(cost, budget):
+            yield Violation(BUDGET, f"the plan costs {cost:g} USD/h; the budget is {budget:g}")
+
+    def _job_violations(self, plan: Plan) -> Iterator[Violation]:
+        running, least = self.running(plan), self.instance.least_progress
+        for one in self.instance.types:
+            count = one.count or 0
+            if running[one.name] > count or (self.instance.must_run and running[one.name] < count):
+                yield Violation(one.name, f"{running[one.name]:,} of its jobs run; there are {count:,}")
+        for entry in plan:
+            slowest = min(self.configurations[entry.configuration].progress.values())
+            if least is not None and slowest < least:
+                yield Violation(
+                    "least_progress", f"is {slowest:g} in {entry.configuration!r}; {least:g} is asked for"
+                )
+            if entry.requests_per_s is not None:
+                yield Violation("requests_per_s", f"are given of {entry.configuration!r}, a group of jobs")
+
+    def _service_violations(self, plan: Plan) -> Iterator[Violation]:
+        for entry in plan:
+            rates, given = self.configurations[entry.configuration].requests_per_s, entry.requests_per_s or {}
+            for name in given:
+                if name not in rates:
+                    yield Violation(name, f"{entry.configuration!r} does not serve these requests")
+            busy = math.fsum(rate / rates[name] for name, rate in given.items() if name in rates)
+            if not within(busy, entry.count):
+                yield Violation(
+                    entry.configuration, f"would be busy on {busy:g} copies; there are {entry.count:,}"
+                )
+        for name, rate in self.served(plan).items():
+            asked = next(one.requests_per_s for one in self.instance.types if one.name == name) or 0.0
+            if rate < asked * (1 - TOLERANCE):
+                yield Violation(name, f"{rate:g} requests/s are served; {asked:g} come")
+
+    def evaluate(self, plan: Plan) -> tuple[float, ...]:
+        """Return progress and least progress, or cost [USD/h] and devices."""
+        if self.instance.serves:
+            return self.usd_per_hour(plan), float(self.devices(plan).total())
+        weight = {one.name: one.weight for one in self.instance.types}
+        chosen = [(self.configurations[entry.configuration], entry.count) for entry in plan]
+        progress = math.fsum(
+            copies * weight[name] * count * one.progress[name]
+            for one, copies in chosen
+            for name, count in one.jobs.items()
+        )
+        return progress, min((min(one.progress.values()) for one, _ in chosen), default=0.0)
+
+    def elementary_bounds(self) -> Bounds:
+        """Return what jobs or requests make or cost at best, each type by itself."""
+        program, instance = self.program, self.instance
+        live = [one for one, most in zip(instance.configurations, program.most, strict=True) if most > 0]
+        if instance.serves:
+            usd = {one.name: one.devices * self.prices_usd_per_hour[one.hardware] for one in live}
+            return self._least_per_type(live, usd), self._least_per_type(
+                live, {one.name: one.devices for one in live}
+            )
+        progress = [
+            one.weight * (one.count or 0) * max((k.progress.get(one.name, 0.0) for k in live), default=0.0)
+            for one in instance.types
+        ]
+        return math.fsum(progress), max((min(one.progress.values()) for one in live), default=0.0)
+
+    def _least_per_type(self, live: Sequence[Configuration], amounts: Mapping[str, float]) -> float:
+        """Return the sum over types of the least amount for a request, times the requests."""
+        least = [
+            min(
+                (amounts[k.name] / k.requests_per_s[one.name] for k in live if one.name in k.requests_per_s),
+                default=0.0,
+            )
+            for one in self.instance.types
+        ]
+        return math.fsum(self.program.demand * least)
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return the first format error of a certificate; None if it can be read."""
+        read = self._read(certificate)
+        return read if isinstance(read, str) else None
+
+    def _read(self, certificate: Any) -> MixCertificate | str:
+        program = self.program
+        return read_certificate(certificate, len(program.cost), len(program.rows) + len(program.demand))
+
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+        """Return the tighter of the bounds that counting and the trees of a certificate prove."""
+        read = None if certificate is None else self._read(certificate)
+        bounds = self.elementary_bounds()
+        if not isinstance(read, MixCertificate):
+            return bounds
+        proven = certified_bounds(self.instance, read, values)
+        return tuple(o.tighter(a, b) for o, a, b in zip(self.objectives, bounds, proven, strict=True))
+
+    def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
+        """Return what one more job, request/s, device or USD/h is worth, in the unit of the first objective.
+
+        Requests have the cost of one more in a second, as a first estimate, all others the gain.
+        """
+        del plan
+        read = self._read(certificate)
+        if isinstance(read, str):
+            return None
+        prices: dict[str, float] = {}
+        names = [(row.name, row.sign) for row in self.program.rows]
+        names += [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
+        for (name, sign), price in zip(names, read.first.prices, strict=True):
+            prices[name] = prices.get(name, 0.0) + sign * price
+        return prices
+
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return what one more device of the model that is worth most would bring."""
+        del value
+        worth = {
+            each.name: prices.get(each.name, 0.0) for each in self.instance.hardware if each.limit is not None
+        }
+        best = max(worth, key=lambda name: worth[name], default=None)
+        if best is None or not worth[best] > 0:
+            return None
+        if not self.instance.serves:
+            return (
+                f"one more {best} would bring a progress of about {figure(float(f'{worth[best]:.3g}'))} jobs"
+            )
+        rates = [one.requests_per_s or 0.0 for one in self.instance.types]
+        cost = math.fsum(
+            rate * prices[one.name] for rate, one in zip(rates, self.instance.types, strict=True)
+        )
+        more = worth[best] * math.fsum(rates) / cost if cost > 0 else 0.0
+        also = f", or serve {more:.3g} requests/s more at the same cost" if more else ""
+        return f"one more {best} would save about {worth[best]:.3g} USD/h{also}"
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Diagnose types that no configuration has, and requests beyond what all devices can serve."""
+        live = [
+            one for one, most in zip(self.instance.configurations, self.program.most, strict=True) if most > 0
+        ]
+        found = [*(self._unserved(live) if self.instance.serves else self._never_run(live))]
+        if not found:
+            return None
+        return Diagnosis(
+            reasons=tuple(reason for reason, _ in found), remedies=tuple(remedy for _, remedy in found)
+        )
+
+    def _never_run(self, live: Sequence[Configuration]) -> Iterator[tuple[str, str]]:
+        for one in self.instance.types if self.instance.must_run else ():
+            if one.count and not any(one.name in k.jobs for k in live):
+                reason = (
+                    f"{one.name}: all jobs must run, and no configuration within the limits has one of them"
+                )
+                yield reason, f"give a configuration with {one.name!r}, or leave out must_run"
+
+    def _unserved(self, live: Sequence[Configuration]) -> Iterator[tuple[str, str]]:
+        for one in self.instance.types:
+            most, asked = 0.0, one.requests_per_s or 0.0
+            for each in self.instance.hardware:
+                own = [k for k in live if k.hardware == each.name and one.name in k.requests_per_s]
+                best = max((k.requests_per_s[one.name] / k.devices for k in own), default=0.0)
+                limits = [limit for limit in (each.limit, self.instance.devices) if limit is not None]
+                most += best * min(limits, default=math.inf) if best else 0.0
+            if asked and not most:
+                yield (
+                    f"{one.name}: no configuration serves these requests",
+                    f"give one that serves {one.name!r}",
+                )
+            elif most < asked * (1 - TOLERANCE):
+                reason = f"{one.name}: all devices together serve at most {most:.4g} of {asked:g} requests/s"
+                yield reason, f"give {asked / most:.3g} times as many devices"
+
+    def finish(self, plan: Plan) -> Sequence[Copies]:
+        """Return the plan in the order of the instance."""
+        order = {name: index for index, name in enumerate(self.configurations)}
+        return tuple(sorted(plan, key=lambda entry: order[entry.configuration]))
