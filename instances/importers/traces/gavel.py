@@ -150,7 +150,7 @@ COLUMNS = {
 """Number of columns of a trace → index of each column that is read."""
 
 UNCONSOLIDATED = "_unconsolidated"
-_KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
+KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 MAX_TABS = 1000
 
 Size = Annotated[
@@ -243,22 +243,6 @@ def gpu_types(table: Iterable[str]) -> list[str]:
     return [name for name in table if not name.endswith(UNCONSOLIDATED)]
 
 
-def refuse_unknown(asked: Mapping[str, Iterable[str]], table: Iterable[str]) -> None:
-    """Refuse GPU types of these options that a speed table lacks, and an option without any."""
-    known = gpu_types(table)
-    allowed = ", ".join(known) or "none"
-    unknown = (f"{option}.{name}" for option, names in asked.items() for name in names if name not in known)
-    refuse_faults("options", ((place, f"unknown GPU type; allowed: {allowed}") for place in unknown))
-    empty = [option for option, names in asked.items() if not names]
-    refuse_faults("options", ((option, f"is empty; GPU types: {allowed}") for option in empty))
-
-
-def model_of(key: str) -> str | None:
-    """Return the model of an entry of a speed table for one GPU; None for any other."""
-    match = _KEY.fullmatch(key)
-    return match[1] if match and match[2] == "1" else None
-
-
 def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]:
     """Return the speeds on one GPU type by model and GPUs, and the entries ignored because they are 0.
 
@@ -273,7 +257,7 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
     faults, zeros = Faults(), []
     speeds: Speeds = defaultdict(dict)
     for key, entry in entries.items():
-        match = _KEY.fullmatch(key)
+        match = KEY.fullmatch(key)
         if not match:
             what = "is not a key of the form ('Model (batch size 64)', 2)"
             faults.add(Fault(source, f"{name}.{shortened(key)}", what))
@@ -421,7 +405,12 @@ def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
     """
     path, types = options.throughputs, list(options.capacity)
     data = read_table(path)
-    refuse_unknown({"capacity": types}, data)
+    known = gpu_types(data)
+    allowed = ", ".join(known) or "none"
+    unknown = [name for name in types if name not in known]
+    refuse_faults("options", ((f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown))
+    if not types:
+        raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
     tables: dict[str, Speeds] = {}
     zeros: list[str] = []
     apart = [name + UNCONSOLIDATED for name in types if options.gpus_per_server]

@@ -15,7 +15,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -104,7 +103,7 @@ SHARED = replace(
         "the network; the first is of two resources in a row, as in the simulator.",
         "The period of a group is the shortest of all orders; it is longer by the overhead of the simulator, "
         f"as an iteration alone is by the factor {SLOWER}.",
-        ("unlike", "{unlike} jobs have other times than the first of their type, which count."),
+        "Times are those of the first job of a type: of a model, batch size and number of GPUs.",
     ),
     columns={},
 )
@@ -151,7 +150,6 @@ class MuriOptions(TiresiasTraceOptions):
 class MuriMixOptions(MuriOptions):
     """Jobs of Muri's simulator that may share GPUs in groups (SIGCOMM'22): a mix instance."""
 
-    first: Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")] = None
     share_up_to: Annotated[PositiveCount, Option("How many jobs share a GPU at most.")] = 4
 
 
@@ -295,9 +293,8 @@ def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
 def import_muri_mix(options: MuriMixOptions) -> MixInstance:
     """Return the mix instance of the jobs of a trace, which may share GPUs in groups."""
     cluster = row_of(options.cluster, _MuriClusterRow)
-    rows = dict(islice(rows_of(options.jobs, _ProfileRow).items(), options.first))
     alike = defaultdict[str, list[_ProfileRow]](list)
-    for row in rows.values():
+    for row in rows_of(options.jobs, _ProfileRow).values():
         alike[f"{row.model_name}, batch {row.batch_size}, {counted(row.num_gpu, 'GPU')}"].append(row)
     gpus = cluster.num_switch * cluster.num_node_p_switch * cluster.num_gpu_p_node
     document = {
@@ -307,13 +304,9 @@ def import_muri_mix(options: MuriMixOptions) -> MixInstance:
         "types": [_profile(name, same) for name, same in alike.items()],
         "hardware": [{"name": "gpu", "limit": gpus}],
     }
-    facts = {
-        "gpus": gpus,
-        "unlike": sum(row.seconds != same[0].seconds for same in alike.values() for row in same),
-    }
     fields = with_groups(document, str(options.jobs))
     del fields["name"]
-    return SHARED.instance(MixInstance, options, facts, **fields)
+    return SHARED.instance(MixInstance, options, {"gpus": gpus}, **fields)
 
 
 def _profile(name: str, rows: Sequence[_ProfileRow]) -> Fields:
