@@ -160,7 +160,7 @@ class BranchAndBound:
     def _node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
         """Return the node of a box, with its own prices or these, whichever prove more."""
         relaxed = self._relaxation.solve(low, high)
-        bound = self._relaxation.bound(prices, low, high)
+        bound = self._relaxation.program.bound(prices, low, high)
         if bound > relaxed.bound:
             relaxed = Relaxed(bound, relaxed.counts, prices)
         node = _Node(low, high, relaxed)

@@ -14,11 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from ...formulations.common.objective import TIE_TOLERANCE, Diagnosis, loosened
+from ...formulations.common.objective import TIE_TOLERANCE, Diagnosis
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Plan
-from ...formulations.mix.program import MixProgram, Row, devices_of, least_progress_of
-from ...formulations.mix.service import plan_of
+from ...formulations.mix.program import MixProgram, least_progress_of, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
 from ..backends.highs import branch_and_bound
@@ -26,7 +25,6 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from .branching import BranchAndBound, Goal, Proof
 from .relaxation import Relaxation, model_of
-from .replaced import without_replaced
 
 SEARCH_SHARE = 0.5
 """Share of the remaining time for HiGHS."""
@@ -63,8 +61,8 @@ class MixSearch:
 
     def __init__(self, formulation: MixFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
-        self.program = without_replaced(formulation)
-        self.names = list(formulation.configurations)
+        self.program = formulation.program
+        self._relaxation = Relaxation(self.program)
         self.sign = 1.0 if formulation.instance.serves else -1.0
         self.plan: Plan | None = None
         self.values: tuple[float, ...] | None = None
@@ -79,8 +77,8 @@ class MixSearch:
 
     def consider_counts(self, counts: Ints) -> None:
         """Consider the plan with so many copies of each configuration, if they serve all requests."""
-        chosen = {self.names[k]: int(counts[k]) for k in np.flatnonzero(counts).tolist()}
-        self.consider(plan_of(self.formulation.instance, chosen))
+        shares = self._relaxation.shares(counts.astype(float))
+        self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
     def minimise(self, program: MixProgram) -> None:
         """Consider the plan that HiGHS finds for a programme."""
@@ -129,8 +127,7 @@ class MixSearch:
     def _fewest_devices(self) -> Fields:
         """Return the proof that no plan of the same cost takes fewer devices; nothing if there is none."""
         assert self.values is not None
-        cost, devices = self.program.cost, devices_of(self.formulation.instance)
-        program = replace(self.program, cost=devices).with_row(Row("cost", loosened(self.values[0])), cost)
+        program = program_of(self.formulation.instance, self.values[0]).as_floats()
         self.minimise(program)
 
         def goal() -> Goal:
@@ -142,7 +139,7 @@ class MixSearch:
 
     def _least_progress(self) -> Fields:
         """Return the proof that no plan of as much progress has a larger least progress, if it is one."""
-        least = least_progress_of(self.formulation.instance)
+        least = np.array([*map(least_progress_of, self.formulation.instance.configurations)])
         while True:
             assert self.values is not None
             before = self.values
