@@ -186,10 +186,8 @@ def _shared(
             continue
         key = (row.gpu, *sorted(jobs.elements()))
         if key in configurations:
-            raise fail(
-                f"{getattr(options, source.jobs)}: {place}",
-                f"has {' + '.join(key[1:])} again",
-            )
+            what = f"has {' + '.join(key[1:])} on {row.gpu} again; give each group once"
+            raise fail(f"{getattr(options, source.jobs)}: {place}", what)
         progress = dict.fromkeys(jobs, 0.0)
         for name, speed in row.speeds:  # of two jobs of one type their mean
             progress[name] += speed / alone[name] / jobs[name]
