@@ -84,15 +84,17 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         asked = np.array([one.requests_per_s or 0.0 for one in types])
         in_all = np.bincount(rates.column, served, minlength=len(types))
         served *= np.minimum(1.0, asked / np.maximum(in_all, 1e-300))[rates.column]
-        plan = []
-        for k, (one, count) in enumerate(zip(self.instance.configurations, counts, strict=True)):
-            own = slice(rates.start[k], rates.start[k + 1])
-            pairs = zip(rates.column[own].tolist(), served[own].tolist(), strict=True)
-            of_types = {types[i].name: rate for i, rate in pairs if rate > IDLE * asked[i]}
-            if count:
-                requests = of_types if self.instance.serves else None
-                plan.append(Copies(configuration=one.name, count=count, requests_per_s=requests))
-        return plan
+        of_types: list[dict[str, float]] = [{} for _ in counts]
+        for k, i, rate in zip(
+            rates.configuration.tolist(), rates.column.tolist(), served.tolist(), strict=True
+        ):
+            if rate > IDLE * asked[i]:
+                of_types[k][types[i].name] = rate
+        return [
+            Copies(configuration=one.name, count=count, requests_per_s=own if self.instance.serves else None)
+            for one, count, own in zip(self.instance.configurations, counts, of_types, strict=True)
+            if count
+        ]
 
     def devices(self, plan: Plan) -> Counter[str]:
         """Return the devices of each model that a plan takes."""
@@ -227,8 +229,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         return read if isinstance(read, str) else None
 
     def _read(self, certificate: Any) -> MixCertificate | str:
-        program = self.program
-        return read_certificate(certificate, len(program.cost), len(program.rows) + len(program.demand))
+        counted = self.instance.serves and self.instance.devices is None
+        first = len(self.program.rows) + len(self.program.demand)
+        return read_certificate(certificate, len(self.program.cost), (first, first + counted))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""

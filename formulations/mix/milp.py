@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...instances.common.arrays import Ints, run_of_each
+from ...instances.common.arrays import Ints
 from ..common.clock import check_model_size
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from .formulation import MixFormulation
@@ -37,14 +37,14 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
     y = [problem.add_variable(f"y_{k}", 0, int(most), pulp.LpInteger) for k, most in enumerate(program.most)]
     x = [problem.add_variable(f"x_{entry}", 0) for entry in range(len(rates.value))]
     for r, entries in _by_index(weights.column).items():
-        copies = [y[k] for k in run_of_each(weights.start)[entries]]
+        copies = [y[k] for k in weights.configuration[entries]]
         problem += upper_bound_row(copies, weights.value[entries].tolist(), program.rows[r].limit)
     for i, entries in _by_index(rates.column).items():
         # In parts of all requests of the type, so that coefficients are alike.
         parts = rates.value[entries] / program.demand[i] if program.demand[i] else []
         if len(parts):
             problem += pulp.LpAffineExpression(zip((x[e] for e in entries), parts, strict=True)) >= FULL
-    for k, entries in _by_index(run_of_each(rates.start)).items():
+    for k, entries in _by_index(rates.configuration).items():
         problem += pulp.lpSum(x[e] for e in entries) <= y[k]
     cost = pulp.LpAffineExpression(list(zip(y, abs(program.cost).tolist(), strict=True)))
     if serves:

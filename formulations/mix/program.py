@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.common.arrays import Flags, Ints, offsets, run_of_each
+from ...instances.common.arrays import Flags, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.objective import TOLERANCE, loosened
 
@@ -46,22 +46,17 @@ def whole_numbers(figures: Iterable[Fraction | float]) -> tuple[Numbers, int]:
 
 
 class Entries(NamedTuple):
-    """A sparse matrix by configuration: those of k are `start[k]` to `start[k + 1]`."""
+    """A sparse matrix: each entry with its configuration, in their order, and its column."""
 
-    start: Ints
+    configuration: Ints
     column: Ints
     value: Numbers
 
     def of(self, kept: Flags) -> Entries:
         """Return the matrix of some of the configurations."""
-        inside = kept[run_of_each(self.start)]
-        return Entries(offsets(np.diff(self.start)[kept]), self.column[inside], self.value[inside])
-
-    def combined(self, prices: Numbers, how: np.ufunc) -> Numbers:
-        """Return the sum or the largest (`how`) of prices times values of each configuration; at least 0."""
-        made = np.zeros(len(self.start) - 1, dtype=prices.dtype)
-        how.at(made, run_of_each(self.start), prices[self.column] * self.value)
-        return made
+        inside = kept[self.configuration]
+        number = np.cumsum(kept) - 1
+        return Entries(number[self.configuration[inside]], self.column[inside], self.value[inside])
 
 
 class Row(NamedTuple):
@@ -114,31 +109,30 @@ class MixProgram:
 
     def reduced_costs(self, prices: Numbers, scale: float = 1) -> Numbers:
         """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (τ, π) of rows and types."""
-        of_rows, of_types = np.split(prices, [len(self.rows)])
-        return (
-            scale * self.cost
-            + self.weights.combined(of_rows, np.add)
-            - self.rates.combined(of_types, np.maximum)
-        )
+        weights, rates, m = self.weights, self.rates, len(self.rows)
+        reduced, served = scale * self.cost, np.zeros_like(self.cost)
+        np.add.at(reduced, weights.configuration, prices[:m][weights.column] * weights.value)
+        np.maximum.at(served, rates.configuration, prices[m:][rates.column] * rates.value)
+        return reduced - served
 
     def bound(self, prices: Numbers, low: Numbers, high: Numbers, scale: float = 1) -> Any:
         """Return the bound in a box of counts that follows from some prices, as the check derives it."""
-        reduced = self.reduced_costs(prices, scale)
-        of_rows, of_types = np.split(prices, [len(self.rows)])
-        constant = (of_types * self.demand).sum() - (of_rows * self.limits).sum()
-        return constant + np.where(reduced > 0, reduced * low, reduced * high).sum()
+        reduced, m = self.reduced_costs(prices, scale), len(self.rows)
+        constant = prices[m:] @ self.demand - prices[:m] @ self.limits
+        return constant + (reduced * np.where(reduced > 0, low, high)).sum()
 
 
-def program_of(instance: MixInstance, most_usd: float | None = None) -> MixProgram:
-    """Return the programme of an instance in whole numbers.
+def better_in_second(instance: MixInstance, value: float) -> MixInstance:
+    """Return the instance whose plans are better than a value of the second objective."""
+    if instance.serves:
+        return instance.model_copy(update={"devices": round(value) - 1})
+    return instance.model_copy(update={"least_progress": math.nextafter(value, math.inf)})
 
-    Parameters
-    ----------
-    most_usd
-        None: with the first objective. Of requests: the devices are counted, and no plan costs more USD/h.
-    """
+
+def program_of(instance: MixInstance) -> MixProgram:
+    """Return the programme of an instance with its first objective, in whole numbers."""
     index = {one.name: i for i, one in enumerate(instance.types)}
-    rows = tuple(_rows(instance, most_usd))
+    rows = tuple(_rows(instance))
     price = {each.name: Fraction(each.price_usd_per_hour or 0.0) for each in instance.hardware}
     weight = {each.name: Fraction(each.weight) for each in instance.types}
     numbers: dict[str, list[int]] = {}
@@ -153,8 +147,7 @@ def program_of(instance: MixInstance, most_usd: float | None = None) -> MixProgr
         )
         rates.append({index[name]: rate for name, rate in one.requests_per_s.items()})
         progress = (weight[name] * count * Fraction(one.progress[name]) for name, count in one.jobs.items())
-        first = usd if instance.serves else -sum(progress)
-        cost.append(first if most_usd is None else one.devices)
+        cost.append(usd if instance.serves else -sum(progress))
     demand = [Fraction(one.requests_per_s or 0.0) * SERVED for one in instance.types if instance.serves]
     limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in rows]
     values = [[value for row in matrix for value in row.values()] for matrix in (weights, rates)]
@@ -167,16 +160,16 @@ def program_of(instance: MixInstance, most_usd: float | None = None) -> MixProgr
 
 
 def _entries(matrix: Sequence[Mapping[int, Any]], value: Numbers) -> Entries:
-    column = np.array([i for row in matrix for i in row], dtype=np.int64)
-    return Entries(offsets([len(row) for row in matrix]), column, value)
+    configuration = np.repeat(np.arange(len(matrix)), [len(row) for row in matrix])
+    return Entries(configuration, np.array([i for row in matrix for i in row], dtype=np.int64), value)
 
 
-def _rows(instance: MixInstance, most_usd: float | None) -> Iterator[Row]:
+def _rows(instance: MixInstance) -> Iterator[Row]:
     for one in () if instance.serves else instance.types:
         for sign in (1, -1) if instance.must_run else (1,):
             yield Row(one.name, sign, sign * (one.count or 0))
-    limits = [(each.name, each.limit) for each in instance.hardware] + [(DEVICES, instance.devices)]
-    for name, limit in [*limits, (BUDGET, instance.budget_usd_per_hour), (BUDGET, most_usd)]:
+    limits = [(each.name, each.limit) for each in instance.hardware]
+    for name, limit in [*limits, (DEVICES, instance.devices), (BUDGET, instance.budget_usd_per_hour)]:
         if limit is not None:
             yield Row(name, 1, limit)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from ...formulations.common.objective import TIE_TOLERANCE, Diagnosis
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Plan
-from ...formulations.mix.program import MixProgram, least_progress_of, program_of
+from ...formulations.mix.program import MixProgram, better_in_second, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
 from ..backends.highs import branch_and_bound
@@ -28,8 +27,6 @@ from .relaxation import Relaxation, model_of
 
 SEARCH_SHARE = 0.5
 """Share of the remaining time for HiGHS."""
-STEP = 1e-6
-"""Part of a device by which a bound has to exceed a number of them."""
 
 
 class MixExact(Solver[MixFormulation]):
@@ -98,7 +95,7 @@ class MixSearch:
         bounds: list[float | None] = [self.sign * min(proof.bound, self.sign * self.values[0])]
         gap = self.formulation.objectives[0].gap(self.values[0], bounds[0])
         if gap is not None and gap <= self.options.gap:
-            second = self._fewest_devices() if self.formulation.instance.serves else self._least_progress()
+            second = self._second()
             certificate |= second
             bounds += [self.values[1]] if second else []
         limit = "none" if len(bounds) > 1 else self._limit(proof)
@@ -124,31 +121,17 @@ class MixSearch:
 
         return search.run(found)
 
-    def _fewest_devices(self) -> Fields:
-        """Return the proof that no plan of the same cost takes fewer devices; nothing if there is none."""
-        assert self.values is not None
-        program = program_of(self.formulation.instance, self.values[0]).as_floats()
-        self.minimise(program)
-
-        def goal() -> Goal:
-            assert self.values is not None
-            return Goal(self.values[1] - 1 + STEP, self.values[1] - 1 + STEP)
-
-        proof = self._proof(program, goal)
-        return {"second": proof.tree()} if proof.bound >= goal().target else {}
-
-    def _least_progress(self) -> Fields:
-        """Return the proof that no plan of as much progress has a larger least progress, if it is one."""
-        least = np.array([*map(least_progress_of, self.formulation.instance.configurations)])
+    def _second(self) -> Fields:
+        """Return the proof that no plan as good is better in the second objective, if there is one."""
         while True:
             assert self.values is not None
             before = self.values
-            cutoff = -before[0] + TIE_TOLERANCE * abs(before[0])
-            program = replace(self.program, most=np.where(least > before[1], self.program.most, 0.0))
+            cutoff = self.sign * before[0]
+            cutoff += 2 * TIE_TOLERANCE * abs(cutoff)
+            program = program_of(better_in_second(self.formulation.instance, before[1])).as_floats()
             proof = self._proof(program, partial(Goal, cutoff, math.nextafter(cutoff, math.inf)))
             if self.values == before:
-                break
-        return {"second": proof.tree(), "above": before[1]} if proof.bound > cutoff else {}
+                return {"second": proof.tree()} if proof.bound > cutoff else {}
 
 
 def certify(formulation: MixFormulation, outcome: Outcome, clock: Clock) -> None:

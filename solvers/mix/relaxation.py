@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...formulations.mix.program import FULL, MixProgram
-from ...instances.common.arrays import Floats, offsets, run_of_each
+from ...instances.common.arrays import Floats, offsets
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
 from ..backends.highs import TOLERANCE, highs_with_settings, linear_program
@@ -56,20 +56,18 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
     whole
         Whether y is integer.
     """
-    n, m, types = len(program.cost), len(program.rows), len(program.demand)
-    runs, entries = run_of_each(program.rates.start), len(program.rates.column)
-    scaled = program.rates.value / np.maximum(program.demand[program.rates.column], 1e-300)
-    asked = program.demand > 0
-    scaled[~asked[program.rates.column]] = 0.0
-    time = m + types
-    # Of each y its rows and −1 in that of its time; of each x its type and its time.
-    has_time = np.bincount(runs, minlength=n) > 0
-    width = np.diff(program.weights.start) + has_time
-    column = np.concatenate([run_of_each(program.weights.start), np.flatnonzero(has_time)])
+    weights, rates = program.weights, program.rates
+    n, m, types, entries = len(program.cost), len(program.rows), len(program.demand), len(program.rates.value)
+    asked, time = program.demand > 0, m + types
+    scaled = rates.value * (1 / np.where(asked, program.demand, np.inf))[rates.column]
+    # Of each y its rows of A, and −1 in that of its time; of each x its type and its time.
+    timed = np.unique(rates.configuration)
+    column = np.concatenate([weights.configuration, timed])
     order = np.argsort(column, kind="stable")
-    row = np.concatenate([program.weights.column, time + np.flatnonzero(has_time)])[order]
-    value = np.concatenate([program.weights.value, np.full(int(has_time.sum()), -1.0)])[order]
-    pairs = np.stack([m + program.rates.column, time + runs], axis=1).ravel()
+    row = np.concatenate([weights.column, time + timed])[order]
+    value = np.concatenate([weights.value, np.full(len(timed), -1.0)])[order]
+    width = np.bincount(column, minlength=n)
+    pairs = np.stack([m + rates.column, time + rates.configuration], axis=1).ravel()
     values = np.stack([scaled, np.ones(entries)], axis=1).ravel()
     extra = m + types if elastic else 0
     slack = np.concatenate([np.full(m, -1.0), np.ones(types)])[: extra or 0]
@@ -98,11 +96,6 @@ class Relaxation:
         self.program = program
         self._highs = _loaded(program, elastic=False)
         self._elastic: Any = None
-
-    def value(self, low: Floats, high: Floats) -> float:
-        """Return the optimum in a box; infinite if there is none."""
-        feasible = self._run(self._highs, low, high)
-        return float(self._highs.getInfo().objective_function_value) if feasible else math.inf
 
     def shares(self, counts: Floats) -> Floats | None:
         """Return optimal x, in the order of the rates, with so many copies; None if they do not suffice."""

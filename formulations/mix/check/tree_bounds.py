@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,7 +24,7 @@ from ....instances.mix.instance import MixInstance
 from ...common.clock import check_time
 from ...common.objective import TIE_TOLERANCE
 from ..certificate import MixCertificate, Tree
-from ..program import MixProgram, Numbers, least_progress_of, program_of, whole_numbers
+from ..program import MixProgram, Numbers, better_in_second, program_of, whole_numbers
 
 Box = tuple[Numbers, Numbers]
 """The least and the most copies of each configuration."""
@@ -41,9 +40,9 @@ def certified_bounds(
     values
         Objectives of a plan, if there is one.
     """
-    program, sign = program_of(instance), 1 if instance.serves else -1
+    sign = 1 if instance.serves else -1
     cutoff = None if values is None else sign * Fraction(values[0])
-    bound = tree_bound(program, given.first, cutoff)
+    bound = tree_bound(program_of(instance), given.first, cutoff)
     if values is None or cutoff is None:
         return (math.inf, math.inf) if bound is None else (float(sign * bound), None)
     first = values[0] if bound is None else float(sign * min(bound, cutoff))
@@ -51,24 +50,10 @@ def certified_bounds(
         return first, 0.0  # no job of any plan makes progress
     if given.second is None:
         return first, None
-    if not instance.serves:
-        return first, _least_progress_bound(instance, program, given, cutoff)
-    fewer = Fraction(values[1] - 1)
-    least = tree_bound(program_of(instance, values[0]), given.second, fewer)
-    return first, values[1] if least is None or least > fewer else float(math.ceil(least))
-
-
-def _least_progress_bound(
-    instance: MixInstance, program: MixProgram, given: MixCertificate, cutoff: Fraction
-) -> float | None:
-    """Return the least progress beyond which no plan has as much progress, if a certificate proves it."""
-    if given.second is None or given.above is None:
-        return None
-    fast = [least_progress_of(one) > given.above for one in instance.configurations]
     # Of plans that are worse by rounding alone nothing is known.
     cutoff += abs(cutoff) * Fraction(TIE_TOLERANCE)
-    bound = tree_bound(replace(program, most=np.where(fast, program.most, 0)), given.second, cutoff)
-    return given.above if bound is None or bound > cutoff else None
+    bound = tree_bound(program_of(better_in_second(instance, values[1])), given.second, cutoff)
+    return first, values[1] if bound is None or bound > cutoff else None
 
 
 def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Fraction | None:
