@@ -9,7 +9,8 @@ True
 
 Five kinds of instance: *allocation* (how many parameter servers and workers for each job), *staging*
 (which layers on which hardware, and how many units), *consolidation* (which servers), *scheduling* (which
-job when) and *mix* (who shares a device with whom; which replicas serve a model). Every result carries objective, bound and gap, and every plan is verified before it is returned.
+job when) and *mix* (who shares a device with whom; which replicas serve a model). Every result carries
+objective, bound and gap, and every plan is verified before it is returned.
 
 What goes in
     load, parse_instance, save        an instance from a file, from plain data, and to a file
