@@ -10,9 +10,10 @@ resource takes one phase, and each job starts in a phase of its own, o_j:
 
 which is Σ_p max_j t_jr of the stages in phase p. Of resources whose names are joined, as ``storage+cpu``,
 only the sum of the seconds is known: these take as many phases in a row, f_{p+2} − f_p ≥ t_jr. A phase that
-no stage takes alone may have a negative length, but each resource has its jobs one after the other. By linear programming duality T is the largest mean of a cycle of such differences around the phases.
-In Muri's traces, which have three columns for four resources, the first column is of this sort, and T is that
-of the simulator in the long run.
+no stage takes alone may have a negative length, but each resource has its jobs one after the other. By
+linear programming duality T is the largest mean of a cycle of such differences around the phases. In Muri's
+traces, which have three columns for four resources, the first column is of this sort, and T is that of the
+simulator in the long run.
 """
 
 from __future__ import annotations

@@ -115,7 +115,11 @@ def test_gavels_single_gpu_jobs(tmp_path: Path) -> None:
     [
         (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs x: the table has k80, v100"),
         (SPEEDS, {"reference": "x"}, "has no job of one GPU that was measured alone on 'x'"),
-        ({"v100": {"('A', 1)": {"null": 4, "('A', 1)": [2]}}}, {}, "v100.('A', 1).('A', 1): a_speed: "),
+        (
+            {"v100": {"('A', 1)": {"null": 4, "('A', 1)": [2]}}},
+            {},
+            "v100.('A', 1).('A', 1): b_speed: and b are given both",
+        ),
         ({"v100": {"('A', 1)": {"null": "4"}}}, {}, "v100.('A', 1).null: a_speed: "),
         ({"v100": 3, "k80": {"('A', 1)": 4}}, {}, "has no job of one GPU that was measured alone"),
     ],
