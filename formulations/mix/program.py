@@ -15,8 +15,9 @@ of any size, with which the check works. The methods work with floats.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -28,6 +29,8 @@ from ...instances.common.arrays import Flags, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.objective import TOLERANCE, loosened
 
+Entry = tuple[int, int, Any]
+"""Configuration, column and value of an entry of a matrix."""
 Numbers = NDArray[Any]
 """An array of floats, or of Python's whole numbers."""
 SERVED = 1 - 3 * Fraction(TOLERANCE)
@@ -138,30 +141,27 @@ def program_of(instance: MixInstance) -> MixProgram:
     numbers: dict[str, list[int]] = {}
     for r, row in enumerate(rows):
         numbers.setdefault(row.name, []).append(r)
-    weights, rates, cost = [], [], []
-    for one in instance.configurations:
+    weights, rates, cost = list[Entry](), list[Entry](), []
+    for k, one in enumerate(instance.configurations):
         usd = one.devices * price[one.hardware]
         use: dict[str, Any] = {**one.jobs, one.hardware: one.devices, DEVICES: one.devices, BUDGET: usd}
-        weights.append(
-            {r: rows[r].sign * amount for name, amount in use.items() for r in numbers.get(name, ())}
-        )
-        rates.append({index[name]: rate for name, rate in one.requests_per_s.items()})
+        weights += [(k, r, rows[r].sign * use[name]) for name in use for r in numbers.get(name, ())]
+        rates += [(k, index[name], rate) for name, rate in one.requests_per_s.items()]
         progress = (weight[name] * count * Fraction(one.progress[name]) for name, count in one.jobs.items())
         cost.append(usd if instance.serves else -sum(progress))
     demand = [Fraction(one.requests_per_s or 0.0) * SERVED for one in instance.types if instance.serves]
     limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in rows]
-    values = [[value for row in matrix for value in row.values()] for matrix in (weights, rates)]
-    groups = (cost, values[0], limits, values[1], demand)
-    figures, unit = whole_numbers([value for group in groups for value in group])
-    cost_, *parts = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
+    groups = (cost, limits, demand, [value for *_, value in weights], [value for *_, value in rates])
+    figures, unit = whole_numbers(itertools.chain.from_iterable(groups))
+    costs, limit, asked, *values = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
+    of_rows, of_types = (_entries(each, value) for each, value in zip((weights, rates), values, strict=True))
     most = np.array(list(_most(instance)), dtype=object)
-    entries = [_entries(matrix, value) for matrix, value in ((weights, parts[0]), (rates, parts[2]))]
-    return MixProgram(cost_, most, entries[0], rows, parts[1], entries[1], parts[3], unit)
+    return MixProgram(costs, most, of_rows, rows, limit, of_types, asked, unit)
 
 
-def _entries(matrix: Sequence[Mapping[int, Any]], value: Numbers) -> Entries:
-    configuration = np.repeat(np.arange(len(matrix)), [len(row) for row in matrix])
-    return Entries(configuration, np.array([i for row in matrix for i in row], dtype=np.int64), value)
+def _entries(entries: Sequence[Entry], value: Numbers) -> Entries:
+    places = np.array([place for *place, _ in entries], dtype=np.int64).reshape(-1, 2)
+    return Entries(places[:, 0], places[:, 1], value)
 
 
 def _rows(instance: MixInstance) -> Iterator[Row]:
