@@ -224,9 +224,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         return read if isinstance(read, str) else None
 
     def _read(self, certificate: Any) -> MixCertificate | str:
-        rows, program = len(self.program.rows), self.program
+        prices = len(self.program.demand) + len(self.program.rows)
         counted = self.instance.serves and self.instance.devices is None
-        return read_certificate(certificate, len(program.cost), (rows, rows + counted), len(program.demand))
+        return read_certificate(certificate, len(self.program.cost), (prices, prices + counted))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""
@@ -247,11 +247,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if isinstance(read, str):
             return None
         prices: dict[str, float] = {}
-        names = [(row.name, row.sign) for row in self.program.rows]
-        names += [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
-        given = read.first.prices
-        of_rows, of_types = given[: len(self.program.rows)], given[len(given) - len(self.program.demand) :]
-        for (name, sign), price in zip(names, (*of_rows, *of_types), strict=True):
+        names = [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
+        names += [(row.name, row.sign) for row in self.program.rows]
+        for (name, sign), price in zip(names, read.first.prices, strict=True):
             prices[name] = prices.get(name, 0.0) + sign * price
         return prices
 

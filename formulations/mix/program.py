@@ -37,14 +37,16 @@ SERVED = 1 - 3 * Fraction(TOLERANCE)
 """Part of a rate that the demand has: what a plan serves at least, with the tolerances of its check."""
 FULL = float(1 / SERVED)
 """All requests of a type in parts of the demand, for which the methods look."""
+FINENESS = 2**40
+"""Least common denominator of the figures of a programme in whole numbers."""
 MAX_COMPARED = 5_000
 """Largest number of replicas of which each is compared with every other."""
 
 
-def whole_numbers(figures: Iterable[Fraction | float]) -> tuple[Numbers, int]:
-    """Return numbers times their least common denominator, and that denominator."""
+def whole_numbers(figures: Iterable[Fraction | float], finest: int = 1) -> tuple[Numbers, int]:
+    """Return numbers times their least common denominator with `finest`, and that denominator."""
     ratios = [each.as_integer_ratio() for each in figures]
-    unit = math.lcm(*{denominator for _, denominator in ratios})
+    unit = math.lcm(finest, *{denominator for _, denominator in ratios})
     return np.array([numerator * (unit // part) for numerator, part in ratios], dtype=object), unit
 
 
@@ -111,18 +113,22 @@ class MixProgram:
         return MixProgram(floats(self.cost), most, weights, self.rows, limits, rates, demand, 1)
 
     def reduced_costs(self, prices: Numbers, scale: float = 1) -> Numbers:
-        """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (τ, π) of rows and types."""
-        weights, rates, m = self.weights, self.rates, len(self.rows)
+        """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (π, τ) of types and rows."""
+        weights, rates, types = self.weights, self.rates, len(self.demand)
         reduced, served = scale * self.cost, np.zeros_like(self.cost)
-        np.add.at(reduced, weights.configuration, prices[:m][weights.column] * weights.value)
-        np.maximum.at(served, rates.configuration, prices[m:][rates.column] * rates.value)
+        np.add.at(reduced, weights.configuration, prices[types:][weights.column] * weights.value)
+        np.maximum.at(served, rates.configuration, prices[:types][rates.column] * rates.value)
         return reduced - served
+
+    def constant(self, prices: Numbers) -> Any:
+        """Return π·λ − τ·b, the part of a bound that does not depend on y."""
+        of_types, of_rows = np.split(prices, [len(self.demand)])
+        return of_types @ self.demand - of_rows @ self.limits
 
     def bound(self, prices: Numbers, low: Numbers, high: Numbers, scale: float = 1) -> Any:
         """Return the bound in a box of counts that follows from some prices, as the check derives it."""
-        reduced, m = self.reduced_costs(prices, scale), len(self.rows)
-        constant = prices[m:] @ self.demand - prices[:m] @ self.limits
-        return constant + (reduced * np.where(reduced > 0, low, high)).sum()
+        reduced = self.reduced_costs(prices, scale)
+        return self.constant(prices) + (reduced * np.where(reduced > 0, low, high)).sum()
 
 
 def better_in_second(instance: MixInstance, value: float) -> MixInstance:
@@ -152,7 +158,7 @@ def program_of(instance: MixInstance) -> MixProgram:
     demand = [Fraction(one.requests_per_s or 0.0) * SERVED for one in instance.types if instance.serves]
     limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in rows]
     groups = (cost, limits, demand, [value for *_, value in weights], [value for *_, value in rates])
-    figures, unit = whole_numbers(itertools.chain.from_iterable(groups))
+    figures, unit = whole_numbers(itertools.chain.from_iterable(groups), FINENESS)
     costs, limit, asked, *values = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
     of_rows, of_types = (_entries(each, value) for each, value in zip((weights, rates), values, strict=True))
     most = np.array(list(_most(instance)), dtype=object)

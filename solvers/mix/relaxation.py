@@ -25,6 +25,10 @@ SETTINGS: Fields = {
 }
 
 
+LOOSER = (1e-7, 1e-6)
+"""Tolerances for a relaxation that HiGHS cannot solve to the tightest one."""
+
+
 @dataclass(frozen=True)
 class Relaxed:
     """What the relaxation of a box gives.
@@ -34,7 +38,7 @@ class Relaxed:
     bound
         The least cost in the box, by the prices; infinite if they prove that there is no plan.
     counts, prices
-        Optimal y, shape (n,), and prices of rows and types, shape (m + I,).
+        Optimal y, shape (n,), and prices of types and rows, shape (I + m,).
     """
 
     bound: float
@@ -133,9 +137,10 @@ class Relaxation:
             If HiGHS ends in any other way.
         """
         highs.changeColsBounds(len(low), np.arange(len(low), dtype=np.int32), low, high)
-        for begin_anew in (False, True):
-            if begin_anew:
+        for tolerance in (TOLERANCE, *LOOSER):
+            if tolerance != TOLERANCE:  # bounds follow from the prices, whatever their precision
                 highs.clearSolver()
+                highs.setOptionValue("dual_feasibility_tolerance", tolerance)
             highs.run()
             status = highs.getModelStatus().name
             if status in ("kOptimal", "kModelEmpty", "kInfeasible"):
@@ -143,11 +148,11 @@ class Relaxation:
         raise BackendError(f"HiGHS ended a relaxation with the status {status}")
 
     def _prices(self, highs: Any) -> Floats:
-        """Return the prices of rows and types of the last optimum, none below 0."""
+        """Return the prices of types and rows of the last optimum, none below 0."""
         rows, program = len(self.program.rows), self.program
         duals = np.array(highs.getSolution().row_dual[: rows + len(program.demand)])
         of_types = duals[rows:] / np.where(program.demand > 0, program.demand, np.inf)
-        prices: Floats = np.maximum(np.concatenate([-duals[:rows], of_types]), 0.0)
+        prices: Floats = np.maximum(np.concatenate([of_types, -duals[:rows]]), 0.0)
         return prices
 
 
