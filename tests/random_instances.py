@@ -9,6 +9,7 @@ from fuzz.consolidation_documents import on_devices
 
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.mix.instance import MixInstance
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.instances.staging.instance import StagingInstance
 
@@ -282,11 +283,64 @@ def random_scheduling(seed: int) -> SchedulingInstance:
     )
 
 
+def random_mix(seed: int) -> MixInstance:
+    """Return one to three types of requests or of jobs, and two to five configurations in few copies each."""
+    rng = random.Random(seed)
+    types, models = [f"t{i}" for i in range(rng.randint(1, 3))], [f"m{i}" for i in range(rng.randint(1, 2))]
+    serves = rng.random() < 0.5
+    data: dict[str, Any] = {
+        "name": f"random-{seed}",
+        "types": [
+            {"name": name, "requests_per_s": rng.choice([0, round(rng.uniform(0.1, 2), 2), 1.5])}
+            if serves
+            else {"name": name, "count": rng.randint(0, 4), "weight": rng.choice([1, 1, 2, 0.5])}
+            for name in types
+        ],
+        "hardware": [
+            {
+                "name": name,
+                "limit": rng.choice([None, 1, 2, 3, 4]),
+                "price_usd_per_hour": rng.choice([0, 1, round(rng.uniform(0.5, 9), 2)]),
+            }
+            for name in models
+        ],
+        "configurations": [
+            {
+                "name": f"c{number}",
+                "hardware": rng.choice(models),
+                "devices": rng.choice([1, 1, 2]),
+                **(_replica(rng, types) if serves else _group(rng, types)),
+            }
+            for number in range(rng.randint(2, 5))
+        ],
+    }
+    if not serves:
+        data["must_run"] = rng.random() < 0.3
+        data["least_progress"] = rng.choice([None, None, 0.4])
+    if rng.random() < 0.3:
+        data["budget_usd_per_hour"] = round(rng.uniform(1, 20), 2)
+    if rng.random() < 0.3:
+        data["devices"] = rng.randint(0, 4)
+    return MixInstance.model_validate(data)
+
+
+def _replica(rng: random.Random, types: list[str]) -> dict[str, Any]:
+    some = rng.sample(types, rng.randint(1, len(types)))
+    return {"requests_per_s": {name: round(rng.uniform(0.7, 3), 2) for name in some}}
+
+
+def _group(rng: random.Random, types: list[str]) -> dict[str, Any]:
+    some = rng.sample(types, rng.randint(1, min(2, len(types))))
+    progress = {name: rng.choice([1, 0.5, round(rng.uniform(0, 1), 3)]) for name in some}
+    return {"jobs": {name: rng.choice([1, 1, 2]) for name in some}, "progress": progress}
+
+
 RANDOM = {
     "allocation": random_allocation,
     "staging": random_staging,
     "consolidation": random_consolidation,
     "scheduling": random_scheduling,
+    "mix": random_mix,
 }
 OF_CLUSTERS = {"devices": random_devices, "unlike": unlike_consolidation}
 """Further sorts of consolidation instances."""

@@ -16,6 +16,7 @@ from ..common.fields import (
     NONE_NAMED,
     TABLE_FILE,
     Amounts,
+    ByCount,
     Complaint,
     Count,
     Fields,
@@ -52,7 +53,10 @@ class MixType(Model):
     devices
         Of jobs: devices of one job; only jobs of equally many share them.
     resource_s
-        Of jobs: seconds that a step alone spends on each resource, from which groups can be made.
+        Of jobs: seconds that a step spends on each resource, in the order in which it uses them, from which
+        groups can be made. `storage+cpu` stands for two resources of which only the sum is known.
+    step_s
+        Of jobs: seconds of a step alone, by default the sum of `resource_s`; less if its stages overlap.
     requests_per_s, input_tokens, output_tokens
         Of requests: how many come each second, and how long one is.
     """
@@ -63,6 +67,7 @@ class MixType(Model):
     names: Annotated[tuple[Name, ...] | None, validated_in_batches()] = None
     devices: PositiveCount = 1
     resource_s: Amounts = NONE_NAMED
+    step_s: Positive | None = None
     requests_per_s: NonNegative | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -146,7 +151,10 @@ class MixInstance(Instance):
     devices, budget_usd_per_hour
         How many devices, and USD per hour, all configurations may take together.
     share_up_to
-        Of jobs: how many share a device at most, in groups that are made from their `resource_s`.
+        Of jobs: how many share a device at most, in groups that are made from their `resource_s`; not more
+        than there are resources, each of which one job uses at a time.
+    overhead
+        How many times longer than those of `resource_s` the steps of a group of so many jobs were measured.
     """
 
     model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
@@ -157,10 +165,11 @@ class MixInstance(Instance):
     devices: Count | None = None
     budget_usd_per_hour: NonNegative | None = None
     share_up_to: Annotated[PositiveCount, Field(le=4)] | None = None
+    overhead: ByCount = NONE_NAMED
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     types: Annotated[tuple[MixType, ...], *entries(1000, least=1), TABLE_FILE]
     hardware: Annotated[tuple[MixHardware, ...], *entries(1000, least=1), TABLE_FILE]
-    configurations: Annotated[tuple[Configuration, ...], *entries(MAX_CONFIGURATIONS), TABLE_FILE]
+    configurations: Annotated[tuple[Configuration, ...], *entries(MAX_CONFIGURATIONS), TABLE_FILE] = ()
 
     @property
     def serves(self) -> bool:
@@ -185,6 +194,11 @@ class MixInstance(Instance):
             yield from _unknown(one.hardware, hardware, f"{path}.hardware", "hardware")
             yield from unknown_names(one.members, types, path, "type")
             yield from self._configuration_complaints(one, path)
+        if not self.configurations and self.share_up_to is None:
+            yield (
+                "configurations",
+                "is missing; say what may run together, or give share_up_to and resource_s",
+            )
         priced = self.serves or self.budget_usd_per_hour is not None
         for index, each in enumerate(self.hardware):
             if priced and each.price_usd_per_hour is None:
@@ -206,7 +220,7 @@ class MixInstance(Instance):
                 yield f"{path}.{other}", f"is given, and the types have a {given}; an instance has one sort"
             if one.names is not None and len(one.names) != one.count:
                 yield f"{path}.names", f"are {len(one.names):,}, and count is {one.count}"
-        for key in ("must_run", "least_progress", "share_up_to") if self.serves else ():
+        for key in ("must_run", "least_progress", "share_up_to", "overhead") if self.serves else ():
             if getattr(self, key):
                 yield key, "is for jobs, and the types are of requests"
 

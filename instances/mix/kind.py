@@ -13,7 +13,7 @@ from .overlap import with_groups
 MIX = InstanceKind(
     model=MixInstance,
     lists=("types", "hardware", "configurations"),
-    tiny=lambda: generate_serving(2, 3, seed=1),
+    tiny=lambda: generate_serving(2, 3, load=4),
     resolved=lambda data, source, _: with_groups(data, source),
 )
 

@@ -1,11 +1,165 @@
-"""Groups of jobs made from the seconds that a step of each spends on each resource."""
+"""Groups of jobs that share devices, made from the seconds that a step of each spends on each resource.
+
+While one job of a group computes, another reads its data, and a third one sends gradients (Zhao et al.,
+*Multi-Resource Interleaving for Deep Learning Training*, SIGCOMM'22; Rivendile/Muri, commit 4e69a78,
+`simulator/matching.py`). A step of job j uses the resources r = 1, …, R in their order, for t_jr seconds. The
+jobs of a group repeat a common period of P phases, whose lengths are d_0, …, d_{P−1} seconds. A resource
+takes one phase, and each job starts in a phase of its own, o_j, so that no resource has two jobs at a time:
+
+    T = min  Σ_p d_p   subject to   d_{p_jr} ≥ t_jr,  p_jr = (o_j + r) mod P,   over all o,
+
+which is Σ_p max_j t_jr of the stages in phase p. Of resources whose names are joined, as ``storage+cpu``,
+only the sum of the seconds is known: these take as many phases in a row, with d_p + d_{p+1} ≥ t_jr. The least sum
+is then the largest mean of a cycle of stages around the phases, by the duality of linear programmes. In
+Muri's traces, which have three columns for four resources, the first column is of this sort.
+"""
 
 from __future__ import annotations
 
-from ..common.fields import Fields
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations_with_replacement, islice, permutations
+
+import numpy as np
+
+from ..common.arrays import Floats
+from ..common.errors import refuse_faults
+from ..common.faults import validated
+from ..common.fields import Complaint, Fields
+from ..files.reading import fail
+from .instance import MAX_CONFIGURATIONS, MixInstance, MixType
+
+JOINED, MAX_PHASES = "+", 8
 
 
 def with_groups(data: Fields, source: str) -> Fields:
-    """Return a document with the groups of up to `share_up_to` jobs, where no configurations are given."""
-    del source
-    return data
+    """Return a document with the groups of up to `share_up_to` jobs, where no configurations are given.
+
+    Only jobs of equally many devices share them. A job makes progress at its seconds alone over the period of
+    its group, on hardware of every model.
+
+    Raises
+    ------
+    InstanceError
+        If the document is wrong, a type has no seconds to make groups from, or there are too many groups.
+    """
+    if data.get("share_up_to") is None or data.get("configurations"):
+        return data
+    draft = validated(MixInstance, {**data, "configurations": ()}, source)
+    refuse_faults(source, _complaints(draft.types))
+    alike = defaultdict[int, list[MixType]](list)
+    for one in draft.types:
+        alike[one.devices].append(one)
+    rows: list[Fields] = []
+    for types in alike.values():
+        for size in range(1, (draft.share_up_to or 1) + 1):
+            room = (MAX_CONFIGURATIONS - len(rows)) // len(draft.hardware)
+            groups = list(islice(_groups(types, size), room + 1))
+            if len(groups) > room:
+                what = (
+                    f"makes more than {MAX_CONFIGURATIONS:,} groups; let fewer share, or join similar types"
+                )
+                raise fail(source, what, "share_up_to")
+            shared = list(_progress(types, groups, draft.overhead.get(size, 1.0)))
+            rows += [
+                {"hardware": each.name, "devices": types[0].devices, **group}
+                for each in draft.hardware
+                for group in shared
+            ]
+    return {**data, "configurations": rows}
+
+
+def _complaints(types: Sequence[MixType]) -> Iterator[Complaint]:
+    names = next((list(one.resource_s) for one in types if one.resource_s), [])
+    for index, one in enumerate(types):
+        path, given = f"types[{index}].resource_s", one.resource_s
+        if not given:
+            yield path, "is missing; share_up_to makes groups from the seconds of a step on each resource"
+        elif set(given) != set(names):
+            what = f"has {', '.join(given)}, and others have {', '.join(names)}; all types have the same"
+            yield path, what
+        elif not any(given.values()):
+            yield path, "is 0 for every resource; a step takes some time"
+    if sum(_phases(names)) > MAX_PHASES:
+        yield (
+            "types[0].resource_s",
+            f"has more than {MAX_PHASES} resources, those of joined names counted each",
+        )
+
+
+def _groups(types: Sequence[MixType], size: int) -> Iterator[tuple[int, ...]]:
+    """Yield the groups of so many jobs as sorted numbers of their types; none if there are too few phases."""
+    if size > sum(_phases(types[0].resource_s)):
+        return
+    for group in combinations_with_replacement(range(len(types)), size):
+        if all(many <= (types[number].count or 0) for number, many in Counter(group).items()):
+            yield group
+
+
+def _phases(resources: Iterable[str]) -> list[int]:
+    """Return how many phases of a period each resource takes."""
+    return [name.count(JOINED) + 1 for name in resources]
+
+
+def _progress(
+    types: Sequence[MixType], groups: Sequence[tuple[int, ...]], overhead: float
+) -> Iterator[Fields]:
+    """Yield jobs and progress of groups of one size; alone a job makes all its progress."""
+    if not groups:
+        return
+    seconds = np.array([[one.resource_s[name] for name in types[0].resource_s] for one in types])
+    alone = [one.step_s or math.fsum(one.resource_s.values()) for one in types]
+    period = periods(seconds[np.array(groups)], _phases(types[0].resource_s)) * overhead
+    for group, period_s in zip(groups, period.tolist(), strict=True):
+        share = len(group) > 1
+        yield {
+            "jobs": {types[number].name: many for number, many in Counter(group).items()},
+            "progress": {
+                types[number].name: round(alone[number] / max(alone[number], period_s if share else 0.0), 9)
+                for number in group
+            },
+        }
+
+
+def periods(seconds: Floats, phases: Sequence[int]) -> Floats:
+    """Return the shortest period T of each group in seconds, shape (groups,).
+
+    Parameters
+    ----------
+    seconds
+        t_jr of each group, shape (groups, members, R).
+    phases
+        How many phases of a period each resource takes, in their order.
+    """
+    groups, members, _ = seconds.shape
+    count = sum(phases)
+    shortest = np.full(groups, np.inf)
+    for starts in permutations(range(1, count), members - 1):
+        longest = np.zeros((groups, count, max(phases) + 1))  # of the stages that take n phases from p on
+        for member, start in enumerate((0, *starts)):
+            for resource, length in enumerate(phases):
+                stages = longest[:, (start + sum(phases[:resource])) % count, length]
+                np.maximum(stages, seconds[:, member, resource], out=stages)
+        shortest = np.minimum(shortest, _largest_mean(longest))
+    return shortest
+
+
+def _largest_mean(longest: Floats) -> Floats:
+    """Return the largest seconds for each round of a cycle of stages around the phases, shape (groups,).
+
+    A cycle without smaller ones passes each phase at most once, and so has at most as many rounds as the
+    longest stage takes phases.
+    """
+    groups, count, lengths = longest.shape
+    mean = np.zeros(groups)
+    for start in range(count):
+        path = [np.zeros(groups)]  # the most seconds of stages from `start` to so many phases later
+        for end in range(1, count * (lengths - 1) + 1):
+            ways = range(1, min(end, lengths - 1) + 1)
+            path.append(
+                np.max([path[end - n] + longest[:, (start + end - n) % count, n] for n in ways], axis=0)
+            )
+        for rounds in range(1, lengths):
+            mean = np.maximum(mean, path[count * rounds] / rounds)
+    return mean

@@ -23,6 +23,7 @@ from ....instances.common.hardware import HardwareCatalogue
 from ....instances.consolidation.generate import generate_consolidation
 from ....instances.documents import load
 from ....instances.registry import KINDS
+from ....instances.mix.generate import generate_mix
 from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
@@ -130,6 +131,16 @@ _add(
     gpus=option("GPUs of the cluster.", min=1),
     load=option("GPU-seconds asked over those until the last arrival."),
     malleable=option("Jobs run on any of a few sizes.", "--malleable"),
+)
+_add(
+    "mix",
+    generate_mix,
+    "Requests and replicas that serve them; or jobs of several types that share devices in pairs.",
+    types=option("How many types of requests, or of jobs.", min=1),
+    hardware=option("How many models of device.", min=1),
+    configurations=option("How many replicas to choose from; jobs have all pairs.", min=1),
+    load=option("Requests per second, or with --sharing jobs."),
+    sharing=option("Jobs that share devices.", "--sharing"),
 )
 
 
