@@ -44,9 +44,9 @@ PLAN = (
 
 def test_the_table_says_where_or_why_not() -> None:
     """With a column of actions where jobs run now."""
-    assert [title for title, *_ in columns(PLAN)] == ["job", "action", "where, or why not"]
-    assert cells_of(columns(PLAN), PLAN)[0] == ["a", "keep", "2×n"]
-    assert cells_of(columns(PLAN), PLAN)[1] == ["b", "wait", "waits: full"]
+    assert [title for title, *_ in columns(None, PLAN)] == ["job", "action", "where, or why not"]
+    assert cells_of(columns(None, PLAN), PLAN)[0] == ["a", "keep", "2×n"]
+    assert cells_of(columns(None, PLAN), PLAN)[1] == ["b", "wait", "waits: full"]
     assert columns([JobPlacement(job="a", servers={"n": 2})])[1][:2] == ("placed", False)
     groups = JobPlacement(job="a", groups={"ps": {"n": 1}, "worker": {"n": 1}})
     assert cells_of(columns([groups]), [groups]) == [["a", "yes", "ps: 1×n; worker: 1×n"]]
