@@ -119,12 +119,15 @@ def exact_program(instance: MixInstance, most_usd: float | None = None) -> Exact
     """
     index = {one.name: i for i, one in enumerate(instance.types)}
     rows = list(_rows(instance, most_usd))
+    numbers: dict[str, list[tuple[int, int]]] = {}
+    for r, (name, sign, _) in enumerate(rows):
+        numbers.setdefault(name, []).append((r, sign))
     weights, cost, served = [], [], instance.serves
     for one, usd in zip(instance.configurations, _usd_per_hour(instance), strict=True):
         use: dict[str, Fraction | int] = {one.hardware: one.devices, DEVICES: one.devices, BUDGET: usd}
         use |= one.jobs
         weights.append(
-            {r: Fraction(sign * use[name]) for r, (name, sign, _) in enumerate(rows) if name in use}
+            {r: Fraction(sign * amount) for name, amount in use.items() for r, sign in numbers.get(name, ())}
         )
         first = usd if served else -_progress(instance, one)
         cost.append(first if most_usd is None else Fraction(one.devices))

@@ -1,0 +1,203 @@
+"""Branch and bound over counts of configurations, which keeps its tree as a proof.
+
+The box with the least bound is divided first, so that all that are left when it reaches the target are
+leaves of the proof. It is divided at the count whose two halves raise the bound most (strong branching;
+Achterberg, Koch, Martin, "Branching rules revisited", Operations Research Letters 33, 2005).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...formulations.mix.program import MixProgram
+from ...instances.common.arrays import Floats, Ints
+from ...instances.common.fields import Fields
+from ..common.base import Clock
+from .relaxation import Relaxation, Relaxed
+
+MAX_LEAVES = 20_000
+"""Leaves at which the search stops."""
+CANDIDATES = 8
+"""Counts that are tried for a branching."""
+INTEGRAL = 1e-7
+"""Distance from a whole number within which a count is one."""
+LEAST_GAIN = 1e-9
+"""Gain of a half, in parts of the bound, that counts in place of none."""
+
+
+@dataclass
+class Goal:
+    """What a search looks for.
+
+    Attributes
+    ----------
+    cutoff
+        Plans that cost more do not matter; infinite where none is known.
+    target
+        The bound at which the search ends.
+    """
+
+    cutoff: float = math.inf
+    target: float = math.inf
+
+
+@dataclass(eq=False)
+class _Node:
+    """A box of counts, shape (n,) each; a leaf as long as it has no children."""
+
+    low: Floats
+    high: Floats
+    relaxed: Relaxed
+    branching: tuple[int, int] = (0, 0)
+    children: tuple[_Node, ...] = ()
+
+
+@dataclass
+class Proof:
+    """A branching tree.
+
+    Attributes
+    ----------
+    prices
+        Those of the relaxation of all plans.
+    kept
+        Index of each configuration that is left after those were excluded that no plan within the cutoff has.
+    stopped
+        Whether the number of leaves stopped the search.
+    """
+
+    root: _Node
+    prices: Floats
+    kept: Ints
+    stopped: bool
+
+    def leaves(self) -> list[_Node]:
+        """Return the leaves of the tree."""
+        return [node for node in self._preorder() if not node.children]
+
+    @property
+    def bound(self) -> float:
+        """A bound on the cost of all plans within the cutoff; infinite if there is none."""
+        return min(node.relaxed.bound for node in self.leaves())
+
+    def _preorder(self) -> list[_Node]:
+        nodes, stack = [], [self.root]
+        while stack:
+            node = stack.pop()
+            nodes.append(node)
+            stack += node.children[::-1]
+        return nodes
+
+    def tree(self) -> Fields:
+        """Return the tree as a certificate has it."""
+        return {"prices": self.prices.tolist(), "nodes": [self._as_data(node) for node in self._preorder()]}
+
+    def _as_data(self, node: _Node) -> Fields:
+        if node.children:
+            k, at_most = node.branching
+            return {"configuration": int(self.kept[k]), "at_most": at_most}
+        leaf: Fields = {"prices": node.relaxed.prices.tolist()}
+        return {**leaf, "infeasible": True} if node.relaxed.infeasible else leaf
+
+
+class BranchAndBound:
+    """The search for one objective.
+
+    Parameters
+    ----------
+    program
+        With the objective as its cost.
+    goal
+        At the beginning; its cutoff and target fall with what is found.
+    """
+
+    def __init__(self, program: MixProgram, goal: Goal, clock: Clock) -> None:
+        self.goal, self.clock = goal, clock
+        self._open: list[tuple[float, int, _Node]] = []
+        self._number = itertools.count()
+        low = np.zeros(len(program.cost))
+        self._first = Relaxation(program).solve(low, program.most)
+        high = self._limited(program)
+        self._inside = high > 0
+        self._relaxation = Relaxation(program.of(self._inside))
+        self._high = high[self._inside]
+
+    def _limited(self, program: MixProgram) -> Floats:
+        """Return the most copies of each configuration in plans within the cutoff, by its reduced cost."""
+        room = self.goal.cutoff - self._first.bound
+        if not math.isfinite(room):
+            return program.most
+        reduced = program.reduced_costs(self._first.prices)
+        # What is excluded here the check has to exclude too, with the prices at hand.
+        room += 1e-9 * abs(self.goal.cutoff) + 1e-12
+        copies = np.floor(room / np.maximum(reduced, 1e-300))
+        return np.where(reduced > 0, np.minimum(program.most, copies), program.most)
+
+    def run(self, found: Callable[[Ints], Goal]) -> Proof:
+        """Return the proof, complete or as far as the time and the number of leaves allow.
+
+        Parameters
+        ----------
+        found
+            Called with the whole counts of all configurations wherever a relaxation has some; returns the
+            goal from then on.
+        """
+        root = self._node(np.zeros(len(self._high)), self._high, self._first.prices)
+        leaves = 1
+        while self._open and leaves < MAX_LEAVES and not self.clock.expired:
+            bound, _, node = heapq.heappop(self._open)
+            if bound >= self.goal.target:
+                break
+            leaves += self._divide(node, found)
+        return Proof(root, self._first.prices, np.flatnonzero(self._inside), leaves >= MAX_LEAVES)
+
+    def _node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
+        """Return the node of a box, with its own prices or these, whichever prove more."""
+        relaxed = self._relaxation.solve(low, high)
+        bound = self._relaxation.bound(prices, low, high)
+        if bound > relaxed.bound:
+            relaxed = Relaxed(bound, relaxed.counts, prices)
+        node = _Node(low, high, relaxed)
+        heapq.heappush(self._open, (relaxed.bound, next(self._number), node))
+        return node
+
+    def _divide(self, node: _Node, found: Callable[[Ints], Goal]) -> int:
+        """Divide the box of a node at the best of some counts; return how many leaves that adds."""
+        counts = node.relaxed.counts
+        below = np.floor(counts + INTEGRAL)
+        part = counts - below
+        open_ = np.flatnonzero(part > INTEGRAL)
+        if not len(open_):
+            whole = np.zeros(len(self._inside), dtype=np.int64)
+            whole[self._inside] = below
+            self.goal = found(whole)
+            return 0  # where the check does not accept them, nothing better is proven here
+        weight = np.minimum(part, 1 - part) * (np.abs(self._relaxation.program.cost) + LEAST_GAIN)
+        candidates = open_[np.argsort(-weight[open_], kind="stable")][:CANDIDATES]
+        best = max(candidates.tolist(), key=lambda k: self._gain(node, k, float(below[k])))
+        node.branching = (best, int(below[best]))
+        halves = self._halves(node, best, below[best])
+        node.children = tuple(self._node(low, high, node.relaxed.prices) for low, high in halves)
+        return 1
+
+    def _gain(self, node: _Node, k: int, at_most: float) -> float:
+        """Return the product of the gains of the two halves at a count, each up to the target."""
+        bound, product = node.relaxed.bound, 1.0
+        least = LEAST_GAIN * max(abs(bound), 1e-9)
+        for low, high in self._halves(node, k, at_most):
+            value = min(self._relaxation.value(low, high), self.goal.target)
+            product *= max(value - bound, least)
+        return product
+
+    @staticmethod
+    def _halves(node: _Node, k: int, at_most: float) -> list[tuple[Floats, Floats]]:
+        """Return the boxes with at most so many copies of k, and with more."""
+        low, high = node.low.copy(), node.high.copy()
+        high[k], low[k] = at_most, at_most + 1
+        return [(node.low, high), (low, node.high)]

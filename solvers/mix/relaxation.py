@@ -1,0 +1,157 @@
+"""The linear relaxation of a mix in a box of counts, with prices from which a bound follows.
+
+Rows of requests are in parts of all requests of their type, so that coefficients are alike.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...formulations.mix.program import MixProgram
+from ...instances.common.arrays import Floats, offsets, run_of_each
+from ...instances.common.fields import Fields
+from ..backends.base import BackendError
+from ..backends.highs import TOLERANCE, highs_with_settings, linear_program
+
+SETTINGS: Fields = {
+    "presolve": "off",  # the last basis is a better start
+    "primal_feasibility_tolerance": TOLERANCE,
+    "dual_feasibility_tolerance": TOLERANCE,
+}
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """What the relaxation of a box gives.
+
+    Attributes
+    ----------
+    bound
+        The least cost in the box, by the prices; infinite if they prove that there is no plan.
+    counts, prices
+        Optimal y, shape (n,), and prices of rows and types, shape (m + I,).
+    """
+
+    bound: float
+    counts: Floats
+    prices: Floats
+
+    @property
+    def infeasible(self) -> bool:
+        """Whether the box has no plan."""
+        return self.bound == math.inf
+
+
+def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) -> Any:
+    """Return the `HighsLp` over y and then x: rows A y ≤ b, then requests, then the time of copies.
+
+    Parameters
+    ----------
+    elastic
+        Each row of A and of requests may be broken for a cost of 1 a unit, and nothing else costs.
+    whole
+        Whether y is integer.
+    """
+    n, m, types = len(program.cost), len(program.rows), len(program.demand)
+    runs, entries = run_of_each(program.rates.start), len(program.rates.index)
+    scaled = program.rates.value / np.maximum(program.demand[program.rates.index], 1e-300)
+    asked = program.demand > 0
+    scaled[~asked[program.rates.index]] = 0.0
+    time = m + types
+    # Of each y its rows and −1 in that of its time; of each x its type and its time.
+    has_time = np.bincount(runs, minlength=n) > 0
+    width = np.diff(program.weights.start) + has_time
+    column = np.concatenate([run_of_each(program.weights.start), np.flatnonzero(has_time)])
+    order = np.argsort(column, kind="stable")
+    row = np.concatenate([program.weights.index, time + np.flatnonzero(has_time)])[order]
+    value = np.concatenate([program.weights.value, np.full(int(has_time.sum()), -1.0)])[order]
+    pairs = np.stack([m + program.rates.index, time + runs], axis=1).ravel()
+    values = np.stack([scaled, np.ones(entries)], axis=1).ravel()
+    extra = m + types if elastic else 0
+    slack = np.concatenate([np.full(m, -1.0), np.ones(types)])[: extra or 0]
+    matrix = (
+        offsets(np.concatenate([width, np.full(entries, 2), np.ones(extra, dtype=np.int64)])),
+        np.concatenate([row, pairs, np.arange(extra)]),
+        np.concatenate([value, values, slack]),
+    )
+    cost = np.zeros(n + entries) if elastic else np.concatenate([program.cost, np.zeros(entries)])
+    infinite = np.full(entries + extra, np.inf)
+    least = np.concatenate([np.full(m, -np.inf), asked.astype(float), np.full(n, -np.inf)])
+    most = np.concatenate([program.limits, np.full(types, np.inf), np.zeros(n)])
+    return linear_program(
+        np.concatenate([cost, np.ones(extra)]),
+        (np.zeros(n + entries + extra), np.concatenate([program.most, infinite])),
+        (least, most),
+        matrix,
+        whole=np.arange(n + entries + extra) < n if whole else (),
+    )
+
+
+class Relaxation:
+    """The relaxations of one programme in many boxes, each begun from the basis of the one before."""
+
+    def __init__(self, program: MixProgram) -> None:
+        self.program = program
+        self._highs = _loaded(program, elastic=False)
+        self._elastic: Any = None
+
+    def value(self, low: Floats, high: Floats) -> float:
+        """Return the optimum in a box; infinite if there is none."""
+        feasible = self._run(self._highs, low, high)
+        return float(self._highs.getInfo().objective_function_value) if feasible else math.inf
+
+    def solve(self, low: Floats, high: Floats) -> Relaxed:
+        """Return the bound of a box, with counts and prices."""
+        if self._run(self._highs, low, high):
+            prices = self._prices(self._highs)
+            counts = np.array(self._highs.getSolution().col_value[: len(low)])
+            return Relaxed(self.bound(prices, low, high), counts, prices)
+        if self._elastic is None:
+            self._elastic = _loaded(self.program, elastic=True)
+        self._run(self._elastic, low, high)
+        prices = self._prices(self._elastic)
+        proven = self.bound(prices, low, high, weight=0.0) > 0
+        return Relaxed(math.inf if proven else -math.inf, low, prices)
+
+    def bound(self, prices: Floats, low: Floats, high: Floats, weight: float = 1.0) -> float:
+        """Return the bound of a box that follows from some prices, whatever made them."""
+        reduced = self.program.reduced_costs(prices, weight)
+        return self.program.constant(prices) + float(
+            np.where(reduced > 0, reduced * low, reduced * high).sum()
+        )
+
+    def _run(self, highs: Any, low: Floats, high: Floats) -> bool:
+        """Run HiGHS in a box; return whether it found an optimum, and not that there is no plan.
+
+        Raises
+        ------
+        BackendError
+            If HiGHS ends in any other way.
+        """
+        highs.changeColsBounds(len(low), np.arange(len(low), dtype=np.int32), low, high)
+        for begin_anew in (False, True):
+            if begin_anew:
+                highs.clearSolver()
+            highs.run()
+            status = highs.getModelStatus().name
+            if status in ("kOptimal", "kInfeasible"):
+                return bool(status == "kOptimal")
+        raise BackendError(f"HiGHS ended a relaxation with the status {status}")
+
+    def _prices(self, highs: Any) -> Floats:
+        """Return the prices of rows and types of the last optimum, none below 0."""
+        rows, program = len(self.program.rows), self.program
+        duals = np.array(highs.getSolution().row_dual[: rows + len(program.demand)])
+        of_types = duals[rows:] / np.where(program.demand > 0, program.demand, np.inf)
+        prices: Floats = np.maximum(np.concatenate([-duals[:rows], of_types]), 0.0)
+        return prices
+
+
+def _loaded(program: MixProgram, elastic: bool) -> Any:
+    highs = highs_with_settings(SETTINGS, BackendError)
+    highs.passModel(model_of(program, elastic))
+    return highs
