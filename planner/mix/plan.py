@@ -33,7 +33,7 @@ def busy(one: Configuration, entry: Copies) -> float:
 def cell_columns(instance: MixInstance) -> list[CellColumn[Copies]]:
     """Return the columns of the table of chosen configurations, on pages and in terminals."""
     formulation = MixFormulation(instance)
-    known, usd = formulation.configurations, formulation.prices_usd_per_hour
+    known = formulation.configurations
     first: list[CellColumn[Copies]] = [
         text_column("configuration", lambda e: e.configuration),
         figure_column("copies", lambda e: e.count),
@@ -75,9 +75,7 @@ def columns(instance: MixInstance, entries: Plan) -> list[TextColumn[Copies]]:
 def waiting(instance: MixInstance, plan: Plan) -> dict[str, int]:
     """Return how many jobs of each type wait, for the types of which some do."""
     running = MixFormulation(instance).running(plan)
-    return {
-        one.name: left for one in instance.types if one.count and (left := one.count - running[one.name])
-    }
+    return {one.name: left for one in instance.types if one.count and (left := one.count - running[one.name])}
 
 
 def left_out(instance: MixInstance, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -123,7 +121,9 @@ def sharing(instance: MixInstance, plan: Plan) -> int:
 def answer(instance: MixInstance, plan: Plan) -> str:
     """Return a plan in one sentence: its largest configurations, and what they are worth or cost."""
     ordered = sorted(plan, key=lambda entry: -entry.count)
-    chosen = listed([f"{entry.count:,} × {entry.configuration}" for entry in ordered], FEW) or "nothing"
+    names = [e.configuration if instance.serves else f"({e.configuration})" for e in ordered]
+    times = [f"{entry.count:,} × {name}" for entry, name in zip(ordered, names, strict=True)]
+    chosen = listed(times, FEW) or "nothing"
     formulation = MixFormulation(instance)
     if instance.serves:
         requests = math.fsum(one.requests_per_s or 0.0 for one in instance.types)
@@ -141,8 +141,8 @@ def remarks(instance: MixInstance, plan: Plan) -> Iterator[str]:
         several = sum(len(entry.requests_per_s or {}) > 1 for entry in plan)
         if several:
             yield (
-                f"copies of {counted(several, 'configuration')} serve several types, each in a share of their "
-                "time; latency under mixed batches was not measured"
+                f"copies of {counted(several, 'configuration')} serve several types, each in a share "
+                "of their time; latency under mixed batches was not measured"
             )
     elif plan:
         slowest = min((known[entry.configuration] for entry in plan), key=lambda k: min(k.progress.values()))
