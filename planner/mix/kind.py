@@ -2,6 +2,7 @@
 
 from ..kind import PlanFormat, PlannerKind
 from .exports import consolidation_lines, kubernetes_lines
+from .frontier import FRONTIER
 from .page import mix_parts
 from .plan import answer, as_data, changes, columns, left_out, measures, remarks, what_if
 
@@ -22,4 +23,5 @@ MIX = PlannerKind(
     changes=changes,
     what_if=what_if,
     measures=measures,
+    frontier=FRONTIER,
 )

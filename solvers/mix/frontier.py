@@ -1,0 +1,213 @@
+"""Frontiers of a mix: the least cost of each load of requests, or the most progress on so many devices.
+
+What serves many requests also serves fewer, so that the size of the search is minus the per cent of the
+requests, and its objective the cost. More devices make no less progress, so that the size is their number,
+and the objective 1/progress, of which the relative error is that of the progress.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from ...formulations.common.frontier import Sizes
+from ...instances.common.errors import OptionError
+from ...instances.common.fields import Many, Model, PositiveCount
+from ...instances.mix.instance import MixInstance
+from ..common.base import Clock
+from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
+from ..frontier import SizeSearch
+
+LEAST, MOST = 10, 200
+"""Per cent of the requests between which the load lies unless it is said; the least devices likewise."""
+
+
+class MixStep(Model):
+    """A size, and what a solve found for it.
+
+    Attributes
+    ----------
+    size
+        Per cent of the requests of the instance, or devices.
+    result
+        The result of the solve, which is verified, exported and compared like any other.
+    """
+
+    size: PositiveCount
+    result: Result
+
+    @property
+    def record(self) -> ObjectiveRecord:
+        """The cost [USD/h] or the progress [jobs] of the plan."""
+        return self.result.objectives[0]
+
+    @property
+    def value(self) -> float:
+        """The cost [USD/h] or the progress [jobs] of the plan."""
+        return self.record.value or 0.0
+
+    @property
+    def bound(self) -> float:
+        """What no plan for the size is better than, as our own check derives; 0 if that is nothing."""
+        return self.record.certified_bound or 0.0
+
+    @property
+    def gap(self) -> float:
+        """The relative gap between value and bound."""
+        return self.record.certified_gap or 0.0
+
+    @property
+    def gained(self) -> float:
+        """The per cent of the requests, or the progress [jobs]."""
+        return self.size if self.record.sense == "min" else self.value
+
+    @property
+    def lacking(self) -> float:
+        """Minus what is gained, which rises along the frontier."""
+        return -self.gained
+
+    @property
+    def spent(self) -> float:
+        """The cost [USD/h], or the devices."""
+        return self.value if self.record.sense == "min" else self.size
+
+
+class MixFrontier(AnyFrontier):
+    """The result of a search over loads or devices; JSON and back without loss.
+
+    Attributes
+    ----------
+    least, most
+        The smallest and the largest size.
+    status
+        `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: it is proven
+        that no size has a plan.
+    error, certified_error
+        ε: for every load from `least` to `most` that can be served, some point serves as much, and no plan
+        for the load costs less than 1 − ε times the point's. For every number of devices some point has no
+        more, and makes at least 1 − ε times the progress of any plan. As asked for, and as the bounds prove.
+    points
+        From the most to the least.
+    others
+        Sizes that are no points, because they have no plan, or another size is as good.
+    """
+
+    slow: ClassVar[str] = "lacking"
+    dear: ClassVar[str] = "spent"
+    called: ClassVar[str] = "sizes"
+    titles: ClassVar[Mapping[str, str]] = {"size": "size", "cost or progress": "value", "bound": "bound"}
+    figures: ClassVar[tuple[str, ...]] = ("size", "value", "bound")
+
+    kind: Literal["mix"] = "mix"
+    least: PositiveCount
+    most: PositiveCount
+    points: Many[MixStep] = ()
+    others: Many[MixStep] = ()
+
+    def results(self) -> dict[str, Result]:
+        """Return the result of each point by the name of its file."""
+        return {f"size-{point.size}": point.result for point in self.points}
+
+
+def with_size(instance: MixInstance, size: int) -> MixInstance:
+    """Return the instance with so many per cent of its requests, or so many devices."""
+    if not instance.serves:
+        return instance.model_copy(update={"devices": size})
+    types = (
+        one.model_copy(update={"requests_per_s": (one.requests_per_s or 0.0) * size / 100})
+        for one in instance.types
+    )
+    return instance.model_copy(update={"types": tuple(types)})
+
+
+def grid_of(serves: bool, least: int, most: int) -> Sizes:
+    """Return the sizes of the search: minus the per cent of the requests, or the devices."""
+    return Sizes(-most, -least) if serves else Sizes(least, most)
+
+
+def figures_of(result: Result) -> tuple[float, float]:
+    """Return value and bound of what falls as the size rises; both are infinite if there is no plan."""
+    if result.status == "infeasible":
+        return math.inf, math.inf
+    record = result.objectives[0]
+    value, bound = record.value or 0.0, record.certified_bound
+    if record.sense == "min":
+        return value, bound or 0.0
+    return (1 / value if value else math.inf), (0.0 if bound is None else 1 / bound if bound else math.inf)
+
+
+class _Search(SizeSearch):
+    """Search over loads or devices."""
+
+    def of_size(self, size: float) -> MixInstance:
+        """Return the instance of a size."""
+        return with_size(self.instance, abs(int(size)))
+
+    def is_solved(self, size: float, result: Result) -> bool:
+        """Return whether there is a plan, or the proof that there is none."""
+        return result.status == "infeasible" or super().is_solved(size, result)
+
+    def figures(self, result: Result) -> tuple[float, float]:
+        """Return cost, or 1/progress, and its bound."""
+        return figures_of(result)
+
+
+def find_frontier(
+    instance: MixInstance,
+    options: SolveOptions,
+    error: float,
+    most_usd: float | None,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+) -> MixFrontier:
+    """Return the frontier of cost against load, or of devices against progress, with its proven error ε.
+
+    Parameters
+    ----------
+    error
+        ε, as in `MixFrontier`.
+    least, most
+        Per cent of the requests, by default from 10 to 200; or devices, from a tenth of all to all.
+
+    Raises
+    ------
+    OptionError
+        If a number is wrong, or a largest cost is given, which the instance says.
+    """
+    if most_usd is not None:
+        raise OptionError("--most-usd is not for a mix; give the instance budget_usd_per_hour")
+    every = MOST if instance.serves else _all_devices(instance)
+    low = least or (LEAST if instance.serves else max(1, math.ceil(every / 10)))
+    high = max(low, every) if most is None else most
+    if not 1 <= low <= high < math.inf or low != int(low) or high != int(high):
+        what = "per cent of the requests" if instance.serves else "devices"
+        raise OptionError(f"--from {low:g} --to {high:g}: give whole numbers of {what}, the smaller first")
+    sizes = grid_of(instance.serves, int(low), int(high))
+    search = _Search(instance, sizes, options, error, Clock(options.time_limit_s))
+    search.run()
+
+    def steps(sizes: list[float]) -> tuple[MixStep, ...]:
+        ordered = sorted(map(int, sizes), key=abs, reverse=True)
+        return tuple(MixStep(size=abs(size), result=search.solved[size]) for size in ordered)
+
+    points, others = map(steps, search.ranked())
+    found = MixFrontier(**search.facts(), least=int(low), most=int(high), points=points, others=others)
+    last = search.solved.get(sizes.last)
+    if last is None or last.status != "infeasible":
+        return found
+    return found.model_copy(
+        update={"status": "infeasible", "certified_error": None, "diagnosis": last.diagnosis}
+    )
+
+
+def _all_devices(instance: MixInstance) -> int:
+    """Return the devices that there are, at most as many as all jobs take when each has its own."""
+    alone = sum(one.count or 0 for one in instance.types) * max(
+        one.devices for one in instance.configurations
+    )
+    limits = [each.limit for each in instance.hardware]
+    there = math.inf if None in limits else sum(limit or 0 for limit in limits)
+    given = math.inf if instance.devices is None else instance.devices
+    return max(1, int(min(alone, there, given)))
