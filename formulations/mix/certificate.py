@@ -66,35 +66,31 @@ class MixCertificate(Model):
 
     Attributes
     ----------
-    first, second
-        The trees; there may be none of the second objective.
-    above
-        Of jobs: the claim of the second tree is that no plan of as much progress has only groups of a
-        larger least progress than this.
+    first
+        Of the first objective.
+    second
+        That no plan of the same first objective is better in the second one; there may be none.
     """
 
     first: Tree
     second: Tree | None = None
-    above: Annotated[float, Field(ge=0, le=MAX_PRICE)] | None = None
 
 
-def read_certificate(data: Any, configurations: int, prices: int) -> MixCertificate | str:
+def read_certificate(data: Any, configurations: int, prices: tuple[int, int]) -> MixCertificate | str:
     """Return the parsed certificate of an instance with so many configurations, or its first format error.
 
     Parameters
     ----------
     prices
-        Number of rows and types of requests; a second tree of requests has one more row, the first objective.
+        Numbers of prices in the first and the second tree.
     """
     given = parsed_certificate(MixCertificate, data)
     if isinstance(given, str):
         return given
-    for name, tree in (("first", given.first), ("second", given.second)):
-        if tree is not None:
-            more = name == "second" and given.above is None
-            fault = _tree_fault(tree, configurations, prices + more)
-            if fault is not None:
-                return f"{name}.{fault}"
+    for name, tree, count in zip(("first", "second"), (given.first, given.second), prices, strict=True):
+        fault = None if tree is None else _tree_fault(tree, configurations, count)
+        if fault is not None:
+            return f"{name}.{fault}"
     return given
 
 

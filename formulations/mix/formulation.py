@@ -27,6 +27,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ...instances.common.base import ProblemKind, figure
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.formulation import Formulation
@@ -34,7 +36,10 @@ from ..common.objective import TOLERANCE, Bounds, Diagnosis, Objective, Violatio
 from .certificate import MixCertificate, read_certificate
 from .check.tree_bounds import certified_bounds
 from .plan import Copies, Plan
-from .program import MixProgram, program_of
+from .program import MixProgram, least_progress_of, program_of
+
+IDLE = 1e-12
+"""Largest rate, as a part of all requests of a type, that counts as none."""
 
 
 class MixFormulation(Formulation[MixInstance, Copies]):
@@ -55,8 +60,8 @@ class MixFormulation(Formulation[MixInstance, Copies]):
 
     @cached_property
     def program(self) -> MixProgram:
-        """The integer programme with the first objective."""
-        return program_of(self.instance)
+        """The integer programme with the first objective, in floats."""
+        return program_of(self.instance).as_floats()
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -64,6 +69,32 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if self.instance.serves:
             return Objective("cost", "min", "USD/h"), Objective("devices", "min", "devices")
         return Objective("progress", "max", "jobs"), Objective("least_progress", "max", "share")
+
+    def copies(self, counts: Sequence[int], shares: Sequence[float]) -> Plan:
+        """Return the plan with so many copies of each configuration.
+
+        Parameters
+        ----------
+        counts, shares
+            y, shape (n,), and x in the order of the rates of the programme. Nothing is served beyond what is
+            asked for.
+        """
+        types, rates = self.instance.types, self.program.rates
+        served = np.array(shares, dtype=float) * rates.value
+        asked = np.array([one.requests_per_s or 0.0 for one in types])
+        in_all = np.bincount(rates.column, served, minlength=len(types))
+        served *= np.minimum(1.0, asked / np.maximum(in_all, 1e-300))[rates.column]
+        of_types: list[dict[str, float]] = [{} for _ in counts]
+        for k, i, rate in zip(
+            rates.configuration.tolist(), rates.column.tolist(), served.tolist(), strict=True
+        ):
+            if rate > IDLE * asked[i]:
+                of_types[k][types[i].name] = rate
+        return [
+            Copies(configuration=one.name, count=count, requests_per_s=own if self.instance.serves else None)
+            for one, count, own in zip(self.instance.configurations, counts, of_types, strict=True)
+            if count
+        ]
 
     def devices(self, plan: Plan) -> Counter[str]:
         """Return the devices of each model that a plan takes."""
@@ -129,7 +160,7 @@ class MixFormulation(Formulation[MixInstance, Copies]):
             if running[one.name] > count or (self.instance.must_run and running[one.name] < count):
                 yield Violation(one.name, f"{running[one.name]:,} of its jobs run; there are {count:,}")
         for entry in plan:
-            slowest = min(self.configurations[entry.configuration].progress.values())
+            slowest = least_progress_of(self.configurations[entry.configuration])
             if least is not None and slowest < least:
                 yield Violation(
                     "least_progress", f"is {slowest:g} in {entry.configuration!r}; {least:g} is asked for"
@@ -164,7 +195,7 @@ class MixFormulation(Formulation[MixInstance, Copies]):
             for one, copies in chosen
             for name, count in one.jobs.items()
         )
-        return progress, min((min(one.progress.values()) for one, _ in chosen), default=0.0)
+        return progress, min((least_progress_of(one) for one, _ in chosen), default=0.0)
 
     def elementary_bounds(self) -> Bounds:
         """Return what jobs or requests make or cost at best, each type by itself."""
@@ -179,7 +210,7 @@ class MixFormulation(Formulation[MixInstance, Copies]):
             one.weight * (one.count or 0) * max((k.progress.get(one.name, 0.0) for k in live), default=0.0)
             for one in instance.types
         ]
-        return math.fsum(progress), max((min(one.progress.values()) for one in live), default=0.0)
+        return math.fsum(progress), max(map(least_progress_of, live), default=0.0)
 
     def _least_per_type(self, live: Sequence[Configuration], amounts: Mapping[str, float]) -> float:
         """Return the sum over types of the least amount for a request, times the requests."""
@@ -198,8 +229,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         return read if isinstance(read, str) else None
 
     def _read(self, certificate: Any) -> MixCertificate | str:
-        program = self.program
-        return read_certificate(certificate, len(program.cost), len(program.rows) + len(program.demand))
+        counted = self.instance.serves and self.instance.devices is None
+        first = len(self.program.rows) + len(self.program.demand)
+        return read_certificate(certificate, len(self.program.cost), (first, first + counted))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""
@@ -248,41 +280,19 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         return f"one more {best} would save about {worth[best]:.3g} USD/h{also}"
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Diagnose types that no configuration has, and requests beyond what all devices can serve."""
+        """Diagnose types that have to be served or to run, and that no configuration has."""
         live = [
-            one for one, most in zip(self.instance.configurations, self.program.most, strict=True) if most > 0
+            one for one, most in zip(self.instance.configurations, self.program.most, strict=True) if most
         ]
-        found = [*(self._unserved(live) if self.instance.serves else self._never_run(live))]
-        if not found:
+        needed = [
+            one for one in self.instance.types if one.requests_per_s or (self.instance.must_run and one.count)
+        ]
+        missing = [one.name for one in needed if not any(one.name in each.members for each in live)]
+        if not missing:
             return None
-        return Diagnosis(
-            reasons=tuple(reason for reason, _ in found), remedies=tuple(remedy for _, remedy in found)
-        )
-
-    def _never_run(self, live: Sequence[Configuration]) -> Iterator[tuple[str, str]]:
-        for one in self.instance.types if self.instance.must_run else ():
-            if one.count and not any(one.name in k.jobs for k in live):
-                reason = (
-                    f"{one.name}: all jobs must run, and no configuration within the limits has one of them"
-                )
-                yield reason, f"give a configuration with {one.name!r}, or leave out must_run"
-
-    def _unserved(self, live: Sequence[Configuration]) -> Iterator[tuple[str, str]]:
-        for one in self.instance.types:
-            most, asked = 0.0, one.requests_per_s or 0.0
-            for each in self.instance.hardware:
-                own = [k for k in live if k.hardware == each.name and one.name in k.requests_per_s]
-                best = max((k.requests_per_s[one.name] / k.devices for k in own), default=0.0)
-                limits = [limit for limit in (each.limit, self.instance.devices) if limit is not None]
-                most += best * min(limits, default=math.inf) if best else 0.0
-            if asked and not most:
-                yield (
-                    f"{one.name}: no configuration serves these requests",
-                    f"give one that serves {one.name!r}",
-                )
-            elif most < asked * (1 - TOLERANCE):
-                reason = f"{one.name}: all devices together serve at most {most:.4g} of {asked:g} requests/s"
-                yield reason, f"give {asked / most:.3g} times as many devices"
+        reasons = [f"{name}: no configuration within the limits has a part of these" for name in missing]
+        remedy = "give configurations with " + ", ".join(map(repr, missing))
+        return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
 
     def finish(self, plan: Plan) -> Sequence[Copies]:
         """Return the plan in the order of the instance."""

@@ -13,13 +13,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...instances.common.arrays import run_of_each
+from ...instances.common.arrays import Ints
 from ..common.clock import check_model_size
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from .formulation import MixFormulation
 from .plan import Copies, Plan
-from .program import Entries, devices_of, least_progress_of
-from .service import plan_of
+from .program import FULL, least_progress_of
 
 if TYPE_CHECKING:
     import pulp
@@ -29,65 +28,52 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
     """Return the model of an instance."""
     import pulp
 
-    program, instance, names = formulation.program, formulation.instance, list(formulation.configurations)
+    program, configurations = formulation.program, formulation.instance.configurations
+    weights, rates, serves = program.weights, program.rates, formulation.instance.serves
     check_model_size(
-        len(program.weights.index) + 2 * len(program.rates.index) + 3 * len(names), "the textbook model"
+        len(weights.value) + 2 * len(rates.value) + 3 * len(configurations), "the textbook model"
     )
-    problem, size = new_problem(instance.name), range(len(names))
-    y = [problem.add_variable(f"y_{k}", 0, int(program.most[k]), pulp.LpInteger) for k in size]
-    for r, terms in _by_row(program.weights).items():
-        columns, weights = zip(*terms, strict=True)
-        problem += upper_bound_row([y[k] for k in columns], weights, program.rows[r].limit)
-    cost = pulp.LpAffineExpression([(y[k], abs(c)) for k, c in enumerate(program.cost.tolist())])
-    if instance.serves:
-        _add_service(problem, formulation, y)
-        second = pulp.LpAffineExpression([(y[k], w) for k, w in enumerate(devices_of(instance).tolist())])
+    problem = new_problem(formulation.instance.name)
+    y = [problem.add_variable(f"y_{k}", 0, int(most), pulp.LpInteger) for k, most in enumerate(program.most)]
+    x = [problem.add_variable(f"x_{entry}", 0) for entry in range(len(rates.value))]
+    for r, entries in _by_index(weights.column).items():
+        copies = [y[k] for k in weights.configuration[entries]]
+        problem += upper_bound_row(copies, weights.value[entries].tolist(), program.rows[r].limit)
+    for i, entries in _by_index(rates.column).items():
+        # In parts of all requests of the type, so that coefficients are alike.
+        parts = rates.value[entries] / program.demand[i] if program.demand[i] else []
+        if len(parts):
+            problem += pulp.LpAffineExpression(zip((x[e] for e in entries), parts, strict=True)) >= FULL
+    for k, entries in _by_index(rates.configuration).items():
+        problem += pulp.lpSum(x[e] for e in entries) <= y[k]
+    cost = pulp.LpAffineExpression(list(zip(y, abs(program.cost).tolist(), strict=True)))
+    if serves:
+        second = pulp.LpAffineExpression([(y[k], one.devices) for k, one in enumerate(configurations)])
     else:
-        second = _least_progress(problem, least_progress_of(instance).tolist(), y, program.most.tolist())
+        second = _least_progress(problem, [*map(least_progress_of, configurations)], y, program.most.tolist())
 
     def decode(value: Callable[[Any], float]) -> Plan:
-        counts = {name: round(value(y[k])) for k, name in enumerate(names)}
-        plan = plan_of(instance, counts)
-        return (
-            [Copies(configuration=name, count=n) for name, n in counts.items() if n] if plan is None else plan
-        )
+        return formulation.copies([round(value(copies)) for copies in y], [*map(value, x)])
 
     def encode(plan: Sequence[Copies]) -> Mapping[Any, float]:
-        counts = {entry.configuration: entry.count for entry in plan}
-        return {y[k]: float(counts.get(name, 0)) for k, name in enumerate(names)}
+        counts = {entry.configuration: float(entry.count) for entry in plan}
+        return {copies: counts.get(one.name, 0.0) for copies, one in zip(y, configurations, strict=True)}
 
-    senses = [objective.sense for objective in formulation.objectives]
-    objectives = (
-        ModelObjective(formulation.objectives[0], cost, senses[0]),
-        ModelObjective(formulation.objectives[1], second, senses[1], integral=instance.serves),
+    objectives = tuple(
+        ModelObjective(objective, expression, objective.sense, integral=integral)
+        for objective, expression, integral in zip(
+            formulation.objectives, (cost, second), (False, serves), strict=True
+        )
     )
     return MilpModel(problem, objectives, decode, encode)
 
 
-def _by_row(entries: Entries) -> dict[int, list[tuple[int, float]]]:
-    """Return the configurations and values of the entries of each row that has some."""
-    rows: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    columns = run_of_each(entries.start).tolist()
-    for k, r, value in zip(columns, entries.index.tolist(), entries.value.tolist(), strict=True):
-        rows[r].append((k, value))
-    return rows
-
-
-def _add_service(problem: pulp.LpProblem, formulation: MixFormulation, y: Sequence[Any]) -> None:
-    """Add the shares x of the copies' time, in which they serve all requests."""
-    import pulp
-
-    rates, demand = formulation.program.rates, formulation.program.demand.tolist()
-    time: dict[int, list[Any]] = defaultdict(list)
-    for i, terms in _by_row(rates).items():
-        shares = [problem.add_variable(f"x_{k}_{i}", 0) for k, _ in terms]
-        for (k, _), share in zip(terms, shares, strict=True):
-            time[k].append(share)
-        if demand[i]:  # in parts of all requests of the type, so that coefficients are alike
-            parts = [(share, rate / demand[i]) for share, (_, rate) in zip(shares, terms, strict=True)]
-            problem += pulp.LpAffineExpression(parts) >= 1
-    for k, shares in time.items():
-        problem += pulp.lpSum(shares) <= y[k]
+def _by_index(indices: Ints) -> dict[int, list[int]]:
+    """Return the places of each index in an array."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, index in enumerate(indices.tolist()):
+        places[index].append(place)
+    return places
 
 
 def _least_progress(

@@ -8,69 +8,63 @@
 
 x_ki is how many copies of k, or parts of one, serve requests of type i; of jobs there is no type of request.
 The rows of A are the numbers of jobs, of devices, and of USD per hour.
+
+All figures of an instance are floats, which are fractions: over a common denominator they are whole numbers
+of any size, with which the check works. The methods work with floats.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...instances.common.arrays import Flags, Floats, Ints, offsets, run_of_each
-from ...instances.mix.instance import BUDGET, DEVICES, MixInstance
-from ..common.objective import loosened
+from ...instances.common.arrays import Flags, Ints
+from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
+from ..common.objective import TOLERANCE, loosened
 
+Numbers = NDArray[Any]
+"""An array of floats, or of Python's whole numbers."""
+SERVED = 1 - 3 * Fraction(TOLERANCE)
+"""Part of a rate that the demand has: what a plan serves at least, with the tolerances of its check."""
+FULL = float(1 / SERVED)
+"""All requests of a type in parts of the demand, for which the methods look."""
 MAX_COMPARED = 5_000
-"""Largest number of configurations of which each is compared with every other."""
-SLACK = 3e-9
-"""Part of a rate that a plan may leave unserved within the tolerances of the check."""
+"""Largest number of replicas of which each is compared with every other."""
 
 
-@dataclass(frozen=True)
-class Entries:
-    """A sparse matrix by configuration: those of k are `start[k]` to `start[k + 1]`."""
+def whole_numbers(figures: Iterable[Fraction | float]) -> tuple[Numbers, int]:
+    """Return numbers times their least common denominator, and that denominator."""
+    ratios = [each.as_integer_ratio() for each in figures]
+    unit = math.lcm(*{denominator for _, denominator in ratios})
+    return np.array([numerator * (unit // part) for numerator, part in ratios], dtype=object), unit
 
-    start: Ints
-    index: Ints
-    value: Floats
 
-    @classmethod
-    def from_rows(cls, rows: Sequence[Mapping[int, float]]) -> Entries:
-        """Return the matrix of one mapping of index to value for each configuration."""
-        index = [i for row in rows for i in row]
-        value = [v for row in rows for v in row.values()]
-        return cls(
-            offsets([len(row) for row in rows]), np.array(index, dtype=np.int64), np.array(value, float)
-        )
+class Entries(NamedTuple):
+    """A sparse matrix: each entry with its configuration, in their order, and its column."""
+
+    configuration: Ints
+    column: Ints
+    value: Numbers
 
     def of(self, kept: Flags) -> Entries:
         """Return the matrix of some of the configurations."""
-        inside = kept[run_of_each(self.start)]
-        return Entries(offsets(np.diff(self.start)[kept]), self.index[inside], self.value[inside])
-
-    def products(self, prices: Floats) -> Floats:
-        """Return the sum of prices times values of each configuration, shape (n,)."""
-        sums = np.zeros(len(self.start) - 1)
-        np.add.at(sums, run_of_each(self.start), prices[self.index] * self.value)
-        return sums
-
-    def maxima(self, prices: Floats) -> Floats:
-        """Return the largest price times value of each configuration, 0 without any, shape (n,)."""
-        most = np.zeros(len(self.start) - 1)
-        np.maximum.at(most, run_of_each(self.start), prices[self.index] * self.value)
-        return most
+        inside = kept[self.configuration]
+        number = np.cumsum(kept) - 1
+        return Entries(number[self.configuration[inside]], self.column[inside], self.value[inside])
 
 
 class Row(NamedTuple):
-    """A row of A: the name of its price, b, and −1 where it stands for *at least* −b of what is named."""
+    """A row of A: the name of its price, −1 if it asks for *at least* −b of what is named, and b."""
 
     name: str
+    sign: int
     limit: float
-    sign: int = 1
 
 
 @dataclass(frozen=True)
@@ -81,127 +75,142 @@ class MixProgram:
     ----------
     cost, most
         c and u, shape (n,).
-    weights, rows
-        A, and its m rows.
+    weights, rows, limits
+        A, its m rows, and b.
     rates, demand
-        μ and λ; no types of requests if the instance has jobs.
+        μ and λ, with the types as columns; none of jobs.
+    unit
+        All but `most` is in parts of 1/`unit`.
     """
 
-    cost: Floats
+    cost: Numbers
+    most: Numbers
     weights: Entries
     rows: tuple[Row, ...]
+    limits: Numbers
     rates: Entries
-    demand: Floats
-    most: Floats
-
-    @cached_property
-    def limits(self) -> Floats:
-        """The limits b of the rows, shape (m,)."""
-        limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in self.rows]
-        return np.array(limits, dtype=float)
-
-    def with_row(self, row: Row, weights: Floats) -> MixProgram:
-        """Return the programme with one more row."""
-        old, runs = self.weights, run_of_each(self.weights.start)
-        order = np.argsort(np.concatenate([runs, np.arange(len(weights))]), kind="stable")
-        index = np.concatenate([old.index, np.full(len(weights), len(self.rows))])[order]
-        entries = Entries(offsets(np.diff(old.start) + 1), index, np.concatenate([old.value, weights])[order])
-        return replace(self, weights=entries, rows=(*self.rows, row))
+    demand: Numbers
+    unit: int
 
     def of(self, kept: Flags) -> MixProgram:
         """Return the programme over some of the configurations."""
         weights, rates = self.weights.of(kept), self.rates.of(kept)
-        return MixProgram(self.cost[kept], weights, self.rows, rates, self.demand, self.most[kept])
+        return replace(self, cost=self.cost[kept], most=self.most[kept], weights=weights, rates=rates)
 
-    def reduced_costs(self, prices: Floats, weight: float = 1.0) -> Floats:
-        """Return c + Aᵀτ − max_i π_i μ_i at the prices (τ, π) of rows and types, shape (n,)."""
-        rows = len(self.rows)
-        return weight * self.cost + self.weights.products(prices[:rows]) - self.rates.maxima(prices[rows:])
+    def as_floats(self) -> MixProgram:
+        """Return the programme with all figures as floats, in their own units."""
 
-    def constant(self, prices: Floats) -> float:
-        """Return λ·π − b·τ, the part of a bound that does not depend on y."""
-        rows = len(self.rows)
-        return float(self.demand @ prices[rows:] - self.limits @ prices[:rows])
+        def floats(wholes: Numbers) -> Numbers:
+            return (wholes / self.unit).astype(float)
 
+        weights, rates = (each._replace(value=floats(each.value)) for each in (self.weights, self.rates))
+        most, limits, demand = self.most.astype(float), floats(self.limits), floats(self.demand)
+        return MixProgram(floats(self.cost), most, weights, self.rows, limits, rates, demand, 1)
 
-def devices_of(instance: MixInstance) -> Floats:
-    """Return the devices of each configuration, shape (n,)."""
-    return np.array([one.devices for one in instance.configurations], dtype=float)
+    def reduced_costs(self, prices: Numbers, scale: float = 1) -> Numbers:
+        """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (τ, π) of rows and types."""
+        weights, rates, m = self.weights, self.rates, len(self.rows)
+        reduced, served = scale * self.cost, np.zeros_like(self.cost)
+        np.add.at(reduced, weights.configuration, prices[:m][weights.column] * weights.value)
+        np.maximum.at(served, rates.configuration, prices[m:][rates.column] * rates.value)
+        return reduced - served
 
-
-def usd_per_hour(instance: MixInstance) -> Floats:
-    """Return the price of each configuration in USD per hour, shape (n,); a missing price counts as 0."""
-    prices = {each.name: each.price_usd_per_hour or 0.0 for each in instance.hardware}
-    return np.array([one.devices * prices[one.hardware] for one in instance.configurations], dtype=float)
-
-
-def progress_of(instance: MixInstance) -> Floats:
-    """Return the weighted progress of the jobs of each configuration, shape (n,)."""
-    weight = {one.name: one.weight for one in instance.types}
-    values = [
-        math.fsum(weight[name] * count * one.progress[name] for name, count in one.jobs.items())
-        for one in instance.configurations
-    ]
-    return np.array(values, dtype=float)
+    def bound(self, prices: Numbers, low: Numbers, high: Numbers, scale: float = 1) -> Any:
+        """Return the bound in a box of counts that follows from some prices, as the check derives it."""
+        reduced, m = self.reduced_costs(prices, scale), len(self.rows)
+        constant = prices[m:] @ self.demand - prices[:m] @ self.limits
+        return constant + (reduced * np.where(reduced > 0, low, high)).sum()
 
 
-def least_progress_of(instance: MixInstance) -> Floats:
-    """Return the least progress of a job of each configuration, shape (n,)."""
-    return np.array([min(one.progress.values(), default=0.0) for one in instance.configurations], dtype=float)
+def better_in_second(instance: MixInstance, value: float) -> MixInstance:
+    """Return the instance whose plans are better than a value of the second objective."""
+    if instance.serves:
+        return instance.model_copy(update={"devices": round(value) - 1})
+    return instance.model_copy(update={"least_progress": math.nextafter(value, math.inf)})
 
 
 def program_of(instance: MixInstance) -> MixProgram:
-    """Return the programme of an instance, with its first objective."""
-    rows, cost, served = [], usd_per_hour(instance), instance.serves
+    """Return the programme of an instance with its first objective, in whole numbers."""
     index = {one.name: i for i, one in enumerate(instance.types)}
-    limits = list(_rows(instance))
-    number = {(row.name, row.sign): r for r, row in enumerate(limits)}
-    for k, one in enumerate(instance.configurations):
-        use: dict[str, float] = {one.hardware: one.devices, DEVICES: one.devices, BUDGET: cost[k], **one.jobs}
-        signed = (
-            (number.get((name, sign)), sign * amount) for name, amount in use.items() for sign in (1, -1)
+    rows = tuple(_rows(instance))
+    price = {each.name: Fraction(each.price_usd_per_hour or 0.0) for each in instance.hardware}
+    weight = {each.name: Fraction(each.weight) for each in instance.types}
+    numbers: dict[str, list[int]] = {}
+    for r, row in enumerate(rows):
+        numbers.setdefault(row.name, []).append(r)
+    weights, rates, cost = [], [], []
+    for one in instance.configurations:
+        usd = one.devices * price[one.hardware]
+        use: dict[str, Any] = {**one.jobs, one.hardware: one.devices, DEVICES: one.devices, BUDGET: usd}
+        weights.append(
+            {r: rows[r].sign * amount for name, amount in use.items() for r in numbers.get(name, ())}
         )
-        rows.append({r: amount for r, amount in signed if r is not None})
-    rates = [
-        {index[name]: rate for name, rate in one.requests_per_s.items()} for one in instance.configurations
-    ]
-    demand = [(one.requests_per_s or 0.0) * (1 - SLACK) for one in instance.types] if served else []
-    return MixProgram(
-        cost if served else -progress_of(instance),
-        Entries.from_rows(rows),
-        tuple(limits),
-        Entries.from_rows(rates),
-        np.array(demand, dtype=float),
-        np.array(list(_most(instance)), dtype=float),
-    )
+        rates.append({index[name]: rate for name, rate in one.requests_per_s.items()})
+        progress = (weight[name] * count * Fraction(one.progress[name]) for name, count in one.jobs.items())
+        cost.append(usd if instance.serves else -sum(progress))
+    demand = [Fraction(one.requests_per_s or 0.0) * SERVED for one in instance.types if instance.serves]
+    limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in rows]
+    values = [[value for row in matrix for value in row.values()] for matrix in (weights, rates)]
+    groups = (cost, values[0], limits, values[1], demand)
+    figures, unit = whole_numbers([value for group in groups for value in group])
+    cost_, *parts = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
+    most = np.array(list(_most(instance)), dtype=object)
+    entries = [_entries(matrix, value) for matrix, value in ((weights, parts[0]), (rates, parts[2]))]
+    return MixProgram(cost_, most, entries[0], rows, parts[1], entries[1], parts[3], unit)
+
+
+def _entries(matrix: Sequence[Mapping[int, Any]], value: Numbers) -> Entries:
+    configuration = np.repeat(np.arange(len(matrix)), [len(row) for row in matrix])
+    return Entries(configuration, np.array([i for row in matrix for i in row], dtype=np.int64), value)
 
 
 def _rows(instance: MixInstance) -> Iterator[Row]:
     for one in () if instance.serves else instance.types:
-        yield Row(one.name, one.count or 0)
-        if instance.must_run:
-            yield Row(one.name, -(one.count or 0), -1)
-    for each in instance.hardware:
-        if each.limit is not None:
-            yield Row(each.name, each.limit)
-    if instance.devices is not None:
-        yield Row(DEVICES, instance.devices)
-    if instance.budget_usd_per_hour is not None:
-        yield Row(BUDGET, instance.budget_usd_per_hour)
+        for sign in (1, -1) if instance.must_run else (1,):
+            yield Row(one.name, sign, sign * (one.count or 0))
+    limits = [(each.name, each.limit) for each in instance.hardware]
+    for name, limit in [*limits, (DEVICES, instance.devices), (BUDGET, instance.budget_usd_per_hour)]:
+        if limit is not None:
+            yield Row(name, 1, limit)
 
 
 def _most(instance: MixInstance) -> Iterator[int]:
-    """Yield how many copies of each configuration a plan needs at most.
+    """Yield how many copies of each configuration a plan needs at most; 0 if another one takes its place.
 
-    Of a replica these are as many as serve all requests of its types, each type by copies of its own.
+    A replica that serves every type at least as fast on no more devices of the same model may replace
+    another one in every plan. And copies beyond what the requests of its types need may be left out.
     """
+    replaced = _replaced(instance) if instance.serves else set()
     limits = {each.name: each.limit for each in instance.hardware}
     types = {each.name: each for each in instance.types}
     for one in instance.configurations:
-        most = [(types[name].count or 0) // count for name, count in one.jobs.items()]
+        slow = any(one.progress[name] < (instance.least_progress or 0.0) for name in one.jobs)
+        most = [0] if slow or one.name in replaced else []
+        most += [each // one.devices for each in (limits[one.hardware], instance.devices) if each is not None]
+        most += [(types[name].count or 0) // count for name, count in one.jobs.items()]
         rates = one.requests_per_s.items()
-        enough = sum(math.ceil((types[name].requests_per_s or 0.0) / rate) for name, rate in rates)
-        devices = (limits[one.hardware], instance.devices)
-        most += [each // one.devices for each in devices if each is not None]
-        slow = min(one.progress.values(), default=math.inf) < (instance.least_progress or 0.0)
-        yield 0 if slow else min([*most, *([enough] if instance.serves else [])])
+        needed = [
+            math.ceil(Fraction(types[name].requests_per_s or 0.0) / Fraction(rate)) for name, rate in rates
+        ]
+        yield min([*most, sum(needed)] if needed else most)
+
+
+def _replaced(instance: MixInstance) -> set[str]:
+    """Return the names of replicas that another one of the same model of device can replace."""
+    found: set[str] = set()
+    for each in instance.hardware if len(instance.configurations) <= MAX_COMPARED else ():
+        own = [one for one in instance.configurations if one.hardware == each.name]
+        # Devices as a negative rate: more of every column is better.
+        rows = [[-one.devices, *(one.requests_per_s.get(i.name, 0.0) for i in instance.types)] for one in own]
+        table = np.array(rows).reshape(len(own), len(instance.types) + 1)
+        for k, one in enumerate(own):
+            equal_or_better = (table >= table[k]).all(axis=1)
+            # Of equal ones the first stays.
+            if (equal_or_better & ((table > table[k]).any(axis=1) | (np.arange(len(own)) < k))).any():
+                found.add(one.name)
+    return found
+
+
+def least_progress_of(one: Configuration) -> float:
+    """Return the least progress of a job of a group; 0 of a replica."""
+    return min(one.progress.values(), default=0.0)

@@ -18,6 +18,9 @@ from .importer import Importer, multi_kind_importer
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
 from .layer_graphs.sailor import import_sailor as import_sailor
+from .mix.pairs import import_gavel_mix as import_gavel_mix
+from .mix.pairs import import_pairs as import_pairs
+from .mix.serving import import_serving as import_serving
 from .tensors import import_tensors as import_tensors
 from .traces.gavel import import_gavel as import_gavel
 from .traces.gavel import import_gavel_consolidation as import_gavel_consolidation
@@ -30,6 +33,7 @@ from .traces.pollux import import_pollux as import_pollux
 from .traces.pollux import import_pollux_trace as import_pollux_trace
 from .traces.sacct import import_sacct as import_sacct
 from .traces.tiresias import import_muri as import_muri
+from .traces.tiresias import import_muri_mix as import_muri_mix
 from .traces.tiresias import import_tiresias as import_tiresias
 from .traces.tiresias import import_tiresias_trace as import_tiresias_trace
 from .traces.trace import import_trace as import_trace
@@ -40,6 +44,7 @@ import_gavel_either = multi_kind_importer(
         "allocation": import_gavel,
         "consolidation": import_gavel_consolidation,
         "scheduling": import_gavel_trace,
+        "mix": import_gavel_mix,
     },
 )
 import_tiresias_either = multi_kind_importer(
@@ -49,6 +54,10 @@ import_tiresias_either = multi_kind_importer(
 import_pollux_either = multi_kind_importer(
     "Measured step times of ring all-reduce training, and workloads of such jobs (Pollux, OSDI'21).",
     {"allocation": import_pollux, "scheduling": import_pollux_trace},
+)
+import_muri_either = multi_kind_importer(
+    "Traces of Muri's simulator (SIGCOMM'22): jobs by submission, or jobs that share GPUs.",
+    {"scheduling": import_muri, "mix": import_muri_mix},
 )
 import_philly_either = multi_kind_importer(
     "Jobs of a production cluster (Philly, ATC'19): those of one instant, or a trace of them.",
@@ -79,9 +88,11 @@ IMPORTERS: dict[str, Importer[Any, Any]] = {
     "slurm": import_slurm_either,
     "flux": import_flux,
     "openb": import_openb_either,
-    "muri": import_muri,
+    "muri": import_muri_either,
+    "pairs": import_pairs,
     "sacct": import_sacct,
     "trace": import_trace,
     "tensors": import_tensors,
+    "serving": import_serving,
 }
 """The commands `import NAME`; a new importer is a file and one line here."""

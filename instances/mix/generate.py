@@ -1,23 +1,26 @@
-"""Generators of mix instances: requests with replicas that serve them, and jobs that share devices.
+"""Generator of mix instances: requests with replicas that serve them, or jobs that share devices in pairs.
 
-Faster models of device are dearer, but not in proportion, and each suits some types better than others; so
-that the best mix seldom has one model only.
+Faster models of device are dearer, and each suits some types better than others, so that the best mix seldom
+has one model only.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Mapping
 from itertools import combinations_with_replacement
 
-from ..common.errors import refuse_options
+from ..common.errors import OptionError
+from ..common.faults import validated
 from ..common.fields import Fields
-from .instance import MAX_CONFIGURATIONS, MixInstance
+from .instance import MixInstance
 
 WIDTHS = (1, 1, 2, 4, 8)
 """Devices of a replica, each as often as it stands here."""
 SERVED = 0.8
 """Share of the types that a replica serves within its limits."""
-SYNTHETIC = "synthetic: all figures are drawn at random"
+Speeds = Mapping[str, Mapping[str, float]]
+"""Model of device → type → requests or steps per second."""
 
 
 def generate_mix(
@@ -28,136 +31,71 @@ def generate_mix(
     sharing: bool = False,
     seed: int = 0,
 ) -> MixInstance:
-    """Return a random instance, of requests or, if `sharing`, of jobs, for which it makes all pairs."""
-    if sharing:
-        return generate_sharing(types, hardware, seed, round(load))
-    return generate_serving(types, configurations, seed, hardware, load)
-
-
-def generate_serving(
-    types: int = 3, configurations: int = 20, seed: int = 1, hardware: int = 3, load: float = 20.0
-) -> MixInstance:
-    """Return random types of requests, and replicas of 1 to 8 devices that serve some of them.
+    """Return a random instance of requests, with replicas of 1 to 8 devices; or of jobs, with all pairs.
 
     Parameters
     ----------
-    types, configurations, hardware
-        How many there are; the first configuration serves all types.
+    types, hardware, configurations
+        How many there are; the first replica serves all types.
+    load
+        Requests per second of all types together; or jobs, for three fifths as many devices.
+    sharing
+        Whether the types are of jobs.
     seed
         The same seed gives the same instance.
-    load
-        Requests per second of all types together.
 
     Raises
     ------
     OptionError
         If a parameter is out of range.
     """
-    _check(types, hardware, load, configurations)
+    if not (1 <= types <= 100 and 1 <= hardware <= 16 and configurations >= 1 and 0 < load <= 1e6):
+        limits = "100 types, 16 models of hardware, and a load of 1,000,000, each above 0"
+        raise OptionError(f"an instance has at most {limits}; and at least one configuration")
     rng = random.Random(seed)
-    speeds = _speeds(rng, types, hardware)
-    shares = [rng.uniform(0.2, 1.0) for _ in range(types)]
-    rows: list[Fields] = []
-    for number in range(configurations):
-        model, devices = rng.randrange(hardware), rng.choice(WIDTHS)
-        kept = [each for each in range(types) if rng.random() < SERVED or not number] or [
-            rng.randrange(types)
-        ]
+    shares = {f"type-{number}": rng.uniform(0.2, 1.0) for number in range(types)}
+    base = {name: rng.uniform(0.4, 4.0) for name in shares}
+    speeds = {
+        f"model-{number}": {name: base[name] * (1 + number) * rng.uniform(0.7, 1.3) for name in shares}
+        for number in range(hardware)
+    }
+    amounts = {name: load * share / sum(shares.values()) for name, share in shares.items()}
+    limit = max(1, round(0.6 * load / hardware)) if sharing else None
+    document = {
+        "name": f"synthetic-{'sharing' if sharing else 'serving'}-{types}-{hardware}-{seed}",
+        "source": "SYNTHETIC",
+        "assumptions": ["Speeds, prices and numbers are synthetic."],
+        "types": [
+            {"name": name, "count": round(amount)} if sharing else {"name": name, "requests_per_s": amount}
+            for name, amount in amounts.items()
+        ],
+        "hardware": [
+            {"name": name, "price_usd_per_hour": (1 + n) ** rng.uniform(0.9, 1.3), "limit": limit}
+            for n, name in enumerate(speeds)
+        ],
+        "configurations": list(_groups(rng, speeds) if sharing else _replicas(rng, speeds, configurations)),
+    }
+    return validated(MixInstance, document, "synthetic")
+
+
+def _replicas(rng: random.Random, speeds: Speeds, count: int) -> Iterator[Fields]:
+    for number in range(count):
+        model, devices = rng.choice(list(speeds)), rng.choice(WIDTHS)
         # Wider replicas have room for larger batches, and lose time in communication.
         scale = devices ** rng.uniform(0.85, 1.1)
-        rates = {f"r{each}": round(speeds[model][each] * scale * rng.uniform(0.7, 1.0), 3) for each in kept}
-        called = {"name": f"replica-{number}", "hardware": f"model-{model}", "devices": devices}
-        rows.append({**called, "requests_per_s": rates})
-    return _instance(
-        f"synthetic-serving-{types}-{configurations}-{seed}",
-        rng,
-        speeds,
-        [
-            {"name": f"r{each}", "requests_per_s": round(load * share / sum(shares), 3)}
-            for each, share in enumerate(shares)
-        ],
-        rows,
-    )
+        kept = [name for name in speeds[model] if not number or rng.random() < SERVED]
+        rates = {name: speeds[model][name] * scale * rng.uniform(0.7, 1.0) for name in kept or speeds[model]}
+        yield {"name": f"replica-{number}", "hardware": model, "devices": devices, "requests_per_s": rates}
 
 
-def generate_sharing(types: int = 5, hardware: int = 2, seed: int = 1, jobs: int = 20) -> MixInstance:
-    """Return random types of jobs, alone and in all pairs, on three fifths as many devices as there are jobs.
-
-    Parameters
-    ----------
-    types, hardware, jobs
-        How many there are.
-    seed
-        The same seed gives the same instance.
-
-    Raises
-    ------
-    OptionError
-        If a parameter is out of range.
-    """
-    pairs = list(combinations_with_replacement(range(min(types, 1000)), 2))
-    _check(types, hardware, jobs, hardware * (types + len(pairs)))
-    rng = random.Random(seed)
-    speeds = _speeds(rng, types, hardware)
-    fastest = [max(each[number] for each in speeds) for number in range(types)]
-    needs = [rng.uniform(0.2, 0.9) for _ in range(types)]  # share of a device that a job keeps busy
-    rows: list[Fields] = []
-    for model in range(hardware):
-        for group in (*((one,) for one in range(types)), *pairs):
-            shared = min(1.0, 1.0 / sum(needs[one] for one in group)) * rng.uniform(0.85, 1.0) ** (
-                len(group) - 1
-            )
-            progress = {f"job-{one}": round(speeds[model][one] / fastest[one] * shared, 3) for one in group}
-            members = {f"job-{one}": group.count(one) for one in group}
-            rows.append({"hardware": f"model-{model}", "jobs": members, "progress": progress})
-    counts = [jobs // types + (number < jobs % types) for number in range(types)]
-    given: list[Fields] = [{"name": f"job-{each}", "count": count} for each, count in enumerate(counts)]
-    limit = max(1, round(0.6 * jobs / hardware))
-    return _instance(f"synthetic-sharing-{types}-{hardware}-{seed}", rng, speeds, given, rows, limit)
-
-
-def _check(types: int, hardware: int, load: float, configurations: int) -> None:
-    most = f"must be from 1 to {MAX_CONFIGURATIONS:,}"
-    refuse_options(
-        (not 1 <= types <= 1000, f"types is {types}, but must be from 1 to 1,000"),
-        (not 1 <= hardware <= 1000, f"hardware is {hardware}, but must be from 1 to 1,000"),
-        (
-            not 1 <= configurations <= MAX_CONFIGURATIONS,
-            f"there are {configurations} configurations; they {most}",
-        ),
-        (not 0 < load <= 1e6, f"load is {load:g}, but must be above 0 and at most 1,000,000"),
-    )
-
-
-def _speeds(rng: random.Random, types: int, hardware: int) -> list[list[float]]:
-    """Return the speed of each model of device for each type, in requests or steps per second."""
-    base = [rng.uniform(0.4, 4.0) for _ in range(types)]
-    return [[each * (1 + model) * rng.uniform(0.7, 1.3) for each in base] for model in range(hardware)]
-
-
-def _instance(
-    name: str,
-    rng: random.Random,
-    speeds: list[list[float]],
-    types: list[Fields],
-    configurations: list[Fields],
-    limit: int | None = None,
-) -> MixInstance:
-    hardware = [
-        {
-            "name": f"model-{number}",
-            "price_usd_per_hour": round((1 + number) ** rng.uniform(0.9, 1.3), 2),
-            "limit": limit,
-        }
-        for number in range(len(speeds))
-    ]
-    return MixInstance.model_validate(
-        {
-            "name": name,
-            "source": SYNTHETIC,
-            "assumptions": ["Speeds, prices and numbers are synthetic."],
-            "types": types,
-            "hardware": hardware,
-            "configurations": configurations,
-        }
-    )
+def _groups(rng: random.Random, speeds: Speeds) -> Iterator[Fields]:
+    """Yield each job alone, and each pair."""
+    for model, speed in speeds.items():
+        for group in (*((name,) for name in speed), *combinations_with_replacement(speed, 2)):
+            left = rng.uniform(0.5, 0.95) if len(group) > 1 else 1.0
+            fastest = {name: max(each[name] for each in speeds.values()) for name in group}
+            yield {
+                "hardware": model,
+                "jobs": {name: group.count(name) for name in group},
+                "progress": {name: round(speed[name] / fastest[name] * left, 3) for name in group},
+            }

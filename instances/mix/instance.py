@@ -204,7 +204,7 @@ class MixInstance(Instance):
             if priced and each.price_usd_per_hour is None:
                 yield (
                     f"hardware[{index}].price_usd_per_hour",
-                    "is missing; give the USD per hour of one device",
+                    f"of {each.name!r} is missing; give the USD per hour of one",
                 )
 
     def _type_complaints(self) -> Iterator[Complaint]:

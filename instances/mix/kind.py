@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from ..common.kind import Builder, InstanceKind, Rows
-from .generate import generate_serving
+from .generate import generate_mix
 from .instance import MixInstance
 from .overlap import with_groups
 
 MIX = InstanceKind(
     model=MixInstance,
     lists=("types", "hardware", "configurations"),
-    tiny=lambda: generate_serving(2, 3, load=4),
+    tiny=lambda: generate_mix(2, 2, 3, load=4),
     resolved=lambda data, source, _: with_groups(data, source),
 )
 

@@ -9,8 +9,8 @@ takes one phase, and each job starts in a phase of its own, o_j, so that no reso
     T = min  Σ_p d_p   subject to   d_{p_jr} ≥ t_jr,  p_jr = (o_j + r) mod P,   over all o,
 
 which is Σ_p max_j t_jr of the stages in phase p. Of resources whose names are joined, as ``storage+cpu``,
-only the sum of the seconds is known: these take as many phases in a row, with d_p + d_{p+1} ≥ t_jr. The least sum
-is then the largest mean of a cycle of stages around the phases, by the duality of linear programmes. In
+only the sum of the seconds is known: these take as many phases in a row, with d_p + d_{p+1} ≥ t_jr. The
+least sum is then the largest mean of a cycle of stages around the phases, by linear programming duality. In
 Muri's traces, which have three columns for four resources, the first column is of this sort.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, islice, permutations
 
 import numpy as np
@@ -47,79 +47,57 @@ def with_groups(data: Fields, source: str) -> Fields:
     if data.get("share_up_to") is None or data.get("configurations"):
         return data
     draft = validated(MixInstance, {**data, "configurations": ()}, source)
-    refuse_faults(source, _complaints(draft.types))
-    alike = defaultdict[int, list[MixType]](list)
-    for one in draft.types:
-        alike[one.devices].append(one)
+    types, resources = draft.types, list(draft.types[0].resource_s)
+    refuse_faults(source, _complaints(types, set(resources)))
+    phases = [name.count(JOINED) + 1 for name in resources]
+    if sum(phases) > MAX_PHASES:
+        raise fail(source, f"has more than {MAX_PHASES} resources", "types[0].resource_s")
+    seconds = np.array([[one.resource_s[name] for name in resources] for one in types])
     rows: list[Fields] = []
-    for types in alike.values():
-        for size in range(1, (draft.share_up_to or 1) + 1):
-            room = (MAX_CONFIGURATIONS - len(rows)) // len(draft.hardware)
-            groups = list(islice(_groups(types, size), room + 1))
-            if len(groups) > room:
-                what = (
-                    f"makes more than {MAX_CONFIGURATIONS:,} groups; let fewer share, or join similar types"
-                )
-                raise fail(source, what, "share_up_to")
-            shared = list(_progress(types, groups, draft.overhead.get(size, 1.0)))
-            rows += [
-                {"hardware": each.name, "devices": types[0].devices, **group}
-                for each in draft.hardware
-                for group in shared
-            ]
+    for size in range(1, min(draft.share_up_to or 1, sum(phases)) + 1):
+        room = (MAX_CONFIGURATIONS - len(rows)) // len(draft.hardware)
+        groups = list(islice(_groups(types, size), room + 1))
+        if len(groups) > room:
+            what = f"makes more than {MAX_CONFIGURATIONS:,} groups; let fewer share, or join similar types"
+            raise fail(source, what, "share_up_to")
+        index = np.array(groups, dtype=np.int64).reshape(-1, size)
+        # Alone a job makes all its progress, also where its own stages overlap.
+        longer = draft.overhead.get(size, 1.0) if size > 1 else 0.0
+        for group, period_s in zip(groups, longer * periods(seconds[index], phases), strict=True):
+            rows += (
+                _row([types[number] for number in group], period_s, each.name) for each in draft.hardware
+            )
     return {**data, "configurations": rows}
 
 
-def _complaints(types: Sequence[MixType]) -> Iterator[Complaint]:
-    names = next((list(one.resource_s) for one in types if one.resource_s), [])
+def _complaints(types: Sequence[MixType], resources: set[str]) -> Iterator[Complaint]:
     for index, one in enumerate(types):
         path, given = f"types[{index}].resource_s", one.resource_s
-        if not given:
-            yield path, "is missing; share_up_to makes groups from the seconds of a step on each resource"
-        elif set(given) != set(names):
-            what = f"has {', '.join(given)}, and others have {', '.join(names)}; all types have the same"
-            yield path, what
-        elif not any(given.values()):
-            yield path, "is 0 for every resource; a step takes some time"
-    if sum(_phases(names)) > MAX_PHASES:
-        yield (
-            "types[0].resource_s",
-            f"has more than {MAX_PHASES} resources, those of joined names counted each",
-        )
+        if not any(given.values()):
+            yield path, "has no seconds; share_up_to makes groups from those of a step on each resource"
+        elif set(given) != resources:
+            yield path, f"has other resources than types[0], {', '.join(sorted(resources)) or 'none'}"
 
 
 def _groups(types: Sequence[MixType], size: int) -> Iterator[tuple[int, ...]]:
-    """Yield the groups of so many jobs as sorted numbers of their types; none if there are too few phases."""
-    if size > sum(_phases(types[0].resource_s)):
-        return
-    for group in combinations_with_replacement(range(len(types)), size):
-        if all(many <= (types[number].count or 0) for number, many in Counter(group).items()):
-            yield group
+    """Yield the groups of so many jobs of equally many devices, as numbers of their types."""
+    alike = defaultdict[int, list[int]](list)
+    for number, one in enumerate(types):
+        alike[one.devices].append(number)
+    for numbers in alike.values():
+        for group in combinations_with_replacement(numbers, size):
+            if all(many <= (types[number].count or 0) for number, many in Counter(group).items()):
+                yield group
 
 
-def _phases(resources: Iterable[str]) -> list[int]:
-    """Return how many phases of a period each resource takes."""
-    return [name.count(JOINED) + 1 for name in resources]
-
-
-def _progress(
-    types: Sequence[MixType], groups: Sequence[tuple[int, ...]], overhead: float
-) -> Iterator[Fields]:
-    """Yield jobs and progress of groups of one size; alone a job makes all its progress."""
-    if not groups:
-        return
-    seconds = np.array([[one.resource_s[name] for name in types[0].resource_s] for one in types])
-    alone = [one.step_s or math.fsum(one.resource_s.values()) for one in types]
-    period = periods(seconds[np.array(groups)], _phases(types[0].resource_s)) * overhead
-    for group, period_s in zip(groups, period.tolist(), strict=True):
-        share = len(group) > 1
-        yield {
-            "jobs": {types[number].name: many for number, many in Counter(group).items()},
-            "progress": {
-                types[number].name: round(alone[number] / max(alone[number], period_s if share else 0.0), 9)
-                for number in group
-            },
-        }
+def _row(group: Sequence[MixType], period_s: float, hardware: str) -> Fields:
+    alone = {one.name: one.step_s or math.fsum(one.resource_s.values()) for one in group}
+    return {
+        "hardware": hardware,
+        "devices": group[0].devices,
+        "jobs": Counter(one.name for one in group),
+        "progress": {name: round(step_s / max(step_s, period_s), 9) for name, step_s in alone.items()},
+    }
 
 
 def periods(seconds: Floats, phases: Sequence[int]) -> Floats:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
-from ...formulations.mix.program import Entries, MixProgram, Row, devices_of, progress_of
-from ...formulations.mix.service import plan_of
+from ...formulations.mix.plan import Copies, Plan
+from ...formulations.mix.program import Entries, MixProgram, Row
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
 from ..backends.highs import branch_and_bound
@@ -42,16 +42,13 @@ class _Rule(Solver[MixFormulation]):
             other = "exact, best-pair-first, matching-rounds or nobody-shares" if self.serves else other
             sort = "requests" if self.serves else "jobs"
             raise OptionError(f"solver {self.name!r} is for instances with types of {sort}; take {other}")
-        plan = plan_of(formulation.instance, self.counts(formulation))
-        broken = [] if plan is None else formulation.violations(plan)
-        if plan is None or broken:
-            why = str(broken[0]) if broken else "its copies cannot serve all requests"
-            return Outcome(message=f"{self.name}: {why}")
-        return Outcome(plan)
+        plan = self.plan(formulation)
+        broken = formulation.violations(plan)
+        return Outcome(message=f"{self.name}: {broken[0]}") if broken else Outcome(plan)
 
     @abstractmethod
-    def counts(self, formulation: MixFormulation) -> Mapping[str, int]:
-        """Return the copies of each configuration by name."""
+    def plan(self, formulation: MixFormulation) -> Plan:
+        """Return the plan of the rule, which may break constraints."""
 
 
 Members = tuple[str, ...]
@@ -62,7 +59,7 @@ def _members(one: Configuration) -> Members:
     return tuple(sorted(Counter(one.jobs).elements()))
 
 
-def _filled(formulation: MixFormulation, groups: Mapping[Members, int]) -> dict[str, int]:
+def _filled(formulation: MixFormulation, groups: Mapping[Members, int]) -> Plan:
     """Return copies of configurations, as many of each as there is room for, by falling progress on a device.
 
     Parameters
@@ -70,21 +67,21 @@ def _filled(formulation: MixFormulation, groups: Mapping[Members, int]) -> dict[
     groups
         How many groups of these members there may be on all models of device; of others there are none.
     """
-    program, instance, left = formulation.program, formulation.instance, dict(groups)
-    value = progress_of(instance) / devices_of(instance)
+    program, left, copies = formulation.program, dict(groups), []
+    configurations = formulation.instance.configurations
+    first = np.searchsorted(program.weights.configuration, np.arange(len(configurations) + 1))
     room = np.where([row.sign > 0 for row in program.rows], program.limits, np.inf)
-    copies: dict[str, int] = {}
-    for k in np.argsort(-value, kind="stable").tolist():
-        one = instance.configurations[k]
-        own = slice(program.weights.start[k], program.weights.start[k + 1])
-        rows, amounts = program.weights.index[own], program.weights.value[own]
+    rank = program.cost / [one.devices for one in configurations]
+    for k in np.argsort(rank, kind="stable").tolist():
+        own, one = slice(*first[k : k + 2]), configurations[k]
+        rows, amounts = program.weights.column[own], program.weights.value[own]
         asked = amounts > 0
         most = min(left.get(_members(one), 0), program.most[k])
-        fits = int(np.floor(room[rows][asked] / amounts[asked] + 1e-9).min(initial=most))
-        if fits > 0:
-            copies[one.name] = fits
-            left[_members(one)] -= fits
-            room[rows] -= fits * amounts
+        count = int(np.floor(room[rows][asked] / amounts[asked] + 1e-9).min(initial=most))
+        if count > 0:
+            copies.append(Copies(configuration=one.name, count=count))
+            left[_members(one)] -= count
+            room[rows] -= count * amounts
     return copies
 
 
@@ -94,11 +91,12 @@ class BestFirst(_Rule):
     name = "best-pair-first"
     what = "jobs: the group of most progress on a device first"
 
-    def counts(self, formulation: MixFormulation) -> Mapping[str, int]:
+    def plan(self, formulation: MixFormulation) -> Plan:
         """Return the copies of each group."""
         program, instance = formulation.program, formulation.instance
-        most = zip(instance.configurations, program.most.astype(int).tolist(), strict=True)
-        return _filled(formulation, {_members(one): count for one, count in most})
+        return _filled(
+            formulation, dict.fromkeys(map(_members, instance.configurations), int(program.most.max()))
+        )
 
 
 class NobodyShares(_Rule):
@@ -107,7 +105,7 @@ class NobodyShares(_Rule):
     name = "nobody-shares"
     what = "jobs: no job shares its devices"
 
-    def counts(self, formulation: MixFormulation) -> Mapping[str, int]:
+    def plan(self, formulation: MixFormulation) -> Plan:
         """Return the copies of each job alone."""
         return _filled(formulation, {(one.name,): one.count or 0 for one in formulation.instance.types})
 
@@ -118,12 +116,11 @@ class MatchingRounds(_Rule):
     name = "matching-rounds"
     what = "jobs: two rounds of matching (Muri), then the best groups first"
 
-    def counts(self, formulation: MixFormulation) -> Mapping[str, int]:
+    def plan(self, formulation: MixFormulation) -> Plan:
         """Return the copies of each group."""
         best: dict[Members, float] = {}
-        progress = progress_of(formulation.instance).tolist()
-        for one, value in zip(formulation.instance.configurations, progress, strict=True):
-            best[_members(one)] = max(value, best.get(_members(one), 0.0))
+        for one, cost in zip(formulation.instance.configurations, formulation.program.cost, strict=True):
+            best[_members(one)] = max(-cost, best.get(_members(one), 0.0))
         groups: dict[Members, int] = {(one.name,): one.count or 0 for one in formulation.instance.types}
         for _ in range(ROUNDS):
             groups = _matched(groups, best)
@@ -139,31 +136,28 @@ def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> di
     pairs = [(tuple(sorted((*names[i], *names[j]))), i, j) for i in range(len(names)) for j in range(i + 1)]
     merged = [(members, Counter((i, j))) for members, i, j in pairs if members in best]
     merged += [(members, Counter((i,))) for i, members in enumerate(names)]
+    taken = [tuple(inside) for _, inside in merged]
+    weights = Entries(
+        np.repeat(np.arange(len(taken)), [*map(len, taken)]),
+        np.array([i for row in taken for i in row], dtype=np.int64),
+        np.array([float(count) for _, inside in merged for count in inside.values()]),
+    )
+    limits, none = np.array([float(groups[members]) for members in names]), np.zeros(0)
     program = MixProgram(
         -np.array([best.get(members, 0.0) for members, _ in merged]),
-        Entries.from_rows([dict(taken) for _, taken in merged]),
-        tuple(Row(",".join(members), groups[members]) for members in names),
-        Entries.from_rows([{} for _ in merged]),
-        np.zeros(0),
-        np.full(len(merged), float(sum(groups.values()))),
+        np.full(len(merged), limits.sum()),
+        weights,
+        tuple(Row(",".join(members), 1, groups[members]) for members in names),
+        limits,
+        Entries(none.astype(np.int64), none.astype(np.int64), none),
+        none,
+        1,
     )
     counts, _, _ = branch_and_bound(model_of(program, whole=True), {}, Clock(), SolveOptions())
     found = Counter[Members]()
     for (members, _), count in zip(merged, [] if counts is None else counts, strict=counts is not None):
         found[members] += round(count)
     return dict(found)
-
-
-class OneConfiguration(_Rule):
-    """The one configuration that serves all requests at least cost."""
-
-    name = "one-configuration"
-    what = "requests: the one configuration that serves all at least cost"
-    serves = True
-
-    def counts(self, formulation: MixFormulation) -> Mapping[str, int]:
-        """Return the copies of the configuration; none if no one serves all types."""
-        return _cheapest(formulation, formulation.instance.types)
 
 
 class CheapestForEachType(_Rule):
@@ -173,25 +167,39 @@ class CheapestForEachType(_Rule):
     what = "requests: for each type the configuration of least cost"
     serves = True
 
-    def counts(self, formulation: MixFormulation) -> Mapping[str, int]:
-        """Return the copies of each configuration."""
-        copies = Counter[str]()
-        for one in formulation.instance.types:
-            copies.update(_cheapest(formulation, [one]))
-        return copies
+    def plan(self, formulation: MixFormulation) -> Plan:
+        """Return copies for each set of types, with fewest devices where costs are equal."""
+        counts, rates = Counter[str](), defaultdict[str, dict[str, float]](dict)
+        price, types = formulation.prices_usd_per_hour, formulation.instance.types
+        for own in self.sets([one for one in types if one.requests_per_s]):
+            asked = {one.name: one.requests_per_s or 0.0 for one in own}
+            able = [
+                each for each in formulation.configurations.values() if asked.keys() <= each.members.keys()
+            ]
+            devices = [(_copies(each, asked) * each.devices, each) for each in able]
+            if devices:
+                taken, best = min(devices, key=lambda pair: (pair[0] * price[pair[1].hardware], pair[0]))
+                counts[best.name] += taken // best.devices
+                rates[best.name] |= asked
+        return [Copies(configuration=name, count=n, requests_per_s=rates[name]) for name, n in counts.items()]
+
+    def sets(self, types: Sequence[MixType]) -> Iterable[Sequence[MixType]]:
+        """Return the types that are to be served by one configuration."""
+        return [[one] for one in types]
 
 
-def _cheapest(formulation: MixFormulation, types: Sequence[MixType]) -> dict[str, int]:
-    """Return the copies of the configuration that serves these types at least cost, with fewest devices."""
-    asked = {one.name: one.requests_per_s for one in types if one.requests_per_s}
-    choices = []
-    for index, one in enumerate(formulation.instance.configurations):
-        if asked.keys() <= one.requests_per_s.keys():
-            busy = math.fsum(rate / one.requests_per_s[name] for name, rate in asked.items())
-            copies = math.ceil(busy * (1 - TOLERANCE))
-            price = formulation.prices_usd_per_hour[one.hardware]
-            choices.append((copies * one.devices * price, copies * one.devices, index, copies))
-    if not choices:
-        return {}
-    *_, index, copies = min(choices)
-    return {formulation.instance.configurations[index].name: copies}
+class OneConfiguration(CheapestForEachType):
+    """The one configuration that serves all requests at least cost."""
+
+    name = "one-configuration"
+    what = "requests: the one configuration that serves all at least cost"
+
+    def sets(self, types: Sequence[MixType]) -> Iterable[Sequence[MixType]]:
+        """Return all types as one set."""
+        return [types]
+
+
+def _copies(one: Configuration, asked: Mapping[str, float]) -> int:
+    """Return how many copies of a configuration serve the requests of some types."""
+    busy = math.fsum(rate / one.requests_per_s[name] for name, rate in asked.items())
+    return max(1, math.ceil(busy * (1 - TOLERANCE)))

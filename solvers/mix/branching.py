@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,12 +119,11 @@ class BranchAndBound:
 
     def __init__(self, program: MixProgram, goal: Goal, clock: Clock) -> None:
         self.goal, self.clock = goal, clock
-        self._open: list[tuple[float, int, _Node]] = []
-        self._number = itertools.count()
         low = np.zeros(len(program.cost))
         self._first = Relaxation(program).solve(low, program.most)
         high = self._limited(program)
         self._inside = high > 0
+        self._inside[:1] = True  # HiGHS knows nothing of rows without any columns
         self._relaxation = Relaxation(program.of(self._inside))
         self._high = high[self._inside]
 
@@ -136,7 +135,7 @@ class BranchAndBound:
         reduced = program.reduced_costs(self._first.prices)
         # What is excluded here the check has to exclude too, with the prices at hand.
         room += 1e-9 * abs(self.goal.cutoff) + 1e-12
-        copies = np.floor(room / np.maximum(reduced, 1e-300))
+        copies = np.floor(max(room, 0.0) / np.maximum(reduced, 1e-300))
         return np.where(reduced > 0, np.minimum(program.most, copies), program.most)
 
     def run(self, found: Callable[[Ints], Goal]) -> Proof:
@@ -148,27 +147,21 @@ class BranchAndBound:
             Called with the whole counts of all configurations wherever a relaxation has some; returns the
             goal from then on.
         """
-        root = self._node(np.zeros(len(self._high)), self._high, self._first.prices)
-        leaves = 1
-        while self._open and leaves < MAX_LEAVES and not self.clock.expired:
-            bound, _, node = heapq.heappop(self._open)
-            if bound >= self.goal.target:
-                break
-            leaves += self._divide(node, found)
+        low = np.zeros(len(self._high))
+        root = _Node(low, self._high, self._relaxed(self._first, low, self._high))
+        open_, number, leaves = [(root.relaxed.bound, 0, root)], itertools.count(1), 1
+        while open_ and leaves < MAX_LEAVES and not self.clock.expired:
+            bound, _, node = heapq.heappop(open_)
+            # As long as a half does not reach the target the other one waits: bases stay alike.
+            while bound < self.goal.target and self._divide(node, found):
+                leaves += 1
+                node, other = sorted(node.children, key=lambda half: half.relaxed.bound)
+                bound = node.relaxed.bound
+                heapq.heappush(open_, (other.relaxed.bound, next(number), other))
         return Proof(root, self._first.prices, np.flatnonzero(self._inside), leaves >= MAX_LEAVES)
 
-    def _node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
-        """Return the node of a box, with its own prices or these, whichever prove more."""
-        relaxed = self._relaxation.solve(low, high)
-        bound = self._relaxation.bound(prices, low, high)
-        if bound > relaxed.bound:
-            relaxed = Relaxed(bound, relaxed.counts, prices)
-        node = _Node(low, high, relaxed)
-        heapq.heappush(self._open, (relaxed.bound, next(self._number), node))
-        return node
-
-    def _divide(self, node: _Node, found: Callable[[Ints], Goal]) -> int:
-        """Divide the box of a node at the best of some counts; return how many leaves that adds."""
+    def _divide(self, node: _Node, found: Callable[[Ints], Goal]) -> bool:
+        """Divide the box of a node at the best of some counts; return whether there is any to divide at."""
         counts = node.relaxed.counts
         below = np.floor(counts + INTEGRAL)
         part = counts - below
@@ -177,27 +170,34 @@ class BranchAndBound:
             whole = np.zeros(len(self._inside), dtype=np.int64)
             whole[self._inside] = below
             self.goal = found(whole)
-            return 0  # where the check does not accept them, nothing better is proven here
+            return False  # where the check does not accept them, nothing better is proven here
         weight = np.minimum(part, 1 - part) * (np.abs(self._relaxation.program.cost) + LEAST_GAIN)
-        candidates = open_[np.argsort(-weight[open_], kind="stable")][:CANDIDATES]
-        best = max(candidates.tolist(), key=lambda k: self._gain(node, k, float(below[k])))
-        node.branching = (best, int(below[best]))
-        halves = self._halves(node, best, below[best])
-        node.children = tuple(self._node(low, high, node.relaxed.prices) for low, high in halves)
-        return 1
+        best = -1.0
+        for k in open_[np.argsort(-weight[open_], kind="stable")][:CANDIDATES].tolist():
+            halves = self._halves(node, k, float(below[k]))
+            gain = self._gain(node, halves)
+            if gain > best:
+                best, node.branching, node.children = gain, (k, int(below[k])), halves
+        return True
 
-    def _gain(self, node: _Node, k: int, at_most: float) -> float:
-        """Return the product of the gains of the two halves at a count, each up to the target."""
-        bound, product = node.relaxed.bound, 1.0
+    def _gain(self, node: _Node, halves: Sequence[_Node]) -> float:
+        """Return the product of the gains of two halves, each up to the target."""
+        bound = node.relaxed.bound
         least = LEAST_GAIN * max(abs(bound), 1e-9)
-        for low, high in self._halves(node, k, at_most):
-            value = min(self._relaxation.value(low, high), self.goal.target)
-            product *= max(value - bound, least)
-        return product
+        return math.prod(max(min(half.relaxed.bound, self.goal.target) - bound, least) for half in halves)
 
-    @staticmethod
-    def _halves(node: _Node, k: int, at_most: float) -> list[tuple[Floats, Floats]]:
-        """Return the boxes with at most so many copies of k, and with more."""
+    def _halves(self, node: _Node, k: int, at_most: float) -> tuple[_Node, ...]:
+        """Return the nodes with at most so many copies of k, and with more."""
         low, high = node.low.copy(), node.high.copy()
         high[k], low[k] = at_most, at_most + 1
-        return [(node.low, high), (low, node.high)]
+        return tuple(
+            _Node(*box, self._relaxed(node.relaxed, *box)) for box in ((node.low, high), (low, node.high))
+        )
+
+    def _relaxed(self, before: Relaxed, low: Floats, high: Floats) -> Relaxed:
+        """Return the relaxation of a box, with its own prices or those of a larger box, which prove more."""
+        relaxed = self._relaxation.solve(low, high)
+        if relaxed.bound >= before.bound:
+            return relaxed
+        bound = self._relaxation.program.bound(before.prices, low, high)
+        return Relaxed(bound, relaxed.counts, before.prices) if bound > relaxed.bound else relaxed

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 from ...formulations.mix.formulation import MixFormulation
-from ...formulations.mix.service import plan_of
 from ..common.base import BruteForce, Enumeration, refuse_many
+from .relaxation import Relaxation
 
 
 class MixBruteForce(BruteForce[MixFormulation]):
@@ -19,11 +19,11 @@ class MixBruteForce(BruteForce[MixFormulation]):
 
     def enumerate(self, formulation: MixFormulation, search: Enumeration) -> None:
         """Judge the plan of all counts; those of requests are judged where they serve all of them."""
-        names, most = list(formulation.configurations), formulation.program.most.astype(int).tolist()
-        refuse_many(int(np.sum(most)), "copies")
+        most, relaxation = formulation.program.most.astype(int).tolist(), Relaxation(formulation.program)
+        refuse_many(sum(most), "copies")
         for counts in itertools.product(*(range(limit + 1) for limit in most)):
             if search.over():
                 return
-            plan = plan_of(formulation.instance, dict(zip(names, counts, strict=True)))
-            if plan is not None:
-                search.judge(plan)
+            shares = relaxation.shares(np.array(counts, dtype=float))
+            if shares is not None:
+                search.judge(formulation.copies(counts, shares.tolist()))

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ...formulations.common.objective import TIE_TOLERANCE, Diagnosis, loosened
+from ...formulations.common.objective import TIE_TOLERANCE, Diagnosis
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Plan
-from ...formulations.mix.program import MixProgram, Row, devices_of, least_progress_of
-from ...formulations.mix.service import plan_of
+from ...formulations.mix.program import MixProgram, better_in_second, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
 from ..backends.highs import branch_and_bound
@@ -26,12 +24,9 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from .branching import BranchAndBound, Goal, Proof
 from .relaxation import Relaxation, model_of
-from .replaced import without_replaced
 
 SEARCH_SHARE = 0.5
 """Share of the remaining time for HiGHS."""
-STEP = 1e-6
-"""Part of a device by which a bound has to exceed a number of them."""
 
 
 class MixExact(Solver[MixFormulation]):
@@ -63,8 +58,8 @@ class MixSearch:
 
     def __init__(self, formulation: MixFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
-        self.program = without_replaced(formulation)
-        self.names = list(formulation.configurations)
+        self.program = formulation.program
+        self._relaxation = Relaxation(self.program)
         self.sign = 1.0 if formulation.instance.serves else -1.0
         self.plan: Plan | None = None
         self.values: tuple[float, ...] | None = None
@@ -79,8 +74,8 @@ class MixSearch:
 
     def consider_counts(self, counts: Ints) -> None:
         """Consider the plan with so many copies of each configuration, if they serve all requests."""
-        chosen = {self.names[k]: int(counts[k]) for k in np.flatnonzero(counts).tolist()}
-        self.consider(plan_of(self.formulation.instance, chosen))
+        shares = self._relaxation.shares(counts.astype(float))
+        self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
     def minimise(self, program: MixProgram) -> None:
         """Consider the plan that HiGHS finds for a programme."""
@@ -100,7 +95,7 @@ class MixSearch:
         bounds: list[float | None] = [self.sign * min(proof.bound, self.sign * self.values[0])]
         gap = self.formulation.objectives[0].gap(self.values[0], bounds[0])
         if gap is not None and gap <= self.options.gap:
-            second = self._fewest_devices() if self.formulation.instance.serves else self._least_progress()
+            second = self._second()
             certificate |= second
             bounds += [self.values[1]] if second else []
         limit = "none" if len(bounds) > 1 else self._limit(proof)
@@ -126,32 +121,17 @@ class MixSearch:
 
         return search.run(found)
 
-    def _fewest_devices(self) -> Fields:
-        """Return the proof that no plan of the same cost takes fewer devices; nothing if there is none."""
-        assert self.values is not None
-        cost, devices = self.program.cost, devices_of(self.formulation.instance)
-        program = replace(self.program, cost=devices).with_row(Row("cost", loosened(self.values[0])), cost)
-        self.minimise(program)
-
-        def goal() -> Goal:
-            assert self.values is not None
-            return Goal(self.values[1] - 1 + STEP, self.values[1] - 1 + STEP)
-
-        proof = self._proof(program, goal)
-        return {"second": proof.tree()} if proof.bound >= goal().target else {}
-
-    def _least_progress(self) -> Fields:
-        """Return the proof that no plan of as much progress has a larger least progress, if it is one."""
-        least = least_progress_of(self.formulation.instance)
+    def _second(self) -> Fields:
+        """Return the proof that no plan as good is better in the second objective, if there is one."""
         while True:
             assert self.values is not None
             before = self.values
-            cutoff = -before[0] + TIE_TOLERANCE * abs(before[0])
-            program = replace(self.program, most=np.where(least > before[1], self.program.most, 0.0))
+            cutoff = self.sign * before[0]
+            cutoff += 2 * TIE_TOLERANCE * abs(cutoff)
+            program = program_of(better_in_second(self.formulation.instance, before[1])).as_floats()
             proof = self._proof(program, partial(Goal, cutoff, math.nextafter(cutoff, math.inf)))
             if self.values == before:
-                break
-        return {"second": proof.tree(), "above": before[1]} if proof.bound > cutoff else {}
+                return {"second": proof.tree()} if proof.bound > cutoff else {}
 
 
 def certify(formulation: MixFormulation, outcome: Outcome, clock: Clock) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.mix.program import MixProgram
-from ...instances.common.arrays import Floats, offsets, run_of_each
+from ...formulations.mix.program import FULL, MixProgram
+from ...instances.common.arrays import Floats, offsets
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
 from ..backends.highs import TOLERANCE, highs_with_settings, linear_program
@@ -56,20 +56,18 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
     whole
         Whether y is integer.
     """
-    n, m, types = len(program.cost), len(program.rows), len(program.demand)
-    runs, entries = run_of_each(program.rates.start), len(program.rates.index)
-    scaled = program.rates.value / np.maximum(program.demand[program.rates.index], 1e-300)
-    asked = program.demand > 0
-    scaled[~asked[program.rates.index]] = 0.0
-    time = m + types
-    # Of each y its rows and −1 in that of its time; of each x its type and its time.
-    has_time = np.bincount(runs, minlength=n) > 0
-    width = np.diff(program.weights.start) + has_time
-    column = np.concatenate([run_of_each(program.weights.start), np.flatnonzero(has_time)])
+    weights, rates = program.weights, program.rates
+    n, m, types, entries = len(program.cost), len(program.rows), len(program.demand), len(program.rates.value)
+    asked, time = program.demand > 0, m + types
+    scaled = rates.value * (1 / np.where(asked, program.demand, np.inf))[rates.column]
+    # Of each y its rows of A, and −1 in that of its time; of each x its type and its time.
+    timed = np.unique(rates.configuration)
+    column = np.concatenate([weights.configuration, timed])
     order = np.argsort(column, kind="stable")
-    row = np.concatenate([program.weights.index, time + np.flatnonzero(has_time)])[order]
-    value = np.concatenate([program.weights.value, np.full(int(has_time.sum()), -1.0)])[order]
-    pairs = np.stack([m + program.rates.index, time + runs], axis=1).ravel()
+    row = np.concatenate([weights.column, time + timed])[order]
+    value = np.concatenate([weights.value, np.full(len(timed), -1.0)])[order]
+    width = np.bincount(column, minlength=n)
+    pairs = np.stack([m + rates.column, time + rates.configuration], axis=1).ravel()
     values = np.stack([scaled, np.ones(entries)], axis=1).ravel()
     extra = m + types if elastic else 0
     slack = np.concatenate([np.full(m, -1.0), np.ones(types)])[: extra or 0]
@@ -80,7 +78,7 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
     )
     cost = np.zeros(n + entries) if elastic else np.concatenate([program.cost, np.zeros(entries)])
     infinite = np.full(entries + extra, np.inf)
-    least = np.concatenate([np.full(m, -np.inf), asked.astype(float), np.full(n, -np.inf)])
+    least = np.concatenate([np.full(m, -np.inf), FULL * asked, np.full(n, -np.inf)])
     most = np.concatenate([program.limits, np.full(types, np.inf), np.zeros(n)])
     return linear_program(
         np.concatenate([cost, np.ones(extra)]),
@@ -99,30 +97,23 @@ class Relaxation:
         self._highs = _loaded(program, elastic=False)
         self._elastic: Any = None
 
-    def value(self, low: Floats, high: Floats) -> float:
-        """Return the optimum in a box; infinite if there is none."""
-        feasible = self._run(self._highs, low, high)
-        return float(self._highs.getInfo().objective_function_value) if feasible else math.inf
+    def shares(self, counts: Floats) -> Floats | None:
+        """Return optimal x, in the order of the rates, with so many copies; None if they do not suffice."""
+        feasible = self._run(self._highs, counts, counts)
+        return np.array(self._highs.getSolution().col_value[len(counts) :]) if feasible else None
 
     def solve(self, low: Floats, high: Floats) -> Relaxed:
         """Return the bound of a box, with counts and prices."""
         if self._run(self._highs, low, high):
             prices = self._prices(self._highs)
             counts = np.array(self._highs.getSolution().col_value[: len(low)])
-            return Relaxed(self.bound(prices, low, high), counts, prices)
+            return Relaxed(self.program.bound(prices, low, high), counts, prices)
         if self._elastic is None:
             self._elastic = _loaded(self.program, elastic=True)
         self._run(self._elastic, low, high)
         prices = self._prices(self._elastic)
-        proven = self.bound(prices, low, high, weight=0.0) > 0
+        proven = self.program.bound(prices, low, high, 0) > 0
         return Relaxed(math.inf if proven else -math.inf, low, prices)
-
-    def bound(self, prices: Floats, low: Floats, high: Floats, weight: float = 1.0) -> float:
-        """Return the bound of a box that follows from some prices, whatever made them."""
-        reduced = self.program.reduced_costs(prices, weight)
-        return self.program.constant(prices) + float(
-            np.where(reduced > 0, reduced * low, reduced * high).sum()
-        )
 
     def _run(self, highs: Any, low: Floats, high: Floats) -> bool:
         """Run HiGHS in a box; return whether it found an optimum, and not that there is no plan.
@@ -138,8 +129,8 @@ class Relaxation:
                 highs.clearSolver()
             highs.run()
             status = highs.getModelStatus().name
-            if status in ("kOptimal", "kInfeasible"):
-                return bool(status == "kOptimal")
+            if status in ("kOptimal", "kModelEmpty", "kInfeasible"):
+                return bool(status != "kInfeasible")
         raise BackendError(f"HiGHS ended a relaxation with the status {status}")
 
     def _prices(self, highs: Any) -> Floats:

@@ -150,13 +150,14 @@ COLUMNS = {
 """Number of columns of a trace → index of each column that is read."""
 
 UNCONSOLIDATED = "_unconsolidated"
-_KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
+KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 MAX_TABS = 1000
 
 Size = Annotated[
     PositiveCount | None,
     Option("GPUs of each server. [default: with --kind allocation pools without servers]"),
 ]
+Capacity = Annotated[dict[Name, PositiveCount], Option("GPUs of each type, such as v100=64,p100=64,k80=64.")]
 GpuType = Annotated[Name, Option("Consolidation: GPUs of the servers, as v100.")]
 
 
@@ -173,9 +174,7 @@ class GavelOptions(GavelFiles):
 
     ORDER = ("throughputs", "trace", "capacity")
 
-    capacity: Annotated[
-        dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
-    ]
+    capacity: Capacity
     gpus_per_server: Size = None
 
 
@@ -258,7 +257,7 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
     faults, zeros = Faults(), []
     speeds: Speeds = defaultdict(dict)
     for key, entry in entries.items():
-        match = _KEY.fullmatch(key)
+        match = KEY.fullmatch(key)
         if not match:
             what = "is not a key of the form ('Model (batch size 64)', 2)"
             faults.add(Fault(source, f"{name}.{shortened(key)}", what))
@@ -314,7 +313,7 @@ def _trace_job(line: str, number: int, source: str) -> TraceJob:
     return validated(TraceJob, {**row, "model": str(row["model"]), "line": number}, where)
 
 
-def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
+def chosen_jobs(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     """Return the jobs of the trace by name, as many as are asked for, and facts about them.
 
     Raises
@@ -331,7 +330,7 @@ def _chosen(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     return jobs, {"cut": cut, "taken": len(jobs), "listed": len(listed)}
 
 
-def _counted(fact: str, names: Iterable[str]) -> Fields:
+def named_count(fact: str, names: Iterable[str]) -> Fields:
     """Return two facts, a number and what it counts."""
     listed = list(names)
     return {fact: len(listed), f"{fact}_names": named(listed)}
@@ -341,7 +340,7 @@ def _counted(fact: str, names: Iterable[str]) -> Fields:
 def import_gavel(options: GavelOptions) -> AllocationInstance:
     """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
     tables, zeros = _read_tables(options)
-    chosen, facts = _chosen(options)
+    chosen, facts = chosen_jobs(options)
     variants = {job.model: _variants(job.model, tables, options) for job in chosen.values()}
     jobs = {name: job for name, job in chosen.items() if variants[job.model]}
     if not jobs:
@@ -354,8 +353,8 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
         "missing": sum(
             all(job.measured(table) is None for table in tables.values()) for job in jobs.values()
         ),
-        **_counted("absent", (job.model for name, job in chosen.items() if name not in jobs)),
-        **_counted("zero", zeros),
+        **named_count("absent", (job.model for name, job in chosen.items() if name not in jobs)),
+        **named_count("zero", zeros),
         "ranked": given,
         "unranked": len(jobs) - len(given),
         "unusable": sum(priority <= 0 for priority in given),
@@ -449,7 +448,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
     A job's speed on one server is the consolidated one, and on more servers the unconsolidated one.
     """
     together, apart, zeros = _read_speeds(options.throughputs, options.gpu_type)
-    jobs, facts = _chosen(options)
+    jobs, facts = chosen_jobs(options)
     several = {name: job for name, job in jobs.items() if job.gpus > 1}
     spread = {
         name: unconsolidated / consolidated
@@ -464,8 +463,8 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
         "ranked": any(job.weight != 1 for job in jobs.values()),
         "large": sum(job.gpus > options.gpus_per_server for job in jobs.values()),
         "faster": sum(ratio > 1 for ratio in spread.values()),
-        **_counted("unknown", unknown),
-        **_counted("zero", zeros),
+        **named_count("unknown", unknown),
+        **named_count("zero", zeros),
     }
     return AT_HAND.instance(
         ConsolidationInstance,
@@ -507,7 +506,7 @@ def import_gavel_trace(options: GavelTraceOptions) -> SchedulingInstance:
         what = f"unknown GPU type; allowed: {', '.join(types) or 'none'}"
         raise fail("options", what, "gpu_type")
     speeds, _ = speeds_of(table, options.gpu_type, str(options.throughputs))
-    chosen, facts = _chosen(options)
+    chosen, facts = chosen_jobs(options)
     jobs = {
         f"line {job.line}": gpu_row(
             name, max(job.arrival_s, 0.0), job.gpus, job.steps / speed, weight=job.weight, model=job.model
@@ -518,6 +517,6 @@ def import_gavel_trace(options: GavelTraceOptions) -> SchedulingInstance:
     if not jobs:
         what = f"the speed table has no speed of its jobs on {options.gpu_type} with as many GPUs as they ask"
         raise fail(str(options.trace), what)
-    facts |= _counted("absent", (job.model for job in chosen.values() if job.measured(speeds) is None))
+    facts |= named_count("absent", (job.model for job in chosen.values() if job.measured(speeds) is None))
     facts["early"] = sum(job.arrival_s < 0 for job in chosen.values() if job.measured(speeds) is not None)
     return scheduling(TRACE, options, facts, jobs, resources={"gpu": options.gpus})

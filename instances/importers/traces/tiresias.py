@@ -12,7 +12,9 @@ num_gpu_p_node. Other columns are not used, `duration` among them: the simulator
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -36,8 +38,11 @@ from ...common.fields import (
 from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import parse_table
 from ...files.reading import fail, parse_document, read_text
+from ...mix.instance import MixInstance
+from ...mix.overlap import with_groups
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
+from ..node_restrictions import counted
 from .trace import GANG, NO_CPU, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
 
 FILES = "{jobs.name} and {cluster.name}, in the layout of "
@@ -87,6 +92,24 @@ MURI = TraceSource(
     cluster="cluster",
     columns=COLUMNS,
 )
+SHARED = replace(
+    MURI,
+    name="muri-{list}-shared",
+    sentences=(
+        "All jobs are there at once; submit times, iterations, durations and priorities are not used.",
+        "The {gpus:,} GPUs of the cluster are one pool; a job takes the GPUs that it asks for, alone or with "
+        "others that ask for as many.",
+        "resource_time_0 to 2 are milliseconds of an iteration to read and prepare data, on the GPU, and on "
+        "the network; the first is of two resources in a row, as in the simulator.",
+        "The period of a group is the shortest of all orders; it is longer by the overhead of the simulator, "
+        f"as an iteration alone is by the factor {SLOWER}.",
+        "Times are those of the first job of a type: of a model, batch size and number of GPUs.",
+    ),
+    columns={},
+)
+RESOURCES = ("storage+cpu", "gpu", "network")
+OVERHEAD = {jobs: round(factor / SLOWER, 6) for jobs, factor in ((2, 1.33), (3, 1.5), (4, 1.37))}
+"""Factors by which Muri's simulator lengthens the period of so many jobs that share GPUs."""
 
 SKEW_THRESHOLD = 0.3
 TENSORS_MB = {
@@ -124,6 +147,12 @@ class MuriOptions(TiresiasTraceOptions):
     jobs: Annotated[Path, Option("A trace of the simulator, CSV or CSV.gz.", argument="jobs")]
 
 
+class MuriMixOptions(MuriOptions):
+    """Jobs of Muri's simulator that may share GPUs in groups (SIGCOMM'22): a mix instance."""
+
+    share_up_to: Annotated[PositiveCount, Option("How many jobs share a GPU at most.")] = 4
+
+
 class _JobRow(Model):
     job_id: Name
     num_gpu: PositiveCount
@@ -145,6 +174,19 @@ class _MuriRow(Model):
     iterations: Positive
     model_name: Name
     iteration_time: Positive
+
+
+class _ProfileRow(_MuriRow):
+    batch_size: PositiveCount
+    resource_time_0: NonNegative
+    resource_time_1: NonNegative
+    resource_time_2: NonNegative
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of a step on each resource; the first column has those on two of them together."""
+        times = (self.resource_time_0, self.resource_time_1, self.resource_time_2)
+        return {name: time / 1000 for name, time in zip(RESOURCES, times, strict=True)}
 
 
 class _ClusterRow(Model):
@@ -245,6 +287,37 @@ def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
         for place, row in rows_of(options.jobs, _TraceRow).items()
     }
     return scheduling(TRACE, options, {}, jobs, servers=servers)
+
+
+@Importer
+def import_muri_mix(options: MuriMixOptions) -> MixInstance:
+    """Return the mix instance of the jobs of a trace, which may share GPUs in groups."""
+    cluster = row_of(options.cluster, _MuriClusterRow)
+    alike = defaultdict[str, list[_ProfileRow]](list)
+    for row in rows_of(options.jobs, _ProfileRow).values():
+        alike[f"{row.model_name}, batch {row.batch_size}, {counted(row.num_gpu, 'GPU')}"].append(row)
+    gpus = cluster.num_switch * cluster.num_node_p_switch * cluster.num_gpu_p_node
+    document = {
+        "name": options.jobs.name,
+        "share_up_to": options.share_up_to,
+        "overhead": OVERHEAD,
+        "types": [_profile(name, same) for name, same in alike.items()],
+        "hardware": [{"name": "gpu", "limit": gpus}],
+    }
+    fields = with_groups(document, str(options.jobs))
+    del fields["name"]
+    return SHARED.instance(MixInstance, options, {"gpus": gpus}, **fields)
+
+
+def _profile(name: str, rows: Sequence[_ProfileRow]) -> Fields:
+    return {
+        "name": name,
+        "count": len(rows),
+        "names": [f"job-{row.job_id}" for row in rows],
+        "devices": rows[0].num_gpu,
+        "resource_s": rows[0].seconds,
+        "step_s": rows[0].iteration_time * SLOWER / 1000,
+    }
 
 
 @Importer

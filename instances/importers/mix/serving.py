@@ -1,0 +1,249 @@
+"""Measured replicas of a language model, and the requests that they have to serve.
+
+Measurements are CSV, one row for each operating point, with columns of aiconfigurator's `silicon_sample.csv`
+(ai-dynamo/aiconfigurator, commit 095f58a, Apache-2.0), among them `batch_size`, the requests at a time of
+each attention rank, and the milliseconds to the first token (TTFT) and for each further one (TPOT). A replica
+takes tp × pp × attention_dp GPUs, as `ModelConfig.total_gpus_per_worker` counts them there, and serves
+
+    batch × attention_dp / (TTFT + output tokens × TPOT)   requests per second.
+
+Rows in which both `moe_tp_size` and `moe_ep_size` are above 1 are left out: the identifiers of the source say
+of most of them, such as tp8_ep8, that they took fewer GPUs than their columns say, and many have a row beside
+them with the same times on as few. Or a table has the columns name, gpu, devices, type and requests_per_s:
+what a user has measured within limits of his own, one row for each replica and type of request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from ...common.errors import some
+from ...common.fields import Fields, Model, Name, NonNegative, Positive, PositiveCount
+from ...documents import load_catalogue
+from ...files.csv_tables import numbered_rows
+from ...files.reading import fail, read_text
+from ...mix.instance import MixInstance
+from ..importer import Importer, ImportOptions, Option
+from ..traces.trace import TraceSource, filled, named, rows_of
+
+LEFT_OUT = (
+    ("other", "{other} points of other models or precisions are not used."),
+    ("shapes", "{shapes} points with other numbers of tokens than the requests have are not used."),
+    ("crossed", "{crossed} points with experts divided both ways are left out: their GPUs are uncertain."),
+    ("unpriced", "{unpriced} points on GPUs without a price are left out; --price gives one."),
+    ("repeated", "{repeated} points were measured again; of each the slowest measurement counts."),
+    ("slow", "{slow} points beyond the limits are left out."),
+)
+"""Why points are left out, and what is said of it."""
+SERVING = TraceSource(
+    name="serving-{list}",
+    files="{measurements.name} and {workload.name}",
+    sentences=(
+        "A replica that serves several types of requests divides its time between them; each was measured "
+        "alone.",
+        ("chosen", "The operating points are of {chosen}."),
+        ("ttft_ms", "Limit on the measured time to the first token: {ttft_ms:g} ms."),
+        ("tpot_ms", "Limit on the measured time for each further token: {tpot_ms:g} ms."),
+        *LEFT_OUT,
+        "Prices that are not given are those of the machine named as hardware, at AWS in us-east-1, {date}, "
+        "divided by its GPUs.",
+        ("unserved", "No replica serves {unserved}."),
+    ),
+    jobs="measurements",
+)
+
+
+class ServingOptions(ImportOptions):
+    """Measured replicas of a language model, and requests to serve at least cost: a mix instance."""
+
+    measurements: Annotated[
+        Path, Option("Operating points or replicas, CSV or CSV.gz.", argument="measurements")
+    ]
+    workload: Annotated[
+        Path, Option("CSV with input_tokens, output_tokens, requests_per_s and, if you like, name.")
+    ]
+    model: Annotated[Name | None, Option("The model; needed if there are several.")] = None
+    precision: Annotated[Name | None, Option("Such as fp8; needed if there are several.")] = None
+    ttft_ms: Annotated[Positive | None, Option("Most milliseconds to the first token.")] = None
+    tpot_ms: Annotated[Positive | None, Option("Most milliseconds for each further token.")] = None
+    price: Annotated[
+        dict[Name, NonNegative],
+        Option("USD per hour of one GPU, such as h100=2.5. [default: of its machine at AWS in us-east-1]"),
+    ] = {}
+    stock: Annotated[
+        dict[Name, PositiveCount], Option("GPUs that there are, such as h100=64. [default: any number]")
+    ] = {}
+
+
+class _Request(Model):
+    input_tokens: PositiveCount
+    output_tokens: PositiveCount
+    requests_per_s: NonNegative
+    name: Name | None = None
+
+    @property
+    def called(self) -> str:
+        return self.name or f"{self.input_tokens}-in-{self.output_tokens}-out"
+
+
+class _Replica(Model):
+    name: Name
+    gpu: Name
+    devices: PositiveCount
+    type: Name
+    requests_per_s: Positive
+
+
+class _Point(Model):
+    backend: Name
+    model_path: Name
+    system: Name
+    isl: PositiveCount
+    osl: PositiveCount
+    batch_size: PositiveCount
+    tp_size: PositiveCount
+    silicon_ttft_ms: Positive
+    silicon_tpot_ms: Positive
+    backend_version: Name = ""
+    precision: Name = "none"
+    pp_size: PositiveCount = 1
+    attention_dp_size: PositiveCount = 1
+    moe_tp_size: PositiveCount = 1
+    moe_ep_size: PositiveCount = 1
+
+    @property
+    def served(self) -> tuple[str, str]:
+        """The model and its precision."""
+        return self.model_path, self.precision
+
+    @property
+    def gpu(self) -> str:
+        return self.system.removesuffix("_sxm")
+
+    @property
+    def latency_ms(self) -> float:
+        """Milliseconds from the arrival of a request to its last token."""
+        return self.silicon_ttft_ms + self.osl * self.silicon_tpot_ms
+
+    @property
+    def name(self) -> str:
+        """Name of the replica."""
+        degrees = {"pp": self.pp_size, "dp": self.attention_dp_size, "ep": self.moe_ep_size}
+        parts = (f" {key}{size}" for key, size in degrees.items() if size > 1)
+        backend = f"{self.backend} {self.backend_version}".rstrip()
+        return f"{self.gpu} {backend} tp{self.tp_size}{''.join(parts)} batch {self.batch_size}"
+
+    def replica(self, request: str) -> _Replica:
+        """Return the replica at this point, for a type of request."""
+        rate = 1000 * self.batch_size * self.attention_dp_size / self.latency_ms
+        devices = self.tp_size * self.pp_size * self.attention_dp_size
+        return _Replica(
+            name=self.name, gpu=self.gpu, devices=devices, type=request, requests_per_s=round(rate, 6)
+        )
+
+
+@Importer
+def import_serving(options: ServingOptions) -> MixInstance:
+    """Return the mix instance of measured replicas and a table of requests."""
+    source = str(options.measurements)
+    requests = list(rows_of(options.workload, _Request).values())
+    catalogue = load_catalogue("catalogue:aws-us-east-1")
+    # Of each GPU the largest machine, as a replica needs several of them.
+    by_size = sorted(catalogue.types, key=lambda one: (one.gpus, -one.price_usd_per_hour))
+    machines = {one.gpu_model: one.name for one in by_size}
+    if "silicon_ttft_ms" in numbered_rows(read_text(options.measurements), source)[0]:
+        points = rows_of(options.measurements, _Point)
+        listed = {one.gpu for one in points.values()}
+        replicas, facts = _measured(points, requests, {*machines, *options.price}, options)
+    else:
+        replicas = list(rows_of(options.measurements, _Replica).items())
+        listed = {one.gpu for _, one in replicas}
+        facts = dict.fromkeys(("chosen", *dict(LEFT_OUT)))
+        if options.model or options.precision or options.ttft_ms or options.tpot_ms:
+            raise fail("options", "name a model or limits, and the table has replicas within limits of yours")
+    if unknown := {*options.price, *options.stock} - listed:
+        what = f"name {some(sorted(unknown))}; the measurements have {some(sorted(listed))}"
+        raise fail("options", what, "price and stock")
+    served = {one.type for _, one in replicas}
+    unserved = named(one.called for one in requests if one.called not in served)
+    return SERVING.instance(
+        MixInstance,
+        options,
+        {**facts, "date": catalogue.date, "unserved": unserved},
+        catalogue=catalogue,
+        types=[{**one.model_dump(), "name": one.called} for one in requests],
+        hardware=[
+            {
+                "name": gpu,
+                "limit": options.stock.get(gpu),
+                **(
+                    {"price_usd_per_hour": options.price[gpu]}
+                    if gpu in options.price
+                    else {"hardware": machines.get(gpu)}
+                ),
+            }
+            for gpu in sorted({one.gpu for _, one in replicas})
+        ],
+        configurations=_configurations(replicas, source),
+    )
+
+
+def _measured(
+    points: dict[str, _Point],
+    requests: Sequence[_Request],
+    priced: Collection[str | None],
+    options: ServingOptions,
+) -> tuple[list[tuple[str, _Replica]], Fields]:
+    """Return the replicas of operating points with their places, and facts about what is left out."""
+    served = sorted({one.served for one in points.values()})
+    asked = [
+        each for each in served if options.model in (None, each[0]) and options.precision in (None, each[1])
+    ]
+    if len(asked) != 1:
+        what = f"name {len(asked) or 'none'} of: {'; '.join(' '.join(each) for each in served)}"
+        raise fail("options", f"{what}; give those of one", "model and precision")
+    shapes = {(one.input_tokens, one.output_tokens) for one in requests}
+    ttft_ms, tpot_ms = options.ttft_ms or math.inf, options.tpot_ms or math.inf
+    slowest: dict[tuple[object, ...], str] = {}
+    kept: dict[str, Callable[[str, _Point], bool]] = {
+        "other": lambda _, one: one.served == asked[0],
+        "shapes": lambda _, one: (one.isl, one.osl) in shapes,
+        "crossed": lambda _, one: min(one.moe_tp_size, one.moe_ep_size) == 1,
+        "unpriced": lambda _, one: one.gpu in priced,
+        "repeated": lambda place, one: slowest.setdefault((one.name, one.isl, one.osl), place) == place,
+        "slow": lambda _, one: one.silicon_ttft_ms <= ttft_ms and one.silicon_tpot_ms <= tpot_ms,
+    }
+    facts: Fields = {"chosen": " ".join(asked[0])}
+    points = dict(sorted(points.items(), key=lambda item: -item[1].latency_ms))
+    for fact, keep in kept.items():
+        left = {place: one for place, one in points.items() if keep(place, one)}
+        facts[fact] = len(points) - len(left)
+        points = left
+    if not points:
+        reasons = " ".join(filled(LEFT_OUT, facts))
+        raise fail(str(options.measurements), f"has no point for these requests and limits: {reasons}")
+    replicas = [
+        (place, one.replica(request.called))
+        for place, one in points.items()
+        for request in requests
+        if (one.isl, one.osl) == (request.input_tokens, request.output_tokens)
+    ]
+    return replicas, facts
+
+
+def _configurations(replicas: Sequence[tuple[str, _Replica]], source: str) -> list[Fields]:
+    """Return the configurations of replicas, which have a row for each type of request that they serve."""
+    rates = defaultdict[tuple[str, str, int], dict[str, float]](dict)
+    for place, one in replicas:
+        served = rates[one.name, one.gpu, one.devices]
+        if one.type in served:
+            raise fail(f"{source}: {place}", f"has {one.name!r} with type {one.type!r} again; give each once")
+        served[one.type] = one.requests_per_s
+    return [
+        {"name": name, "hardware": gpu, "devices": devices, "requests_per_s": served}
+        for (name, gpu, devices), served in rates.items()
+    ]
