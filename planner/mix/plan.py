@@ -80,100 +80,80 @@ def waiting(instance: MixInstance, plan: Plan) -> dict[str, int]:
 
 def left_out(instance: MixInstance, plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of a type of which jobs wait, and how many."""
-    counts = {one.name: one.count or 0 for one in instance.types}
-    for name, left in waiting(instance, plan).items():
-        yield name, f"{left:,} of {counted(counts[name], 'job')} wait"
+    return ((name, f"{counted(left, 'job')} wait") for name, left in waiting(instance, plan).items())
 
 
 def as_data(instance: MixInstance, plan: Plan) -> Fields:
     """Return the copies of each configuration as plain data; named jobs are handed out group by group."""
-    formulation = MixFormulation(instance)
+    known = MixFormulation(instance).configurations
     names = {one.name: iter(one.names) for one in instance.types if one.names}
 
     def row(entry: Copies) -> Fields:
-        one = formulation.configurations[entry.configuration]
-        made: Fields = {"configuration": one.name, "copies": entry.count}
-        made |= {"hardware": one.hardware, "devices": one.devices}
+        one = known[entry.configuration]
+        made = {"copies": entry.count, **one.model_dump(exclude_defaults=True)}
         if instance.serves:
-            return made | {"requests_per_s": entry.requests_per_s, "busy": busy(one, entry)}
-        if names.keys() & one.jobs.keys():
-            members = [(names[name], count) for name, count in one.jobs.items() if name in names]
-            made["names"] = [
-                [job for own, count in members for job in islice(own, count)] for _ in range(entry.count)
-            ]
-        return made | {"jobs": dict(one.jobs), "progress": dict(one.progress)}
+            return made | {"serves_per_s": entry.requests_per_s, "busy": busy(one, entry)}
+        members = [(names[name], count) for name, count in one.jobs.items() if name in names]
+        groups = [[job for own, n in members for job in islice(own, n)] for _ in range(entry.count)]
+        return made | ({"names": groups} if members else {})
 
     rows = [row(entry) for entry in plan]
-    waits = {
-        name: {"count": left, **({"names": [*names[name]]} if name in names else {})}
-        for name, left in waiting(instance, plan).items()
-    }
-    return {"configurations": rows, "devices": dict(formulation.devices(plan)), "waiting": waits}
-
-
-def sharing(instance: MixInstance, plan: Plan) -> int:
-    """Return how many jobs share their devices with another one."""
-    known = MixFormulation(instance).configurations
-    members = ((entry.count, sum(known[entry.configuration].jobs.values())) for entry in plan)
-    return sum(copies * jobs for copies, jobs in members if jobs > 1)
+    left = {name: [*jobs] for name, jobs in names.items()}
+    return {"configurations": rows, "waiting": waiting(instance, plan), "waiting_names": left}
 
 
 def answer(instance: MixInstance, plan: Plan) -> str:
-    """Return a plan in one sentence: its largest configurations, and what they are worth or cost."""
+    """Return a plan in one sentence: its largest configurations, and what they cost or who shares."""
+    form = "{:,} × {}" if instance.serves else "{:,} × ({})"
     ordered = sorted(plan, key=lambda entry: -entry.count)
-    names = [e.configuration if instance.serves else f"({e.configuration})" for e in ordered]
-    times = [f"{entry.count:,} × {name}" for entry, name in zip(ordered, names, strict=True)]
-    chosen = listed(times, FEW) or "nothing"
+    chosen = listed([form.format(entry.count, entry.configuration) for entry in ordered], FEW) or "nothing"
     formulation = MixFormulation(instance)
     if instance.serves:
-        requests = math.fsum(one.requests_per_s or 0.0 for one in instance.types)
-        cost = short(formulation.usd_per_hour(plan), 4)
-        return f"{chosen}: {cost} USD/h, serves {short(requests, 4)} requests/s."
-    running, wait = formulation.running(plan).total(), sum(waiting(instance, plan).values())
-    waits = f", {wait:,} wait" if wait else ""
-    return f"{chosen}; {sharing(instance, plan):,} of {counted(running, 'job')} share a device{waits}."
+        served, cost = math.fsum(formulation.served(plan).values()), formulation.usd_per_hour(plan)
+        return f"{chosen}: {short(cost, 4)} USD/h, serves {short(served, 4)} requests/s."
+    running, waits = formulation.running(plan).total(), sum(waiting(instance, plan).values())
+    shared = f"{sharing(formulation, plan):,} of {counted(running, 'job')} share a device"
+    return f"{chosen}; {shared}{f', {waits:,} wait' if waits else ''}."
+
+
+def sharing(formulation: MixFormulation, plan: Plan) -> int:
+    """Return how many jobs share their devices with another one."""
+    groups = ((entry.count, formulation.configurations[entry.configuration].jobs) for entry in plan)
+    return sum(copies * sum(jobs.values()) for copies, jobs in groups if sum(jobs.values()) > 1)
 
 
 def remarks(instance: MixInstance, plan: Plan) -> Iterator[str]:
     """Yield lines on the limits of the data that a plan rests on."""
-    known = MixFormulation(instance).configurations
-    if instance.serves:
-        several = sum(len(entry.requests_per_s or {}) > 1 for entry in plan)
-        if several:
-            yield (
-                f"copies of {counted(several, 'configuration')} serve several types, each in a share "
-                "of their time; latency under mixed batches was not measured"
-            )
-    elif plan:
-        slowest = min((known[entry.configuration] for entry in plan), key=lambda k: min(k.progress.values()))
-        least = 100 * min(slowest.progress.values())
-        yield f"the least progress of a job that runs is {least:.0f} %, in {slowest.name}"
+    if not instance.serves:
+        least = 100 * MixFormulation(instance).evaluate(plan)[1]
         yield (
-            "progress is relative to one reference for all groups, so that jobs which are fast there come "
-            "first; weights of types, or least_progress, protect the others"
+            f"the least progress of a job that runs is {least:.0f} %; what is fast in the reference of all "
+            "progress counts most, and weights of types or least_progress protect the others"
         )
+    elif any(len(entry.requests_per_s or {}) > 1 for entry in plan):
+        yield "copies that serve several types share their time; latency under mixed batches was not measured"
     if instance.assumptions:
         yield f"{counted(len(instance.assumptions), 'assumption')}: see `assumptions` in the instance"
 
 
 def measures(instance: MixInstance, plan: Plan) -> Measures:
-    """Return what a plan makes of jobs and devices."""
+    """Return what a plan costs or makes, and how well devices or jobs are served."""
     formulation = MixFormulation(instance)
-    devices = formulation.devices(plan).total()
-    figures = [Measure(name="devices", value=devices)]
+    value, known = formulation.evaluate(plan)[0], formulation.configurations
     if instance.serves:
-        copies = sum(entry.count for entry in plan)
-        time = math.fsum(
-            entry.count * busy(formulation.configurations[entry.configuration], entry) for entry in plan
-        )
-        figures.append(Measure(name="busy", value=time / copies if copies else None, unit="share"))
+        time = math.fsum(entry.count * busy(known[entry.configuration], entry) for entry in plan)
+        shares = {"busy": (time, sum(entry.count for entry in plan))}
     else:
-        running, jobs = formulation.running(plan).total(), sum(one.count or 0 for one in instance.types)
-        shares = {"jobs that run": running, "jobs that share a device": sharing(instance, plan)}
-        figures += [
-            Measure(name=name, value=count / jobs if jobs else None, unit="share")
-            for name, count in shares.items()
-        ]
+        jobs = sum(one.count or 0 for one in instance.types)
+        running, shared = formulation.running(plan).total(), sharing(formulation, plan)
+        shares = {"jobs that run": (running, jobs), "jobs that share a device": (shared, jobs)}
+    amounts = {"USD/h" if instance.serves else "progress, in jobs": value}
+    amounts["devices"] = formulation.devices(plan).total()
+    figures = [Measure(name=name, value=amount) for name, amount in amounts.items()]
+    figures += [
+        Measure(name=name, value=part / all_ if all_ else None, unit="share")
+        for name, (part, all_) in shares.items()
+    ]
     return Measures(figures=tuple(figures))
 
 
@@ -214,17 +194,6 @@ def changes(instance: MixInstance, before: Plan | None, after: Plan) -> Changes:
     formulation = MixFormulation(instance)
     now, then = formulation.devices(before), formulation.devices(after)
     cost = Amount("USD per hour", formulation.usd_per_hour(before), formulation.usd_per_hour(after))
-    return changes_of(
-        "configuration",
-        "change",
-        old,
-        new,
-        [
-            *([cost] if instance.serves else ()),
-            *(
-                Amount(f"devices of {each.name}", now[each.name], then[each.name], each.limit)
-                for each in instance.hardware
-                if now[each.name] or then[each.name]
-            ),
-        ],
-    )
+    devices = (Amount(f"devices of {one.name}", now[one.name], then[one.name]) for one in instance.hardware)
+    amounts = [*([cost] if instance.serves else ()), *devices]
+    return changes_of("configuration", "change", old, new, amounts)
