@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -103,8 +102,7 @@ def consolidation_lines(instance: MixInstance, plan: Plan) -> Iterator[str]:
     yield "jobs:"
     for copies in as_data(instance, plan)["configurations"]:
         devices = copies["devices"]
-        # What is wider than a server runs in equal parts.
-        part = devices if devices <= PER_SERVER else math.gcd(devices, PER_SERVER)
+        part = devices if devices <= PER_SERVER else 1  # what is wider than a server runs on several
         row = {"tasks": devices // part, "task_demand": {"gpu": part}, "gpu_model": copies["hardware"]}
         row |= {"spread": "preferred"} if part < devices else {}
         names = copies.get("names") or [[]] * copies["copies"]

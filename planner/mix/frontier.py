@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import cast
 
 from ...formulations.mix.plan import Plan
@@ -22,21 +22,21 @@ from ..reports.page import (
     instance_facts,
     share,
 )
-from ..reports.plot_style import plot_text
 from ..reports.text import TextColumn, percent, short
 from ..verification import verify
 from .plan import answer
 
 
-def range_text(frontier: MixFrontier) -> str:
+def words(frontier: MixFrontier) -> tuple[str, str, str]:
+    """Return the unit of a size, that of a value, and what no plan does."""
+    if frontier.varied == "requests":
+        return "% of the requests", "USD/h", "no plan costs less than"
+    return "devices", "progress, in jobs", "no plan makes more than"
+
+
+def sizes_text(frontier: MixFrontier) -> str:
     """Return the range of the search as text."""
-    unit = "% of the requests" if _serves(frontier) else "devices"
-    return f"from {frontier.least:,} to {frontier.most:,} {unit}"
-
-
-def _serves(frontier: MixFrontier) -> bool:
-    """Return whether the frontier is of requests."""
-    return any(step.record.sense == "min" for step in (*frontier.points, *frontier.others))
+    return f"from {frontier.least:,} to {frontier.most:,} {words(frontier)[0]}"
 
 
 class MixFrontierCheck(FrontierCheck):
@@ -51,57 +51,43 @@ class MixFrontierCheck(FrontierCheck):
     @property
     def most(self) -> str:
         """The range of sizes."""
-        return f" {range_text(self.frontier)}"
+        return f" {sizes_text(self.frontier)}"
 
     def head_faults(self) -> Iterator[str]:
-        """Set the grid of sizes; it has no faults of its own."""
+        """Set the grid of sizes; yield a fault if they are said to be of something else."""
         self.unproven: dict[str, None] = {}
-        self.grid = grid_of(self.instance.serves, self.frontier.least, self.frontier.most)
-        return iter(())
+        self.grid = grid_of(self.instance, self.frontier.least, self.frontier.most)
+        if (self.frontier.varied == "requests") != self.instance.serves:
+            yield f"varied is stored as {self.frontier.varied}, which the instance does not have"
 
     def record_faults(self, place: str, record: MixStep) -> Iterator[str]:
-        """Yield the faults of a size and of its result."""
-        size, result = record.size, record.result
-        if not self.frontier.least <= size <= self.frontier.most:
-            yield f"{place}.size is {size}, and sizes go {range_text(self.frontier)}"
-            return
-        if result.plan is None and (place.startswith("points") or result.status != "infeasible"):
-            yield f"{place}: its result has no plan"
-            return
-        checked = verify(with_size(self.instance, size), result)
+        """Yield the faults of the result of a size, which is verified like any other."""
+        checked = verify(with_size(self.instance, record.size), record.result)
         yield from (f"{place}.result: {fault}" for fault in checked.faults)
-        if checked.ok:
-            self.unproven |= dict.fromkeys(checked.claimed)
-            at = -size if self.instance.serves else size
-            self.values[at], self.bounds[at] = figures_of(result)
-
-    def error_faults(self) -> Iterator[str]:
-        """Yield faults of the certified error, which needs the smallest and the largest size."""
-        if (
-            self.frontier.certified_error is not None
-            and not {self.grid.first, self.grid.last} <= self.bounds.keys()
-        ):
-            yield "certified_error is given, and the smallest or the largest size is missing"
-        yield from super().error_faults()
+        if place.startswith("points") and record.result.plan is None:
+            yield f"{place}.result: has no plan"
+        self.unproven |= dict.fromkeys(checked.claimed)
+        at = grid_of(self.instance, record.size, record.size).first
+        self.values[at], self.bounds[at] = figures_of(record.result)
 
     def claimed(self) -> Iterator[str]:
         """Yield what only the solver says of the results."""
         return iter(self.unproven)
 
     def check_infeasible(self, findings: Findings) -> None:
-        """Record a fault unless the size for which there most likely is a plan has none."""
-        if not math.isinf(self.values.get(self.grid.last, 0.0)):
+        """Record a fault unless the size which asks for least has no plan."""
+        if self.bounds.get(self.grid.last) != math.inf:
             findings.faults.append("status is infeasible, and no result says that there is no plan")
 
 
 def cell_columns(frontier: MixFrontier) -> list[CellColumn[MixStep]]:
     """Return the columns of the table of points, without the point's number."""
-    serves = _serves(frontier)
+    size, value, bound = words(frontier)
     return [
-        figure_column("% of the requests" if serves else "devices", lambda p: p.size),
-        figure_column("USD/h" if serves else "progress, in jobs", lambda p: p.value),
-        figure_column("no plan costs less than" if serves else "no plan makes more than", lambda p: p.bound),
-        figure_column("gap", lambda p: p.gap, share),
+        figure_column(size, lambda p: p.size),
+        figure_column(value, lambda p: p.value),
+        figure_column(bound, lambda p: p.bound),
+        figure_column("gap", lambda p: p.record.certified_gap, share),
     ]
 
 
@@ -112,22 +98,15 @@ def columns(frontier: MixFrontier) -> list[TextColumn[MixStep]]:
 
 def frontier_notes(frontier: MixFrontier) -> FrontierNotes:
     """Return the footnotes of the frontier's text table: certified bound and certified error."""
-    error, among = percent(frontier.certified_error), range_text(frontier)
-    if _serves(frontier):
-        says = f"{among} some point serves as many, and no plan costs more than {error} less than it"
-    else:
-        says = f"{among} some point has no more, and no plan makes more than {error} more progress"
-    missing = [step.size for step in frontier.others if step.result.plan is None]
+    sizes, size = sizes_text(frontier), words(frontier)[0]
+    none = [f"{step.size:,}" for step in frontier.others if step.result.status == "infeasible"]
     return FrontierNotes(
-        none=f"there is no plan {among}",
-        about=(f"there is no plan for {_run(missing)}",) if missing and frontier.points else (),
-        uncertified=f"not certified: how much better plans could be {among}",
-        certified=f"certified: for every size {says}",
+        none=f"there is no plan {sizes}",
+        about=(f"there is no plan for {', '.join(none)} {size}",) if none and frontier.points else (),
+        uncertified=f"not certified: how much better plans could be {sizes}",
+        certified=f"certified: for every size {sizes} that has a plan, some point is within "
+        f"{percent(frontier.certified_error)} of the best one",
     )
-
-
-def _run(sizes: list[int]) -> str:
-    return f"{min(sizes):,} and what is beyond"
 
 
 class MixFrontierPage(FrontierPage):
@@ -135,27 +114,24 @@ class MixFrontierPage(FrontierPage):
 
     template = "mix_frontier.html.j2"
     script = "size.js"
-    kicker = "Mix: what more costs"
+    kicker = "Mix: what more takes"
     noun = "size"
     order = "from the most to the least"
     instance: MixInstance
     frontier: MixFrontier
     points: list[MixStep]
 
+    def notes(self) -> FrontierNotes:
+        """Return the footnotes of the text table."""
+        return frontier_notes(self.frontier)
+
     def place(self, point: MixStep) -> Place:
         """Return requests/s and USD/h of a point, or progress and devices."""
-        return self._rate(point.gained), point.spent
+        rates = [one.requests_per_s or 0.0 for one in self.instance.types]
+        return (sum(rates) * point.size / 100 if self.instance.serves else point.value), point.spent
 
     # The more is served or done, the better.
     trade = place
-
-    def _rate(self, gained: float) -> float:
-        """Return the requests/s of a load in per cent; a progress stays as it is."""
-        return (
-            gained * sum(one.requests_per_s or 0.0 for one in self.instance.types) / 100
-            if self.instance.serves
-            else gained
-        )
 
     def today(self) -> float:
         """Return what the requests of the instance cost; for jobs, any number of devices."""
@@ -164,57 +140,34 @@ class MixFrontierPage(FrontierPage):
 
     def hover(self, point: MixStep) -> list[str]:
         """Return what is gained and spent, and the bound."""
-        than = "costs less" if self.instance.serves else "makes more"
-        return [plot_text(self.text(point)), f"no plan {than} than {short(point.bound, 5)}"]
+        return [self.text(point), f"{words(self.frontier)[2]} {short(point.bound, 5)}"]
 
     def text(self, point: MixStep) -> str:
         """Return what is gained and spent as text."""
-        gained, spent = (short(amount, 5) for amount in self.place(point))
-        if self.instance.serves:
-            return f"{gained} requests/s for {spent} USD/h"
-        return f"progress of {gained} jobs on {spent} devices"
+        form = "{} requests/s for {} USD/h" if self.instance.serves else "a progress of {} jobs on {} devices"
+        return form.format(*(short(amount, 5) for amount in self.place(point)))
 
     def _beside_cheapest(self, point: MixStep) -> str:
-        (more, dearer), (least, cheapest) = self.place(point), self.place(self.points[-1])
-        return f"{more / least:.3g} times as much as the least, for {dearer / cheapest:.3g} times the price"
-
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; error certified; error not certified; search complete."""
-        notes, asked = frontier_notes(self.frontier), percent(self.frontier.error)
-        return (
-            f"It is proven that {notes.none}.",
-            f"{notes.certified.capitalize()}. Our own check derives this and trusts no solver.",
-            f"{notes.uncertified.capitalize()}.",
-            f"The search ended by itself; it was asked for an error of at most {asked}.",
-        )
-
-    def compared(self) -> Iterator[str]:
-        """Yield a sentence on the sizes without a plan."""
-        yield from (f"{line.capitalize()}." for line in frontier_notes(self.frontier).about)
+        more, price = (a / b for a, b in zip(self.place(point), self.place(self.points[-1]), strict=True))
+        return f"{more:.3g} times as much as at the cheapest, for {price:.3g} times the price"
 
     def figure(self) -> Plot:
         """Return the plot of what is spent against what is gained, with the area where no plan is."""
-        steps = sorted(
-            (p for p in (*self.points, *self.frontier.others) if p.result.plan is not None),
-            key=lambda p: p.size,
-        )
-        if self.instance.serves:  # what a load costs at least, a larger one does too
-            least = accumulate((step.bound for step in steps), max)
-            lower = [(self._rate(step.size), usd) for step, usd in zip(steps, least, strict=True)]
-            return self.plot(("requests/s", "USD/h"), lower)
-        lower = [(a.bound, float(a.size + 1)) for a, _ in pairwise(steps)]
-        return self.plot(("progress, in jobs", "devices"), lower)
+        steps = sorted((*self.points, *self.frontier.others), key=lambda step: step.size)
+        steps = [step for step in steps if step.result.plan is not None]
+        if not self.instance.serves:
+            lower = [(step.bound, step.size + 1.0) for step in steps[:-1]]
+            return self.plot(("progress, in jobs", "devices"), lower)
+        # What a load costs at least, a larger one costs too.
+        least = accumulate((step.bound for step in steps), max)
+        lower = [(self.place(step)[0], usd) for step, usd in zip(steps, least, strict=True)]
+        return self.plot(("requests/s", "USD/h"), lower)
 
     def choice(self, point: MixStep) -> ScriptData:
         """Return a point's figures by HTML element id, for the script."""
-        figures = {
-            "is-gained": short(self.place(point)[0], 5),
-            "is-spent": short(point.spent, 5),
-            "is-bound": short(point.bound, 5),
-            "is-gap": percent(point.gap),
-            "is-plan": answer(with_size(self.instance, point.size), cast(Plan, point.result.plan)),
-        }
-        return {"figures": figures}
+        plan = answer(with_size(self.instance, point.size), cast(Plan, point.result.plan))
+        bound, gap = short(point.bound, 5), percent(point.record.certified_gap)
+        return {"figures": {"is-bound": bound, "is-gap": gap, "is-plan": plan}}
 
     def columns(self) -> list[CellColumn[MixStep]]:
         """Return the columns of the table of points, without the point's number."""
@@ -222,7 +175,8 @@ class MixFrontierPage(FrontierPage):
 
     def context(self) -> Context:
         """Return the template's variables: sections and facts of the instance."""
-        return {"sections": SECTIONS, "serves": self.instance.serves, "about": instance_facts(self.instance)}
+        about = instance_facts(self.instance)
+        return {"sections": SECTIONS, "bound": words(self.frontier)[2], "about": about}
 
 
 FRONTIER = FrontierKind(

@@ -11,7 +11,7 @@ from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
 from ...instances.mix.instance import BUDGET, DEVICES, MixHardware, MixInstance, MixType
 from ...solvers.common.result import Result
-from ..reports.page import Cell, CellColumn, Column, Context, figure_column, share, table_of, text_column
+from ..reports.page import Cell, CellColumn, Column, Context, figure_column, table_of, text_column
 from ..reports.text import counted, percent, short
 from .plan import cell_columns, measures, remarks
 
@@ -20,8 +20,6 @@ MAX_SHOWN = 40
 MAX_ROWS = 1000
 """Most configurations in the table."""
 ALONE = "alone"
-Segment = tuple[int, float, str]
-"""Number of a type, share of time that serves it, and both in words."""
 
 
 class Pair(NamedTuple):
@@ -38,6 +36,7 @@ def mix_parts(instance: MixInstance, result: Result) -> Context:
     plan = cast("tuple[Copies, ...]", result.plan or ())
     formulation, prices = MixFormulation(instance), result.prices or {}
     gain = "is worth, USD/h" if instance.serves else "is worth, in jobs of progress"
+    chosen = sorted(plan, key=lambda e: (formulation.usd_per_hour([e]), e.count), reverse=True)
     sections = [("plan", "Plan")] if result.plan is not None else []
     return {
         "data": {"figures": {}},
@@ -46,13 +45,14 @@ def mix_parts(instance: MixInstance, result: Result) -> Context:
             (one.name, percent(one.value) if one.unit == "share" else short(one.value, 5))
             for one in measures(instance, plan).figures
         ],
-        "bars": [*bars(formulation, plan)] if instance.serves else [],
+        "formulation": formulation,
+        "bars": chosen[:MAX_SHOWN] if instance.serves else [],
         "pairs": ([], []) if instance.serves else pairs(formulation, plan),
         "kinds": [one.name for one in instance.types],
         "chosen": table_of(
             "chosen",
             f"{counted(len(plan), 'configuration')} in the plan",
-            sorted(plan, key=lambda entry: -entry.count)[:MAX_ROWS],
+            chosen[:MAX_ROWS],
             cell_columns(instance),
             filter="Show configurations with these words",
         ),
@@ -105,34 +105,12 @@ def _type_columns(formulation: MixFormulation, plan: Plan) -> list[CellColumn[Mi
     first: list[CellColumn[MixType]] = [text_column("type", lambda one: one.name)]
     if formulation.instance.serves:
         return [*first, figure_column("requests/s", lambda one: one.requests_per_s)]
-    running, total = formulation.running(plan), defaultdict[str, float](float)
-    for entry in plan:
-        one = formulation.configurations[entry.configuration]
-        for name, count in one.jobs.items():
-            total[name] += entry.count * count * one.progress[name]
-
-    def progress(one: MixType) -> float | None:
-        return total[one.name] / running[one.name] if running[one.name] else None
-
+    running = formulation.running(plan)
     return [
         *first,
         figure_column("jobs", lambda one: one.count),
         figure_column("run", lambda one: running[one.name]),
-        figure_column("progress", progress, share, "mean of those that run"),
     ]
-
-
-def bars(formulation: MixFormulation, plan: Plan) -> Iterator[tuple[str, float, list[Segment]]]:
-    """Yield the name of each configuration, its cost as a share of the largest, and what its time is for."""
-    number = {one.name: index for index, one in enumerate(formulation.instance.types)}
-    cost = {entry.configuration: formulation.usd_per_hour([entry]) for entry in plan}
-    largest = max(cost.values(), default=0.0) or 1.0
-    for entry in sorted(plan, key=lambda e: -cost[e.configuration])[:MAX_SHOWN]:
-        rates = formulation.configurations[entry.configuration].requests_per_s
-        served = (entry.requests_per_s or {}).items()
-        time = [(name, rate / rates[name] / entry.count) for name, rate in served]
-        segments = [(number[name], part, f"{name}: {100 * part:.0f} %") for name, part in time]
-        yield entry.configuration, cost[entry.configuration] / largest, segments
 
 
 def pairs(formulation: MixFormulation, plan: Plan) -> tuple[list[str], list[Pair]]:

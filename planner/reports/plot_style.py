@@ -145,7 +145,7 @@ def steps(
     return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": style, **more}
 
 
-def markers(x: Sequence[float | str], y: Sequence[float | str], **more: Any) -> Figure:
+def markers(x: Sequence[float], y: Sequence[float], **more: Any) -> Figure:
     """Return the trace of points; `more` are its further fields."""
     return {"type": "scatter", "mode": "markers", "x": x, "y": y, **more}
 

@@ -39,33 +39,23 @@ class MixStep(Model):
 
     @property
     def record(self) -> ObjectiveRecord:
-        """The cost [USD/h] or the progress [jobs] of the plan."""
+        """What is known of the cost [USD/h] or the progress [jobs]."""
         return self.result.objectives[0]
 
     @property
     def value(self) -> float:
-        """The cost [USD/h] or the progress [jobs] of the plan."""
+        """The cost or the progress of the plan."""
         return self.record.value or 0.0
 
     @property
     def bound(self) -> float:
-        """What no plan for the size is better than, as our own check derives; 0 if that is nothing."""
+        """What no plan is better than, as our own check derives."""
         return self.record.certified_bound or 0.0
 
     @property
-    def gap(self) -> float:
-        """The relative gap between value and bound."""
-        return self.record.certified_gap or 0.0
-
-    @property
-    def gained(self) -> float:
-        """The per cent of the requests, or the progress [jobs]."""
-        return self.size if self.record.sense == "min" else self.value
-
-    @property
     def lacking(self) -> float:
-        """Minus what is gained, which rises along the frontier."""
-        return -self.gained
+        """Minus the per cent, or minus the progress, which rises along the frontier."""
+        return -(self.size if self.record.sense == "min" else self.value)
 
     @property
     def spent(self) -> float:
@@ -78,6 +68,8 @@ class MixFrontier(AnyFrontier):
 
     Attributes
     ----------
+    varied
+        Whether sizes are per cent of the requests, or devices.
     least, most
         The smallest and the largest size.
     status
@@ -100,6 +92,7 @@ class MixFrontier(AnyFrontier):
     figures: ClassVar[tuple[str, ...]] = ("size", "value", "bound")
 
     kind: Literal["mix"] = "mix"
+    varied: Literal["requests", "devices"]
     least: PositiveCount
     most: PositiveCount
     points: Many[MixStep] = ()
@@ -121,19 +114,19 @@ def with_size(instance: MixInstance, size: int) -> MixInstance:
     return instance.model_copy(update={"types": tuple(types)})
 
 
-def grid_of(serves: bool, least: int, most: int) -> Sizes:
+def grid_of(instance: MixInstance, least: int, most: int) -> Sizes:
     """Return the sizes of the search: minus the per cent of the requests, or the devices."""
-    return Sizes(-most, -least) if serves else Sizes(least, most)
+    return Sizes(-most, -least) if instance.serves else Sizes(least, most)
 
 
 def figures_of(result: Result) -> tuple[float, float]:
-    """Return value and bound of what falls as the size rises; both are infinite if there is no plan."""
+    """Return value and bound of what falls as the size rises: cost, or 1/progress; infinite if no plan."""
     if result.status == "infeasible":
         return math.inf, math.inf
     record = result.objectives[0]
-    value, bound = record.value or 0.0, record.certified_bound
+    value, bound = record.value, record.certified_bound
     if record.sense == "min":
-        return value, bound or 0.0
+        return math.inf if value is None else value, bound or 0.0
     return (1 / value if value else math.inf), (0.0 if bound is None else 1 / bound if bound else math.inf)
 
 
@@ -179,35 +172,33 @@ def find_frontier(
     if most_usd is not None:
         raise OptionError("--most-usd is not for a mix; give the instance budget_usd_per_hour")
     every = MOST if instance.serves else _all_devices(instance)
-    low = least or (LEAST if instance.serves else max(1, math.ceil(every / 10)))
+    low = least
+    if low is None:
+        low = LEAST if instance.serves else -(-every // LEAST)
     high = max(low, every) if most is None else most
-    if not 1 <= low <= high < math.inf or low != int(low) or high != int(high):
-        what = "per cent of the requests" if instance.serves else "devices"
-        raise OptionError(f"--from {low:g} --to {high:g}: give whole numbers of {what}, the smaller first")
-    sizes = grid_of(instance.serves, int(low), int(high))
+    if not 1 <= low <= high < math.inf or {low, high} != {int(low), int(high)}:
+        what = "per cent of the requests" if instance.serves else "numbers of devices"
+        raise OptionError(f"--from {low:g} --to {high:g}: give whole {what} from 1 on, the fewer first")
+    least, most = int(low), int(high)
+    sizes = grid_of(instance, least, most)
     search = _Search(instance, sizes, options, error, Clock(options.time_limit_s))
     search.run()
 
-    def steps(sizes: list[float]) -> tuple[MixStep, ...]:
-        ordered = sorted(map(int, sizes), key=abs, reverse=True)
-        return tuple(MixStep(size=abs(size), result=search.solved[size]) for size in ordered)
-
-    points, others = map(steps, search.ranked())
-    found = MixFrontier(**search.facts(), least=int(low), most=int(high), points=points, others=others)
-    last = search.solved.get(sizes.last)
-    if last is None or last.status != "infeasible":
-        return found
-    return found.model_copy(
-        update={"status": "infeasible", "certified_error": None, "diagnosis": last.diagnosis}
+    points, others = (
+        [MixStep(size=abs(int(size)), result=search.solved[size]) for size in sorted(part, key=abs)[::-1]]
+        for part in search.ranked()
     )
+    facts, last = search.facts(), search.solved.get(sizes.last)
+    if last is not None and last.status == "infeasible":
+        facts |= {"status": "infeasible", "certified_error": None, "diagnosis": last.diagnosis}
+    facts |= {"varied": "requests" if instance.serves else "devices", "least": least, "most": most}
+    return MixFrontier(**facts, points=tuple(points), others=tuple(others))
 
 
 def _all_devices(instance: MixInstance) -> int:
-    """Return the devices that there are, at most as many as all jobs take when each has its own."""
+    """Return the devices that there are, or so many that every job has its own."""
     alone = sum(one.count or 0 for one in instance.types) * max(
         one.devices for one in instance.configurations
     )
-    limits = [each.limit for each in instance.hardware]
-    there = math.inf if None in limits else sum(limit or 0 for limit in limits)
-    given = math.inf if instance.devices is None else instance.devices
-    return max(1, int(min(alone, there, given)))
+    there = sum(alone if each.limit is None else each.limit for each in instance.hardware)
+    return max(1, min(alone, there, alone if instance.devices is None else instance.devices))
