@@ -7,6 +7,7 @@ one configuration for all; for each type the one that serves it at least cost. N
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
 from collections import Counter, defaultdict
@@ -17,13 +18,11 @@ import numpy as np
 from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
-from ...formulations.mix.program import Entries, MixProgram, Row
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
-from ..backends.highs import branch_and_bound
+from ..backends.highs import Columns, branch_and_bound, linear_program
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
-from .relaxation import model_of
 
 ROUNDS = 2
 
@@ -132,31 +131,23 @@ def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> di
 
     Groups with the same members are counted, so that it is a matching with capacities, found by HiGHS.
     """
-    names = [members for members, count in groups.items() if count]
-    pairs = [(tuple(sorted((*names[i], *names[j]))), i, j) for i in range(len(names)) for j in range(i + 1)]
-    merged = [(members, Counter((i, j))) for members, i, j in pairs if members in best]
-    merged += [(members, Counter((i,))) for i, members in enumerate(names)]
-    taken = [tuple(inside) for _, inside in merged]
-    weights = Entries(
-        np.repeat(np.arange(len(taken)), [*map(len, taken)]),
-        np.array([i for row in taken for i in row], dtype=np.int64),
-        np.array([float(count) for _, inside in merged for count in inside.values()]),
+    names, pairs, columns = [*groups], list[tuple[Members, int, int]](), Columns()
+    for i, j in itertools.combinations_with_replacement(range(len(names)), 2):
+        merged = tuple(sorted((*names[i], *names[j])))
+        if merged in best:
+            pairs.append((merged, i, j))
+            columns.add(-best[merged], [(i, 1.0), (j, 1.0)])
+    least, most = np.full(len(names), -np.inf), np.array([*groups.values()], dtype=float)
+    limits = np.zeros(len(pairs)), np.array(columns.most)
+    model = linear_program(
+        np.array(columns.costs), limits, (least, most), columns.matrix, whole=[True] * len(pairs)
     )
-    limits, none = np.array([float(groups[members]) for members in names]), np.zeros(0)
-    program = MixProgram(
-        -np.array([best.get(members, 0.0) for members, _ in merged]),
-        np.full(len(merged), limits.sum()),
-        weights,
-        tuple(Row(",".join(members), 1, groups[members]) for members in names),
-        limits,
-        Entries(none.astype(np.int64), none.astype(np.int64), none),
-        none,
-        1,
-    )
-    counts, _, _ = branch_and_bound(model_of(program, whole=True), {}, Clock(), SolveOptions())
-    found = Counter[Members]()
-    for (members, _), count in zip(merged, [] if counts is None else counts, strict=counts is not None):
-        found[members] += round(count)
+    counts = branch_and_bound(model, {}, Clock(), SolveOptions())[0] if pairs else None
+    found = Counter(groups)
+    for (merged, i, j), count in zip(pairs, np.zeros(len(pairs)) if counts is None else counts, strict=True):
+        found[merged] += round(count)
+        found[names[i]] -= round(count)
+        found[names[j]] -= round(count)
     return dict(found)
 
 
