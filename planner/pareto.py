@@ -81,8 +81,7 @@ def pareto(
     for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
-    named = {"mix": mix, "prices": prices, "resource": resource, "per": per, "least": least, "most": most}
-    given: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
+    given = _given(mix=mix, prices=prices, resource=resource, per=per, least=least, most=most)
     if instance.kind not in frontier_kinds():
         raise OptionError(f"a frontier is for {_listed(frontier_kinds())} instances, not for {instance.kind}")
     traded = frontier_kinds()[instance.kind]
@@ -92,6 +91,11 @@ def pareto(
     with hard_deadline(options).enforced():
         default = traded.check.default_error
         return traded.find(instance, options, default if error is None else error, most_usd, **given)
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """Return the settings that are given."""
+    return {name: value for name, value in settings.items() if value not in (None, {})}
 
 
 def _setting(name: str) -> str:

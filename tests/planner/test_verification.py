@@ -81,7 +81,7 @@ def solved(kind: str, seed: int) -> tuple[Instance, str]:
     for number in range(seed * 100, seed * 100 + 100):
         instance = RANDOM[kind](number)
         result = clusterplan.solve(instance, "brute-force")
-        if result.plan is not None:
+        if result.plan:
             return instance, result.to_json()
     raise AssertionError("no feasible instance among a hundred")
 
@@ -252,7 +252,8 @@ def test_a_solve_that_had_no_time_for_a_bound_claims_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_column_has_a_cell_for_every_entry(name: str) -> None:
-    kind, plan = KINDS[name], clusterplan.solve(clusterplan.parse_instance(DOCUMENT[name])).plan
+    kind, instance = KINDS[name], clusterplan.parse_instance(DOCUMENT[name])
+    plan = clusterplan.solve(instance).plan
     assert plan
     rows = cells_of(kind.columns(instance, plan), plan)
     assert len(rows) == len(plan)

@@ -46,8 +46,8 @@ def test_rows_have_a_cell_for_each_column() -> None:
     assert cells_of(columns(None, PLAN), PLAN)[0] == ["a", "yes", "v", "1", "2", "999.500"]
     assert cells_of(columns(None, PLAN), PLAN)[1] == ["b", "no", "–", "0", "0", "12.000"]
     late = PLAN[0].model_copy(update={"completion_s": 1234.56})
-    assert cells_of(columns((late, PLAN[1])), PLAN)[1][-1] == "12.0"
-    assert cells_of(columns((late,)), [late])[0][-1] == "1,234.6"
+    assert cells_of(columns(None, (late, PLAN[1])), PLAN)[1][-1] == "12.0"
+    assert cells_of(columns(None, (late,)), [late])[0][-1] == "1,234.6"
 
 
 def test_plain_data_separates_the_unplaced() -> None:
