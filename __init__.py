@@ -7,14 +7,15 @@
 >>> clusterplan.verify(instance, result).ok
 True
 
-Four kinds of instance: *allocation* (how many parameter servers and workers for each job), *staging*
-(which layers on which hardware, and how many units), *consolidation* (which servers) and *scheduling* (which
-job when). Every result carries objective, bound and gap, and every plan is verified before it is returned.
+Five kinds of instance: *allocation* (how many parameter servers and workers for each job), *staging*
+(which layers on which hardware, and how many units), *consolidation* (which servers), *scheduling* (which
+job when) and *mix* (who shares a device with whom; which replicas serve a model). Every result carries
+objective, bound and gap, and every plan is verified before it is returned.
 
 What goes in
     load, parse_instance, save        an instance from a file, from plain data, and to a file
     Allocation, Staging,              builders: an instance call by call, Allocation(gpu=8).add_job(…)
-        Consolidation, Scheduling
+        Consolidation, Scheduling, Mix
     import_slurm, import_kubernetes,  a cluster as it is;
         import_flux, import_openb,        jobs of a trace that are there at once;
         import_philly, import_tiresias
@@ -24,13 +25,14 @@ What goes in
         import_muri                       a trace of Muri
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
         import_dnn_partitioning       published measurements
+    import_pairs, import_serving      speeds of jobs that share GPUs; replicas that serve requests
     import_tensors                    blocks of parameters for parameter servers
     load_catalogue                    a price list of machines
     predict                           a model on GPUs that one need not have; a Prediction
     module_model                      a PyTorch module as such a model
     fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
     Instance                          AllocationInstance, StagingInstance, ConsolidationInstance,
-                                          SchedulingInstance
+                                          SchedulingInstance, MixInstance
 What is done
     solve                             one instance by one solver; the answer is a Result
     solve_many                        many instances in worker processes, with a journal; yields a Record each
@@ -94,16 +96,20 @@ if TYPE_CHECKING:
     from .instances.importers import import_kubernetes_elastic as import_kubernetes_elastic
     from .instances.importers import import_muri as import_muri
     from .instances.importers import import_openb as import_openb
+    from .instances.importers import import_pairs as import_pairs
     from .instances.importers import import_philly as import_philly
     from .instances.importers import import_pipedream as import_pipedream
     from .instances.importers import import_pollux as import_pollux
     from .instances.importers import import_sacct as import_sacct
     from .instances.importers import import_sailor as import_sailor
+    from .instances.importers import import_serving as import_serving
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_slurm_elastic as import_slurm_elastic
     from .instances.importers import import_tensors as import_tensors
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.importers import import_trace as import_trace
+    from .instances.mix.instance import MixInstance as MixInstance
+    from .instances.mix.kind import Mix as Mix
     from .instances.prediction import Prediction as Prediction
     from .instances.prediction import module_model as module_model
     from .instances.prediction import predict as predict
@@ -148,6 +154,8 @@ _HOMES = {
     "Instance": "instances.common.base",
     "InstanceError": "instances.common.errors",
     "LossFit": "instances.allocation.fits",
+    "Mix": "instances.mix.kind",
+    "MixInstance": "instances.mix.instance",
     "MovesFrontier": "solvers.consolidation.frontier",
     "OptionError": "instances.common.errors",
     "Prediction": "instances.prediction",
@@ -178,11 +186,13 @@ _HOMES = {
     "import_kubernetes_elastic": "instances.importers",
     "import_muri": "instances.importers",
     "import_openb": "instances.importers",
+    "import_pairs": "instances.importers",
     "import_philly": "instances.importers",
     "import_pipedream": "instances.importers",
     "import_pollux": "instances.importers",
     "import_sacct": "instances.importers",
     "import_sailor": "instances.importers",
+    "import_serving": "instances.importers",
     "import_slurm": "instances.importers",
     "import_slurm_elastic": "instances.importers",
     "import_tensors": "instances.importers",

@@ -70,9 +70,18 @@ resources: {gpu: 3}
 jobs:
 - {name: first, tasks: 2, demand: {gpu: 1}, duration_s: 2}
 - {name: second, tasks: 1, demand: {gpu: 1}, duration_s: 8}
+---
+schema_version: 1
+kind: mix
+name: m
+types: [{name: a, count: 2}, {name: b, count: 1, weight: 2}]
+hardware: [{name: g, limit: 2}]
+configurations:
+- {name: x, hardware: g, jobs: {a: 1}, progress: {a: 1}}
+- {name: y, hardware: g, jobs: {a: 1, b: 1}, progress: {a: 0.6, b: 0.7}}
 """)
 }
-ALLOCATION, STAGING, CONSOLIDATION, SCHEDULING = DOCUMENT.values()
+ALLOCATION, STAGING, CONSOLIDATION, SCHEDULING, MIX = DOCUMENT.values()
 INTERNAL = (
     "function-",
     "<function",

@@ -7,16 +7,19 @@ no list can leave any out. `check/`, which this module does not import, derives 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ...instances.common.fields import Count, Flag, Model, validated_in_batches
 from ..common.formulation import parsed_certificate
+from .cuts import Cut
 
 MAX_PRICE = 1e100
 """Upper limit of prices, so that no product of figures overflows."""
 MAX_NODES = 1_000_000
+MAX_CUTS = 10_000
 Prices = Annotated[
     tuple[Annotated[float, Field(ge=0, le=MAX_PRICE)], ...],
     validated_in_batches(10_000),
@@ -44,6 +47,11 @@ class TreeNode(Model):
     infeasible: Flag = False
 
 
+Nodes = Annotated[
+    tuple[TreeNode, ...], Field(min_length=1, max_length=MAX_NODES), validated_in_batches(MAX_NODES)
+]
+
+
 class Tree(Model):
     """The proof of a bound.
 
@@ -53,12 +61,14 @@ class Tree(Model):
         Those at the root, by whose reduced costs configurations are left out that no better plan has.
     nodes
         The nodes in preorder.
+    cuts, priced
+        Cutting planes, and those of them that have prices, by their indices among rows and cuts.
     """
 
     prices: Prices
-    nodes: Annotated[
-        tuple[TreeNode, ...], Field(min_length=1, max_length=MAX_NODES), validated_in_batches(MAX_NODES)
-    ]
+    nodes: Nodes
+    cuts: Annotated[tuple[Cut, ...], Field(max_length=MAX_CUTS)] = ()
+    priced: Annotated[tuple[Count, ...], Field(max_length=MAX_CUTS)] = ()
 
 
 class MixCertificate(Model):
@@ -76,41 +86,63 @@ class MixCertificate(Model):
     second: Tree | None = None
 
 
-def read_certificate(data: Any, configurations: int, prices: tuple[int, int]) -> MixCertificate | str:
-    """Return the parsed certificate of an instance with so many configurations, or its first format error.
+def read_certificate(
+    data: Any, configurations: int, rows: tuple[int, int], types: int
+) -> MixCertificate | str:
+    """Return the parsed certificate, or its first format error.
 
     Parameters
     ----------
-    prices
-        Numbers of prices in the first and the second tree.
+    configurations, types
+        How many the instance has; of types of jobs none.
+    rows
+        Numbers of rows of the programme in the first and in the second tree.
     """
     given = parsed_certificate(MixCertificate, data)
     if isinstance(given, str):
         return given
-    for name, tree, count in zip(("first", "second"), (given.first, given.second), prices, strict=True):
-        fault = None if tree is None else _tree_fault(tree, configurations, count)
-        if fault is not None:
+    for name, tree, count in zip(("first", "second"), (given.first, given.second), rows, strict=True):
+        faults = (
+            ()
+            if tree is None
+            else (*_cut_faults(tree, count), *_node_faults(tree, configurations, count + types))
+        )
+        for fault in faults:
             return f"{name}.{fault}"
     return given
 
 
-def _tree_fault(tree: Tree, configurations: int, prices: int) -> str | None:
-    """Return the first fault in the form of a tree; None if it has none."""
+def _cut_faults(tree: Tree, rows: int) -> Iterator[str]:
+    """Yield faults in the form of the cuts of a tree."""
+    for index, cut in enumerate(tree.cuts):
+        if len(cut.rows) != len(cut.numerators):
+            yield f"cuts.{index}: has {len(cut.rows)} rows and {len(cut.numerators)} numerators"
+        if max(cut.rows, default=0) >= rows + index:
+            yield f"cuts.{index}.rows: has {max(cut.rows)}; there are {rows + index} rows before it"
+    for row in tree.priced:
+        if not rows <= row < rows + len(tree.cuts):
+            yield f"priced: has {row}, which is no cut"
+
+
+def _node_faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
+    """Yield faults in the form of the nodes of a tree, which have so many prices besides those of cuts."""
+    prices += len(tree.priced)
     if len(tree.prices) != prices:
-        return f"prices: are {len(tree.prices)}; there are {prices} rows and types"
+        yield f"prices: are {len(tree.prices)}; there are {prices} rows and types"
     open_nodes = 1
     for index, node in enumerate(tree.nodes):
         place = f"nodes.{index}"
         if not open_nodes:
-            return f"{place}: is beyond the end of the tree"
+            yield f"{place}: is beyond the end of the tree"
         if node.prices is not None:
             open_nodes -= 1
             if len(node.prices) != prices:
-                return f"{place}.prices: are {len(node.prices)}; there are {prices} rows and types"
+                yield f"{place}.prices: are {len(node.prices)}; there are {prices} rows and types"
         elif node.configuration is None or node.at_most is None:
-            return f"{place}: is neither a branching nor a leaf with prices"
+            yield f"{place}: is neither a branching nor a leaf with prices"
         elif node.configuration >= configurations:
-            return f"{place}.configuration: is {node.configuration}; there are {configurations}"
+            yield f"{place}.configuration: is {node.configuration}; there are {configurations}"
         else:
             open_nodes += 1
-    return f"nodes: {open_nodes} leaves are missing" if open_nodes else None
+    if open_nodes:
+        yield f"nodes: {open_nodes} leaves are missing"

@@ -229,9 +229,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         return read if isinstance(read, str) else None
 
     def _read(self, certificate: Any) -> MixCertificate | str:
+        rows, program = len(self.program.rows), self.program
         counted = self.instance.serves and self.instance.devices is None
-        first = len(self.program.rows) + len(self.program.demand)
-        return read_certificate(certificate, len(self.program.cost), (first, first + counted))
+        return read_certificate(certificate, len(program.cost), (rows, rows + counted), len(program.demand))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""
@@ -254,7 +254,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         prices: dict[str, float] = {}
         names = [(row.name, row.sign) for row in self.program.rows]
         names += [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
-        for (name, sign), price in zip(names, read.first.prices, strict=True):
+        given = read.first.prices
+        of_rows, of_types = given[: len(self.program.rows)], given[len(given) - len(self.program.demand) :]
+        for (name, sign), price in zip(names, (*of_rows, *of_types), strict=True):
             prices[name] = prices.get(name, 0.0) + sign * price
         return prices
 

@@ -3,15 +3,17 @@
 While one job of a group computes, another reads its data, and a third one sends gradients (Zhao et al.,
 *Multi-Resource Interleaving for Deep Learning Training*, SIGCOMM'22; Rivendile/Muri, commit 4e69a78,
 `simulator/matching.py`). A step of job j uses the resources r = 1, …, R in their order, for t_jr seconds. The
-jobs of a group repeat a common period of P phases, whose lengths are d_0, …, d_{P−1} seconds. A resource
-takes one phase, and each job starts in a phase of its own, o_j, so that no resource has two jobs at a time:
+jobs of a group repeat a common period of T seconds, with P phases, which end at f_1 + kT, …, f_P + kT. A
+resource takes one phase, and each job starts in a phase of its own, o_j:
 
-    T = min  Σ_p d_p   subject to   d_{p_jr} ≥ t_jr,  p_jr = (o_j + r) mod P,   over all o,
+    T = min  f_P − f_0   subject to   f_{p+1} − f_p ≥ t_jr,  p = o_j + r,  f_{p+P} = f_p + T,   over all o,
 
 which is Σ_p max_j t_jr of the stages in phase p. Of resources whose names are joined, as ``storage+cpu``,
-only the sum of the seconds is known: these take as many phases in a row, with d_p + d_{p+1} ≥ t_jr. The
-least sum is then the largest mean of a cycle of stages around the phases, by linear programming duality. In
-Muri's traces, which have three columns for four resources, the first column is of this sort.
+only the sum of the seconds is known: these take as many phases in a row, f_{p+2} − f_p ≥ t_jr. A phase that
+no stage takes alone may have a negative length, but each resource has its jobs one after the other. By
+linear programming duality T is the largest mean of a cycle of such differences around the phases. In Muri's
+traces, which have three columns for four resources, the first column is of this sort, and T is that of the
+simulator in the long run.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ..common.fields import Complaint, Fields
 from ..files.reading import fail
 from .instance import MAX_CONFIGURATIONS, MixInstance, MixType
 
-JOINED, MAX_PHASES = "+", 8
+JOINED, MAX_PHASES = "+", 6
 
 
 def with_groups(data: Fields, source: str) -> Fields:
@@ -111,33 +113,45 @@ def periods(seconds: Floats, phases: Sequence[int]) -> Floats:
         How many phases of a period each resource takes, in their order.
     """
     groups, members, _ = seconds.shape
-    count = sum(phases)
+    count, firsts = sum(phases), np.cumsum([0, *phases[:-1]])
     shortest = np.full(groups, np.inf)
     for starts in permutations(range(1, count), members - 1):
-        longest = np.zeros((groups, count, max(phases) + 1))  # of the stages that take n phases from p on
-        for member, start in enumerate((0, *starts)):
-            for resource, length in enumerate(phases):
-                stages = longest[:, (start + sum(phases[:resource])) % count, length]
-                np.maximum(stages, seconds[:, member, resource], out=stages)
-        shortest = np.minimum(shortest, _largest_mean(longest))
+        least = np.full((groups, count, count + 1), -np.inf)  # of f_{p+n} − f_p
+        for start, times in zip((0, *starts), seconds.swapaxes(0, 1), strict=True):
+            following = min((each for each in starts if each > start), default=count)
+            step = following - start  # to the next job that uses the same resources
+            for first, length, time_s in zip(start + firsts, phases, times.T, strict=True):
+                _raise(least, first, length, time_s)
+                if step > length:
+                    _raise(least, first + length, step - length)
+                else:
+                    _raise(least, first, step)
+                    _raise(least, first + length, step)
+        shortest = np.minimum(shortest, _largest_mean(least))
     return shortest
 
 
-def _largest_mean(longest: Floats) -> Floats:
-    """Return the largest seconds for each round of a cycle of stages around the phases, shape (groups,).
+def _raise(least: Floats, phase: int, length: int, seconds: Floats | float = 0.0) -> None:
+    """Raise the least difference between the ends of phases that are `length` apart to these seconds."""
+    entry = least[:, phase % least.shape[1], length]
+    np.maximum(entry, seconds, out=entry)
 
-    A cycle without smaller ones passes each phase at most once, and so has at most as many rounds as the
-    longest stage takes phases.
+
+def _largest_mean(least: Floats) -> Floats:
+    """Return the largest seconds for each round of a cycle of differences around the phases, shape (groups,).
+
+    A cycle that has no smaller ones passes each phase at most once, and so has at most as many rounds as
+    there are phases.
     """
-    groups, count, lengths = longest.shape
+    groups, count, _ = least.shape
     mean = np.zeros(groups)
     for start in range(count):
-        path = [np.zeros(groups)]  # the most seconds of stages from `start` to so many phases later
-        for end in range(1, count * (lengths - 1) + 1):
-            ways = range(1, min(end, lengths - 1) + 1)
-            path.append(
-                np.max([path[end - n] + longest[:, (start + end - n) % count, n] for n in ways], axis=0)
+        path = [np.zeros(groups)]  # the least seconds from `start` to so many phases later
+        for end in range(1, count * count + 1):
+            ways = (
+                path[end - n] + least[:, (start + end - n) % count, n] for n in range(1, min(end, count) + 1)
             )
-        for rounds in range(1, lengths):
+            path.append(np.max([*ways], axis=0))
+        for rounds in range(1, count + 1):
             mean = np.maximum(mean, path[count * rounds] / rounds)
     return mean

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Fields
 from ..common.base import Clock
 from .relaxation import Relaxation, Relaxed
+from .separation import Separation
 
 MAX_LEAVES = 20_000
 """Leaves at which the search stops."""
+SEPARATION_SHARE = 0.5
+"""Share of the remaining time for cutting planes."""
 CANDIDATES = 8
 """Counts that are tried for a branching."""
 INTEGRAL = 1e-7
@@ -68,6 +71,8 @@ class Proof:
         Those of the relaxation of all plans.
     kept
         Index of each configuration that is left after those were excluded that no plan within the cutoff has.
+    cuts
+        The cutting planes, as a certificate has them.
     stopped
         Whether the number of leaves stopped the search.
     """
@@ -75,6 +80,7 @@ class Proof:
     root: _Node
     prices: Floats
     kept: Ints
+    cuts: Fields
     stopped: bool
 
     def leaves(self) -> list[_Node]:
@@ -96,7 +102,8 @@ class Proof:
 
     def tree(self) -> Fields:
         """Return the tree as a certificate has it."""
-        return {"prices": self.prices.tolist(), "nodes": [self._as_data(node) for node in self._preorder()]}
+        nodes = [self._as_data(node) for node in self._preorder()]
+        return {"prices": self.prices.tolist(), "nodes": nodes, **self.cuts}
 
     def _as_data(self, node: _Node) -> Fields:
         if node.children:
@@ -124,8 +131,13 @@ class BranchAndBound:
         high = self._limited(program)
         self._inside = high > 0
         self._inside[:1] = True  # HiGHS knows nothing of rows without any columns
-        self._relaxation = Relaxation(program.of(self._inside))
+        self._separation = Separation(program.of(self._inside))
+        self._separation.run(goal.target, clock.share(SEPARATION_SHARE))
+        self._relaxation = Relaxation(self._separation.program)
         self._high = high[self._inside]
+        cuts = len(self._separation.program.rows) - len(program.rows)
+        of_rows, of_types = np.split(self._first.prices, [len(program.rows)])
+        self._first = replace(self._first, prices=np.concatenate([of_rows, np.zeros(cuts), of_types]))
 
     def _limited(self, program: MixProgram) -> Floats:
         """Return the most copies of each configuration in plans within the cutoff, by its reduced cost."""
@@ -158,7 +170,8 @@ class BranchAndBound:
                 node, other = sorted(node.children, key=lambda half: half.relaxed.bound)
                 bound = node.relaxed.bound
                 heapq.heappush(open_, (other.relaxed.bound, next(number), other))
-        return Proof(root, self._first.prices, np.flatnonzero(self._inside), leaves >= MAX_LEAVES)
+        kept, cuts = np.flatnonzero(self._inside), self._separation.as_data()
+        return Proof(root, self._first.prices, kept, cuts, leaves >= MAX_LEAVES)
 
     def _divide(self, node: _Node, found: Callable[[Ints], Goal]) -> bool:
         """Divide the box of a node at the best of some counts; return whether there is any to divide at."""

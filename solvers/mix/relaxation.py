@@ -6,6 +6,7 @@ Rows of requests are in parts of all requests of their type, so that coefficient
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +115,14 @@ class Relaxation:
         prices = self._prices(self._elastic)
         proven = self.program.bound(prices, low, high, 0) > 0
         return Relaxed(math.inf if proven else -math.inf, low, prices)
+
+    def tableau_rows(self, counts: Floats, least_part: float) -> Iterator[Floats]:
+        """Yield the multipliers of the rows of A for each optimal count that is not whole, shape (m,)."""
+        _, basic = self._highs.getBasicVariables()
+        for place, column in enumerate(basic):
+            if 0 <= column < len(counts) and abs(counts[column] - round(counts[column])) > least_part:
+                _, multipliers = self._highs.getBasisInverseRow(place)[:2]
+                yield np.array(multipliers[: len(self.program.rows)])
 
     def _run(self, highs: Any, low: Floats, high: Floats) -> bool:
         """Run HiGHS in a box; return whether it found an optimum, and not that there is no plan.

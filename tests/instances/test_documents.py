@@ -494,6 +494,10 @@ TABLES = {
         "jobs",
         "name,arrival_s,tasks,demand.gpu,duration_s,tenant\na,,2,1,60,x\nb,1.5,,0.5,6e1,\n",
     ),
+    "mix": (
+        "configurations",
+        "name,hardware,jobs.a,jobs.b,progress.a,progress.b\nx,g,1,,1,\ny,g,1,1,0.6,.7\n",
+    ),
 }
 
 

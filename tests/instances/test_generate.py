@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from sample_documents import refused
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
@@ -19,9 +20,11 @@ from clusterplan.formulations.staging.stages import received_s
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.common.hardware import HardwareCatalogue
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.documents import load_catalogue, to_text
+from clusterplan.instances.mix.generate import generate_mix
 from clusterplan.instances.staging.generate import Parts, cheapest_path, generate_staging, used
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
@@ -30,6 +33,8 @@ MAKERS: list[Callable[[int], Instance]] = [
     lambda seed: generate_allocation(20, 4, 0.8, 0.2, seed),
     lambda seed: generate_staging(8, 3, "tight", True, True, seed),
     lambda seed: generate_ctr(6, seed),
+    lambda seed: generate_mix(4, 2, 12, seed=seed),
+    lambda seed: generate_mix(4, 2, sharing=True, seed=seed),
     lambda seed: generate_consolidation(16, 30, 8, 1.2, seed=seed),
     lambda seed: generate_consolidation(
         16, 30, load=1.2, seed=seed, resources=3, shapes=4, must_place_share=0.1
@@ -59,6 +64,13 @@ def test_generated_instances_have_plans(make: Callable[[int], Instance]) -> None
     for seed in range(3):
         result = clusterplan.solve(make(seed), "auto", clusterplan.SolveOptions(time_limit_s=5))
         assert result.plan is not None, (seed, result.message, result.diagnosis)
+
+
+@pytest.mark.parametrize("wrong", [{"types": 0}, {"hardware": 17}, {"configurations": 0}, {"load": 0}])
+def test_a_mix_has_limits(wrong: dict[str, Any]) -> None:
+    """Each is named in one line."""
+    with refused("at most 100 types", OptionError):
+        generate_mix(**wrong)
 
 
 @pytest.mark.parametrize(("resources", "shapes"), [(1, 1), (2, 3), (3, 2), (3, 3), (4, 3)])

@@ -9,7 +9,8 @@ shares x, since Σ_k μ_ki x_ki ≥ λ_i and Σ_i x_ki ≤ y_k,
 and Σ_k d_k y_k is at least Σ_k min(d_k l_k, d_k u_k) in a box l ≤ y ≤ u (Lagrangian duality; Geoffrion,
 "Lagrangean relaxation for integer programming", 1974). Without the costs, a positive right side proves that
 the box has no plan. The boxes of the leaves of a tree cover that of its root, so that the least of their
-bounds holds for all plans. Prices are floats, and so fractions; nothing is rounded.
+bounds holds for all plans. Cutting planes are further rows. Prices are floats, and so fractions; nothing is
+rounded.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ....instances.mix.instance import MixInstance
 from ...common.clock import check_time
 from ...common.objective import TIE_TOLERANCE
 from ..certificate import MixCertificate, Tree
+from ..cuts import with_cuts
 from ..program import MixProgram, Numbers, better_in_second, program_of, whole_numbers
 
 Box = tuple[Numbers, Numbers]
@@ -64,6 +66,7 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
     cutoff
         Of plans that cost more nothing is said; None: the bound holds for all plans.
     """
+    program = with_cuts(program, tree.cuts, tree.priced) if tree.cuts else program
     low, high = np.zeros(len(program.cost), dtype=object), program.most
     if cutoff is not None:
         # No plan within the cutoff has copies whose reduced costs exceed what is left to it.

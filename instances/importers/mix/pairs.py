@@ -7,7 +7,7 @@ has beside ``null``, a job alone, an entry for each job with which it was measur
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -113,35 +113,38 @@ def import_gavel_mix(options: GavelMixOptions) -> MixInstance:
     alone = _alone(rows, options.reference)
     jobs, facts = chosen_jobs(options)
     single = {name: job.model for name, job in jobs.items() if job.gpus == 1}
-    names = defaultdict[str, list[str]](list)
-    for name, model in single.items():
-        names[model].append(name)
-    facts |= {"single": len(single), "wide": len(jobs) - len(single)}
-    facts |= named_count("absent", (model for model in single.values() if model not in alone))
+    names = {model: [name for name, own in single.items() if own == model] for model in alone}
     types: list[Fields] = [
-        {"name": model, "count": len(each), "names": each} for model, each in names.items() if model in alone
+        {"name": model, "count": len(each), "names": each} for model, each in names.items() if each
     ]
     if not types:
         what = f"has no job of one GPU that was measured alone on {options.reference!r}"
         raise fail(str(options.trace), what)
+    facts |= {"single": len(single), "wide": len(jobs) - len(single)}
+    facts |= named_count("absent", (model for model in single.values() if model not in alone))
     return _shared(GAVEL, options, facts, types, rows, alone, options.capacity)
 
 
 def _rows(table: Fields, source: str) -> Iterator[tuple[str, PairRow]]:
     """Yield place and row of each entry of Gavel's table for jobs of one GPU, each pair once."""
     for gpu in gpu_types(table):
-        entries = table[gpu].items() if isinstance(table[gpu], dict) else ()
-        for key, entry in entries:
-            if not (a := _single(key)) or not isinstance(entry, dict):
-                continue
-            for other, speeds in entry.items():
-                row: Fields = {"a": a, "gpu": gpu, "a_speed": speeds}
-                if (b := _single(other)) and a <= b:
-                    both = speeds if isinstance(speeds, list) and len(speeds) == 2 else (None, None)
-                    row |= {"a_speed": both[0], "b": b, "b_speed": both[1]}
-                if b == row.get("b") and (b or other == "null"):
+        for key, entry in table[gpu].items() if isinstance(table[gpu], dict) else ():
+            a = _single(key)
+            for other, speeds in entry.items() if a and isinstance(entry, dict) else ():
+                b = _single(other)
+                if other == "null" or (b and a and a <= b):
+                    named = dict(
+                        zip(
+                            ("a_speed", "b_speed"),
+                            speeds if isinstance(speeds, list) else [speeds],
+                            strict=False,
+                        )
+                    )
                     place = f"{gpu}.{key}.{other}"
-                    yield place, validated(PairRow, row, f"{source}: {place}")
+                    yield (
+                        place,
+                        validated(PairRow, {"a": a, "gpu": gpu, "b": b, **named}, f"{source}: {place}"),
+                    )
 
 
 def _single(key: str) -> str | None:
@@ -186,10 +189,8 @@ def _shared(
             continue
         key = (row.gpu, *sorted(jobs.elements()))
         if key in configurations:
-            raise fail(
-                f"{getattr(options, source.jobs)}: {place}",
-                f"has {' + '.join(key[1:])} again",
-            )
+            what = f"has {' + '.join(key[1:])} on {row.gpu} again; give each group once"
+            raise fail(f"{getattr(options, source.jobs)}: {place}", what)
         progress = dict.fromkeys(jobs, 0.0)
         for name, speed in row.speeds:  # of two jobs of one type their mean
             progress[name] += speed / alone[name] / jobs[name]

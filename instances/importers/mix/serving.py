@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -154,11 +154,12 @@ def import_serving(options: ServingOptions) -> MixInstance:
     catalogue = load_catalogue("catalogue:aws-us-east-1")
     # Of each GPU the largest machine, as a replica needs several of them.
     by_size = sorted(catalogue.types, key=lambda one: (one.gpus, -one.price_usd_per_hour))
-    machines = {one.gpu_model: one.name for one in by_size}
+    prices: dict[str | None, Fields] = {one.gpu_model: {"hardware": one.name} for one in by_size}
+    prices |= {gpu: {"price_usd_per_hour": price} for gpu, price in options.price.items()}
     if "silicon_ttft_ms" in numbered_rows(read_text(options.measurements), source)[0]:
         points = rows_of(options.measurements, _Point)
         listed = {one.gpu for one in points.values()}
-        replicas, facts = _measured(points, requests, {*machines, *options.price}, options)
+        replicas, facts = _measured(points, requests, prices, options)
     else:
         replicas = list(rows_of(options.measurements, _Replica).items())
         listed = {one.gpu for _, one in replicas}
@@ -177,15 +178,7 @@ def import_serving(options: ServingOptions) -> MixInstance:
         catalogue=catalogue,
         types=[{**one.model_dump(), "name": one.called} for one in requests],
         hardware=[
-            {
-                "name": gpu,
-                "limit": options.stock.get(gpu),
-                **(
-                    {"price_usd_per_hour": options.price[gpu]}
-                    if gpu in options.price
-                    else {"hardware": machines.get(gpu)}
-                ),
-            }
+            {"name": gpu, "limit": options.stock.get(gpu), **prices.get(gpu, {})}
             for gpu in sorted({one.gpu for _, one in replicas})
         ],
         configurations=_configurations(replicas, source),
@@ -195,7 +188,7 @@ def import_serving(options: ServingOptions) -> MixInstance:
 def _measured(
     points: dict[str, _Point],
     requests: Sequence[_Request],
-    priced: Collection[str | None],
+    priced: Container[str | None],
     options: ServingOptions,
 ) -> tuple[list[tuple[str, _Replica]], Fields]:
     """Return the replicas of operating points with their places, and facts about what is left out."""
@@ -206,7 +199,9 @@ def _measured(
     if len(asked) != 1:
         what = f"name {len(asked) or 'none'} of: {'; '.join(' '.join(each) for each in served)}"
         raise fail("options", f"{what}; give those of one", "model and precision")
-    shapes = {(one.input_tokens, one.output_tokens) for one in requests}
+    shapes = defaultdict[tuple[int, int], list[str]](list)
+    for request in requests:
+        shapes[request.input_tokens, request.output_tokens].append(request.called)
     ttft_ms, tpot_ms = options.ttft_ms or math.inf, options.tpot_ms or math.inf
     slowest: dict[tuple[object, ...], str] = {}
     kept: dict[str, Callable[[str, _Point], bool]] = {
@@ -227,10 +222,7 @@ def _measured(
         reasons = " ".join(filled(LEFT_OUT, facts))
         raise fail(str(options.measurements), f"has no point for these requests and limits: {reasons}")
     replicas = [
-        (place, one.replica(request.called))
-        for place, one in points.items()
-        for request in requests
-        if (one.isl, one.osl) == (request.input_tokens, request.output_tokens)
+        (place, one.replica(name)) for place, one in points.items() for name in shapes[one.isl, one.osl]
     ]
     return replicas, facts
 

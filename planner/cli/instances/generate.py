@@ -22,8 +22,8 @@ from ....instances.common.errors import ClusterplanError, OptionError
 from ....instances.common.hardware import HardwareCatalogue
 from ....instances.consolidation.generate import generate_consolidation
 from ....instances.documents import load
-from ....instances.registry import KINDS
 from ....instances.mix.generate import generate_mix
+from ....instances.registry import KINDS
 from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import generate_staging
 from ....instances.staging.generate_ctr import generate_ctr

@@ -14,7 +14,11 @@ from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers.traces.pollux import import_pollux_trace
-from clusterplan.instances.importers.traces.tiresias import import_muri, import_tiresias_trace
+from clusterplan.instances.importers.traces.tiresias import (
+    import_muri,
+    import_muri_mix,
+    import_tiresias_trace,
+)
 from clusterplan.solvers.common.result import SolveOptions
 
 
@@ -124,3 +128,35 @@ def test_a_real_workload(shared_data: Path) -> None:
     apps = tuple(folder / name for name in ("bert", "cifar10", "deepspeech2", "imagenet"))
     found = import_pollux_trace(folder / "workloads" / "workload-1.csv", apps, 64)
     assert len(found.jobs) == 89
+
+
+PROFILES = f"{HEADER},batch_size,resource_time_0,resource_time_1,resource_time_2\n"
+
+
+def test_muris_jobs_that_share_gpus(tmp_path: Path) -> None:
+    """Types are models, batches and numbers of GPUs; groups are of as many GPUs, longer by the overhead."""
+    rows = ("7,1,0,9,dqn,490,128,446,8,0", "8,1,0,9,dqn,490,128,446,8,0", "9,2,0,9,gpt2,430,4,0.6,410,10")
+    (tmp_path / "t.csv").write_text(PROFILES + "\n".join(rows) + "\n")
+    (tmp_path / "n.csv").write_text(f"{MURI_CLUSTER}1,2,4\n")
+    found = import_muri_mix(tmp_path / "t.csv", tmp_path / "n.csv")
+    assert [(one.name, one.count, one.devices) for one in found.types] == [
+        ("dqn, batch 128, 1 GPU", 2, 1),
+        ("gpt2, batch 4, 2 GPUs", 1, 2),
+    ]
+    assert found.types[0].names == ("job-7", "job-8")
+    assert found.hardware[0].limit == 8
+    alone, wide, pair = found.configurations
+    assert (alone.devices, wide.devices, pair.jobs) == (1, 2, {"dqn, batch 128, 1 GPU": 2})
+    assert pair.progress["dqn, batch 128, 1 GPU"] == pytest.approx(
+        490 * 1.015 / (462 * 1.33 / 1.015), rel=1e-5
+    )
+
+
+def test_muris_traces_share_gpus(shared_data: Path) -> None:
+    """All 1,494 jobs, in groups of up to four."""
+    folder = shared_data / "muri"
+    found = import_muri_mix(folder / "trace1.csv", folder / "n8g8.csv")
+    assert sum(one.count or 0 for one in found.types) == 1494
+    assert max(sum(one.jobs.values()) for one in found.configurations) == 4
+    two = import_muri_mix(folder / "trace1.csv", folder / "n8g8.csv", share_up_to=2)
+    assert len(two.configurations) < len(found.configurations)
