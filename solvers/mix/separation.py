@@ -1,10 +1,10 @@
 """Cutting planes for a relaxation: those of the rows of its optimal tableau.
 
 For a basic count that is not whole, the fractional parts of its row of the inverse basis, or of that row with
-the other sign, are multipliers of a cut that the relaxation may break (Gomory, "Outline of an algorithm for integer solutions to linear programs",
-Bulletin of the American Mathematical Society 64, 1958). They are rounded to fractions of small denominators,
-since any multipliers make a valid cut. A row that does not bind any more is left out, so that the
-relaxation stays small.
+the other sign, are multipliers of a cut that the relaxation may break (Gomory, "Outline of an algorithm for
+integer solutions to linear programs", Bulletin of the American Mathematical Society 64, 1958). They are
+rounded to fractions of small denominators, since any multipliers make a valid cut. A row that does not bind
+any more is left out, so that the relaxation stays small.
 """
 
 from __future__ import annotations
