@@ -90,11 +90,13 @@ def as_data(instance: MixInstance, plan: Plan) -> Fields:
 
     def row(entry: Copies) -> Fields:
         one = known[entry.configuration]
-        made = {"copies": entry.count, **one.model_dump(exclude_defaults=True)}
+        made: Fields = {"configuration": one.name, "copies": entry.count}
+        made |= {"hardware": one.hardware, "devices": one.devices}
         if instance.serves:
-            return made | {"serves_per_s": entry.requests_per_s, "busy": busy(one, entry)}
+            return made | {"requests_per_s": entry.requests_per_s, "busy": busy(one, entry)}
         members = [(names[name], count) for name, count in one.jobs.items() if name in names]
         groups = [[job for own, n in members for job in islice(own, n)] for _ in range(entry.count)]
+        made |= {"jobs": one.jobs, "progress": one.progress}
         return made | ({"names": groups} if members else {})
 
     rows = [row(entry) for entry in plan]

@@ -23,6 +23,11 @@ LEAST, MOST = 10, 200
 """Per cent of the requests between which the load lies unless it is said; the least devices likewise."""
 
 
+def record_of(result: Result) -> ObjectiveRecord:
+    """Return the first objective of a result; one without figures if it has none."""
+    return next(iter(result.objectives), ObjectiveRecord(name="cost", sense="min", unit="USD/h"))
+
+
 class MixStep(Model):
     """A size, and what a solve found for it.
 
@@ -40,7 +45,7 @@ class MixStep(Model):
     @property
     def record(self) -> ObjectiveRecord:
         """What is known of the cost [USD/h] or the progress [jobs]."""
-        return self.result.objectives[0]
+        return record_of(self.result)
 
     @property
     def value(self) -> float:
@@ -123,7 +128,7 @@ def figures_of(result: Result) -> tuple[float, float]:
     """Return value and bound of what falls as the size rises: cost, or 1/progress; infinite if no plan."""
     if result.status == "infeasible":
         return math.inf, math.inf
-    record = result.objectives[0]
+    record = record_of(result)
     value, bound = record.value, record.certified_bound
     if record.sense == "min":
         return math.inf if value is None else value, bound or 0.0
