@@ -80,7 +80,7 @@ def waiting(instance: MixInstance, plan: Plan) -> dict[str, int]:
 
 def left_out(instance: MixInstance, plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of a type of which jobs wait, and how many."""
-    return ((name, f"{counted(left, 'job')} wait") for name, left in waiting(instance, plan).items())
+    return ((name, counted(left, "job waits", "jobs wait")) for name, left in waiting(instance, plan).items())
 
 
 def as_data(instance: MixInstance, plan: Plan) -> Fields:
