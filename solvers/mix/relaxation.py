@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...formulations.mix.program import FULL, MixProgram
-from ...instances.common.arrays import Floats, offsets
+from ...instances.common.arrays import Floats
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
-from ..backends.highs import TOLERANCE, highs_with_settings, linear_program
+from ..backends.highs import TOLERANCE, Columns, highs_with_settings, linear_program
 
 SETTINGS: Fields = {
     "presolve": "off",  # the last basis is a better start
@@ -61,36 +61,28 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
     whole
         Whether y is integer.
     """
-    weights, rates = program.weights, program.rates
-    n, m, types, entries = len(program.cost), len(program.rows), len(program.demand), len(program.rates.value)
-    asked, time = program.demand > 0, m + types
-    scaled = rates.value * (1 / np.where(asked, program.demand, np.inf))[rates.column]
-    # Of each y its rows of A, and −1 in that of its time; of each x its type and its time.
-    timed = np.unique(rates.configuration)
-    column = np.concatenate([weights.configuration, timed])
-    order = np.argsort(column, kind="stable")
-    row = np.concatenate([weights.column, time + timed])[order]
-    value = np.concatenate([weights.value, np.full(len(timed), -1.0)])[order]
-    width = np.bincount(column, minlength=n)
-    pairs = np.stack([m + rates.column, time + rates.configuration], axis=1).ravel()
-    values = np.stack([scaled, np.ones(entries)], axis=1).ravel()
-    extra = m + types if elastic else 0
-    slack = np.concatenate([np.full(m, -1.0), np.ones(types)])[: extra or 0]
-    matrix = (
-        offsets(np.concatenate([width, np.full(entries, 2), np.ones(extra, dtype=np.int64)])),
-        np.concatenate([row, pairs, np.arange(extra)]),
-        np.concatenate([value, values, slack]),
-    )
-    cost = np.zeros(n + entries) if elastic else np.concatenate([program.cost, np.zeros(entries)])
-    infinite = np.full(entries + extra, np.inf)
+    n, m, types = len(program.cost), len(program.rows), len(program.demand)
+    asked, time, columns = program.demand > 0, m + types, Columns()
+    entries: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    for k, row, value in zip(*(each.tolist() for each in program.weights), strict=True):
+        entries[k].append((row, value))
+    for k in np.unique(program.rates.configuration).tolist():
+        entries[k].append((time + k, -1.0))
+    for cost, own, most in zip(program.cost.tolist(), entries, program.most.tolist(), strict=True):
+        columns.add(0.0 if elastic else cost, own, most)
+    for k, i, rate in zip(*(each.tolist() for each in program.rates), strict=True):
+        columns.add(0.0, [(m + i, rate / program.demand[i] if asked[i] else 0.0), (time + k, 1.0)])
+    for row in range(time if elastic else 0):
+        columns.add(1.0, [(row, -1.0 if row < m else 1.0)])
     least = np.concatenate([np.full(m, -np.inf), FULL * asked, np.full(n, -np.inf)])
     most = np.concatenate([program.limits, np.full(types, np.inf), np.zeros(n)])
+    count = len(columns.costs)
     return linear_program(
-        np.concatenate([cost, np.ones(extra)]),
-        (np.zeros(n + entries + extra), np.concatenate([program.most, infinite])),
+        np.array(columns.costs),
+        (np.zeros(count), np.array(columns.most)),
         (least, most),
-        matrix,
-        whole=np.arange(n + entries + extra) < n if whole else (),
+        columns.matrix,
+        whole=np.arange(count) < n if whole else (),
     )
 
 
