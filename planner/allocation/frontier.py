@@ -453,9 +453,9 @@ class AllocationFrontierPage(FrontierPage):
     def columns(self) -> list[CellColumn[AllocationPoint]]:
         """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
         return [
-            figure_column("USD/h", lambda p: p.rate_usd_per_hour),
-            figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
-            figure_column("bound", lambda p: p.bound_s, seconds),
+            figure_column("USD/h", "rate_usd_per_hour"),
+            figure_column("mean completion", "mean_completion_s", seconds),
+            figure_column("bound", "bound_s", seconds),
             figure_column("gap", _gap, share),
             text_column("cluster", cluster_text, wide=True),
         ]

@@ -29,7 +29,9 @@ from ..reports.text import (
     console,
     csv_of,
     figure,
+    number_column,
     percent,
+    plain_column,
     table,
     table_of,
 )
@@ -216,14 +218,14 @@ def summary_table(comparison: Comparison) -> Table:
     """Return the text table of aggregate results, with a row for each solver."""
     return table_of(
         [
-            ("solver", False, lambda one: one.solver),
-            ("instances", True, lambda one: str(one.instances)),
-            ("optimal", True, lambda one: one.optimal_text),
-            ("plans", True, lambda one: str(one.plans)),
-            ("best plan", True, lambda one: str(one.wins)),
-            ("failed", True, lambda one: str(one.failed)),
-            ("mean to best bound", True, lambda one: percent(one.mean_gap_to_best_bound)),
-            ("mean to best plan", True, lambda one: percent(one.mean_gap_to_best_plan)),
+            plain_column("solver", "solver"),
+            number_column("instances", "instances", str),
+            number_column("optimal", "optimal_text", str),
+            number_column("plans", "plans", str),
+            number_column("best plan", "wins", str),
+            number_column("failed", "failed", str),
+            number_column("mean to best bound", "mean_gap_to_best_bound", percent),
+            number_column("mean to best plan", "mean_gap_to_best_plan", percent),
             ("mean seconds", True, lambda one: f"{one.mean_runtime_s:.3g}"),
         ],
         comparison.summary(),

@@ -24,7 +24,7 @@ from ..reports.text import counted, listed
 from ..server_changes import Rows, added_servers, chosen_servers, server_changes
 from .kubernetes import scheduler_notes
 from .migration_steps import not_planned_notes
-from .page import ClusterUsage
+from .page import ClusterUsage, without_devices
 from .plan import placement_text, to_carry_out
 
 MAX_NAMED = 100
@@ -80,7 +80,8 @@ def changes(instance: ConsolidationInstance, before: Plan | None, after: Plan) -
     if before is None:
         # What keeps running need not say on which devices.
         new |= {entry.job: old[entry.job] for entry in after if entry.action == "keep"}
-    drawn = [ClusterUsage(instance, plan) for plan in plans]
+    amounts = without_devices(instance)
+    drawn = [ClusterUsage(amounts, plan) for plan in plans]
     before_use, after_use = ({name: each[2] for name, each in one.total.items()} for one in drawn)
     there = {name: capacity - taken for name, (capacity, taken, _) in drawn[1].total.items() if capacity}
     totals = amounts_in_use(drawn[0].resource, before_use, after_use, there)

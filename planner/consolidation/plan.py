@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...formulations.consolidation.plan import Action, JobPlacement, Plan
-from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot, TaskDevices
-from ...instances.consolidation.instance import ConsolidationInstance, Server
-from ...instances.consolidation.job import Group, PlacementJob
+from ...instances.consolidation.devices import DeviceDemand, DeviceSlot, TaskDevices
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import PlacementJob
 from ...solvers.common.result import Result
 from ..migration.steps import total
 from ..output import some_lines
-from ..reports.text import TextColumn, counted
+from ..reports.text import TextColumn, counted, plain_column
 
 
 def named_jobs(instance: ConsolidationInstance) -> dict[str, PlacementJob]:
@@ -115,40 +115,6 @@ def bracketed_devices(
     return f" ({devices_text(tasks)})" if tasks else ""
 
 
-def capacity_of(server: Server) -> dict[str, float]:
-    """Return the capacity of a server by resource; devices, such as GPUs, count as their number."""
-    return {**server.capacity, **{name: float(of.count) for name, of in (server.devices or {}).items()}}
-
-
-def available_of(server: Server) -> dict[str, float]:
-    """Return the free capacity of a server by resource; of shared devices, the free fraction."""
-    left = {
-        name: sum(_left(state, of) for state in server.device_states[name])
-        for name, of in (server.devices or {}).items()
-    }
-    return {**server.available, **left}
-
-
-def _left(state: Device, of: Devices) -> float:
-    if state.mode == "parted" and of.partitions is not None:
-        return 1.0 - state.used.bit_count() / of.partitions.slots
-    return {"free": 1.0, "shared": 1.0 - state.used / WHOLE}.get(state.mode, 0.0)
-
-
-def demand_of(group: Group, server: Server) -> dict[str, float]:
-    """Return a task's demand on a server by resource; for devices, a number or a fraction of one."""
-    if not group.asks:
-        return group.demand
-    return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
-
-
-def _size(ask: DeviceDemand, name: str, server: Server) -> float:
-    devices = (server.devices or {}).get(name)
-    if ask.profile and devices is not None and devices.partitions is not None:
-        return devices.partitions.profiles[ask.profile].size / devices.partitions.slots
-    return ask.thousandths / WHOLE
-
-
 ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MAX_REASONS = 5
 
@@ -157,7 +123,7 @@ def columns(entries: Plan) -> list[TextColumn[JobPlacement]]:
     """Return the columns of the text table of a plan."""
     acts = any(entry.action for entry in entries)
     return [
-        ("job", False, lambda e: e.job),
+        plain_column("job", "job"),
         ("action" if acts else "placed", False, lambda e: e.action or ("yes" if e.placed else "no")),
         ("where, or why not", False, lambda e: placement_text(e) if e.placed else e.reason or ""),
     ]

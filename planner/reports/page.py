@@ -23,7 +23,7 @@ from ...instances.common.errors import OptionError
 from ...solvers.common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions, is_certified
 from ..batch.comparison_rows import ComparisonRow
 from ..findings import Verification
-from .text import MARK, TextColumn, duration, percent, short, status_words, titled
+from .text import MARK, Field, TextColumn, duration, percent, short, status_words, titled, value_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -172,16 +172,18 @@ def inside_cell(inside: bool) -> Cell:
 
 def figure_column(
     title: str,
-    of: Callable[[ItemT], float | None],
+    field: Field[ItemT],
     cell: Callable[[float | None], Cell] = number,
     note: str | None = None,
 ) -> CellColumn[ItemT]:
-    """Return a numeric column, given the function that returns an item's figure, and that of a cell."""
+    """Return a numeric column, given the field with an item's figure, and the function that makes a cell."""
+    of = value_of(field)
     return Column(title, True, note), lambda item: cell(of(item))
 
 
-def text_column(title: str, of: Callable[[ItemT], str | None], wide: bool = False) -> CellColumn[ItemT]:
-    """Return a column of texts, given the function that returns an item's text; a dash stands for none."""
+def text_column(title: str, field: Field[ItemT], wide: bool = False) -> CellColumn[ItemT]:
+    """Return a column of texts, given the field with an item's text; a dash stands for none."""
+    of = value_of(field)
     return Column(title, wide=wide), lambda item: text(of(item))
 
 
@@ -326,13 +328,11 @@ def objectives_table(result: Result) -> Table:
         [
             text_column("objective", titled),
             text_column("better is", lambda o: "less" if o.sense == "min" else "more"),
-            figure_column("value", lambda o: o.value, exact),
-            figure_column("bound", lambda o: o.bound, exact, note="what the method proved"),
-            figure_column("gap", lambda o: o.gap, share),
-            figure_column(
-                "certified bound", lambda o: o.certified_bound, exact, note="what our own check derives"
-            ),
-            figure_column("certified gap", lambda o: o.certified_gap, share),
+            figure_column("value", "value", exact),
+            figure_column("bound", "bound", exact, note="what the method proved"),
+            figure_column("gap", "gap", share),
+            figure_column("certified bound", "certified_bound", exact, note="what our own check derives"),
+            figure_column("certified gap", "certified_gap", share),
             (Column("proven"), lambda o: _proven(o, result.options.gap)),
         ],
         sortable=False,

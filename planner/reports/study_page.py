@@ -7,6 +7,7 @@ The page of intervals has the answer, the regret of each plan at each end, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ...instances.common.base import Instance
@@ -101,11 +102,11 @@ def _plans(
         caption,
         study.all(),
         [
-            text_column(titles[0], lambda each: each.name),
+            text_column(titles[0], "name"),
             (Column("status"), lambda each: result_cell(each.result)),
             text_column(titles[1], lambda each: each.answer(reason), wide=True),
             *more,
-            figure_column("time to solve", lambda each: each.result.runtime_s, seconds),
+            figure_column("time to solve", "result.runtime_s", seconds),
         ],
         sortable=False,
     )
@@ -141,9 +142,9 @@ def _objectives(analysis: WhatIf) -> Table:
         "Each objective beside what it is now",
         analysis.rows(),
         [
-            text_column("scenario", lambda row: row.scenario.name),
-            text_column("objective", lambda row: row.objective.name),
-            figure_column("value", lambda row: row.objective.value, exact),
+            text_column("scenario", "scenario.name"),
+            text_column("objective", "objective.name"),
+            figure_column("value", "objective.value", exact),
             (
                 Column("difference", True, "of the plans"),
                 lambda row: Cell(signed(row.difference), row.difference),
@@ -152,9 +153,9 @@ def _objectives(analysis: WhatIf) -> Table:
                 Column("proven difference", True, "of the best possible"),
                 lambda row: Cell(row.proven, row.least),
             ),
-            figure_column("bound", lambda row: row.objective.bound, exact),
-            figure_column("gap", lambda row: row.objective.gap, share),
-            figure_column("certified bound", lambda row: row.objective.certified_bound, exact),
+            figure_column("bound", "objective.bound", exact),
+            figure_column("gap", "objective.gap", share),
+            figure_column("certified bound", "objective.certified_bound", exact),
         ],
         sortable=False,
     )
@@ -202,8 +203,8 @@ def robust_page(analysis: Robust) -> str:
             "The best plan of each end",
             analysis,
             titles,
-            figure_column(objective, lambda end: end.first.value, exact, note="there"),
-            figure_column("bound", lambda end: end.first.bound, exact),
+            figure_column(objective, "first.value", exact, note="there"),
+            figure_column("bound", "first.bound", exact),
             reason=False,
         ),
         intervals=_intervals(analysis),
@@ -255,20 +256,20 @@ def _lost(one: Regret) -> Cell:
 
 def _intervals(analysis: Robust) -> Table:
     """Return the table of the instance's uncertainty intervals."""
-    given = analysis.instance.uncertainty or ()
+    given, factor = analysis.instance.uncertainty or (), partial(number, digits=FACTOR_DIGITS)
     return table_of(
         "given",
         "All figures go to the same end together",
         given,
         [
-            text_column("figure", lambda one: one.figure, wide=True),
-            (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
-            (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
+            text_column("figure", "figure", wide=True),
+            figure_column("low end", "low", factor, "times the figure"),
+            figure_column("high end", "high", factor, "times the figure"),
             (
                 Column("what was measured"),
                 lambda one: inside_cell(one.inside),
             ),
-            text_column("rests on", lambda one: one.basis, wide=True),
+            text_column("rests on", "basis", wide=True),
         ],
         sortable=False,
     )

@@ -51,17 +51,27 @@ from ..reports.page import (
     text_column,
 )
 from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
-from ..reports.text import TextColumn, counted, duration, figure, in_unit, short, unit_of_time
+from ..reports.text import (
+    TextColumn,
+    counted,
+    duration,
+    figure,
+    in_unit,
+    number_column,
+    plain_column,
+    short,
+    unit_of_time,
+)
 
 
 def columns(entries: Plan) -> list[TextColumn[Segment]]:
     """Return the columns of the text table of a schedule's run segments."""
     return [
-        ("job", False, lambda e: e.job),
-        ("starts at s", True, lambda e: figure(e.start_s)),
-        ("ends at s", True, lambda e: figure(e.end_s)),
+        plain_column("job", "job"),
+        number_column("starts at s", "start_s"),
+        number_column("ends at s", "end_s"),
         *(
-            [("configuration", False, lambda e: e.configuration)]
+            [plain_column("configuration", "configuration")]
             if any(entry.configuration for entry in entries)
             else ()
         ),

@@ -27,7 +27,7 @@ from ..reports.page import (
     table_of,
     usd,
 )
-from ..reports.text import TextColumn, counted, duration, listed, short
+from ..reports.text import TextColumn, counted, duration, listed, number_column, plain_column, short
 
 MAX_RANGES = 6
 """Most ranges of layers that a table shows for a stage of a layer graph."""
@@ -52,8 +52,8 @@ def columns(entries: Plan) -> list[TextColumn[Stage]]:
     return [
         ("stage", True, lambda stage: str(entries.index(stage))),
         ("layers", False, layers_of),
-        ("type", False, lambda stage: stage.type),
-        ("units", True, lambda stage: str(stage.units)),
+        plain_column("type", "type"),
+        number_column("units", "units", str),
     ]
 
 
@@ -141,7 +141,7 @@ def types_table(
     swatch = {hardware.name: index for index, hardware in enumerate(instance.types)}
     columns: list[CellColumn[StageType]] = [
         (Column("type"), lambda t: Cell(t.name, swatch=swatch[t.name])),
-        figure_column("USD/h per unit", lambda t: t.price_usd_per_hour),
+        figure_column("USD/h per unit", "price_usd_per_hour"),
         (
             Column("units there are", True),
             lambda t: Cell("no limit") if t.limit is None else number(t.limit),
