@@ -461,16 +461,11 @@ class AllocationFrontierPage(FrontierPage):
         ]
 
     def context(self) -> Context:
-        """Return the template's variables: sections, prices and facts of the instance."""
+        """Return the template's variables: prices and facts of the instance."""
         instance, frontier = self.instance, self.frontier
-        sections = [("certified", "What is certified")]
-        if self.points:
-            of_points = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
-            sections = [*of_points, *sections]
         prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
         jobs, clusters = jobs_fact(instance), ("clusters", MIX[frontier.mix])
         return {
-            "sections": [*sections, ("about", "The instance")],
             "has_current": frontier.current is not None,
             "has_bounds": any(point.bound_s is not None for point in self.points),
             "columns": COLUMNS,

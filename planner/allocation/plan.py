@@ -101,20 +101,14 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
     amounts = leading_first(dict(zip(names, limits.tolist(), strict=True)))
     shown_jobs = shown_rows(plan)
     used = AllocationFormulation(instance).usage(plan) if plan else {}
-    sections = [("resources", "Resources")]
-    if plan:
-        sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
     figure = times_figure(shown_jobs) if plan else None
     servers = servers_in_use(instance, plan) if plan and instance.servers is not None else None
     drawn = servers.parts() if servers is not None else {"data": {"figures": {}}, "servers": None}
-    if servers is not None:
-        sections.insert(1, ("servers", "Servers"))
     return drawn | {
         "data": {"figures": drawn["data"]["figures"] | ({"times": figure} if figure else {})},
         "on_devices": False,
         "assumed": [*remarks(instance)],
         "height": figure["layout"]["height"] if figure else 0,
-        "sections": sections,
         "summary": _summary(instance, plan, servers) if plan else [],
         "bars": usage_bars(amounts, used),
         "resources": _resources_table(instance, amounts, used, result.prices),

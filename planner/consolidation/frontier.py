@@ -15,7 +15,7 @@ from ...solvers.common.result import Result
 from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, with_units
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage, Place, Plot
+from ..reports.frontier_page import FrontierPage, Place, Plot
 from ..reports.page import (
     CellColumn,
     Context,
@@ -212,11 +212,8 @@ class MovesFrontierPage(FrontierPage):
         return cell_columns(self.frontier)
 
     def context(self) -> Context:
-        """Return the template's variables: sections and facts of the instance."""
-        return {
-            "sections": SECTIONS,
-            "about": [*instance_facts(self.instance), jobs_fact(self.instance)],
-        }
+        """Return the template's variables: facts of the instance."""
+        return {"about": [*instance_facts(self.instance), jobs_fact(self.instance)]}
 
 
 FRONTIER = FrontierKind(

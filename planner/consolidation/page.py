@@ -29,14 +29,6 @@ from ..reports.text import counted, listed, short
 from .plan import ACTIONS, named_jobs, placement_text
 
 
-def without_devices(instance: ConsolidationInstance) -> ConsolidationInstance:
-    """Return the instance with an amount in place of the single devices of each server."""
-    if not instance.has_devices:
-        return instance
-    plain = {"restrictions": tuple(instance.choices)}  # partitions become resources in several words
-    return pooled_relaxation(instance.model_copy(update=plain))
-
-
 class ClusterUsage(ServersInUse):
     """The usage of all servers of an instance without devices under a plan."""
 
@@ -53,13 +45,11 @@ class ClusterUsage(ServersInUse):
         self.servers = {s.name: s for s in instance.model_copy(update={"drain": None}).expanded_servers}
         self.total = {name: [0.0, 0.0, 0.0] for name in counted}
         for name, server in self.servers.items():
-            capacity = server.capacity
-            taken = {key: amount - server.available.get(key, 0.0) for key, amount in capacity.items()}
-            for key in self.total.keys() & capacity.keys():
-                self.total[key][0] += capacity[key]
-                self.total[key][1] += taken[key]
-            drawn = resource, capacity.get(resource, 0.0), taken.get(resource, 0.0)
-            rows[name] = ServerUsage(name, server.gpu_model, server.rack, *drawn, name in instance.drained)
+            for key in self.total.keys() & server.capacity.keys():
+                amount = server.capacity[key]
+                self.total[key][0] += amount
+                self.total[key][1] += amount - server.available.get(key, 0.0)
+            rows[name] = ServerUsage.of(name, server, resource, name in instance.drained)
         super().__init__(resource, rows)
         self._place(instance, plan)
 
@@ -91,20 +81,17 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
         jobs_fact(instance),
     ]
     if result.plan is None:
-        return {"data": {"figures": {}}, "sections": [], "about": about, "servers": None}
+        return {"data": {"figures": {}}, "about": about, "servers": None}
     plan = cast("tuple[JobPlacement, ...]", result.plan)
     on_devices = instance.has_devices
-    # Bars show devices as amounts; the table of jobs says which ones.
-    instance = without_devices(instance)
+    if on_devices:
+        # Bars show devices as amounts; the table of jobs says which ones.
+        plain = {"restrictions": tuple(instance.choices)}  # partitions become resources in several words
+        instance = pooled_relaxation(instance.model_copy(update=plain))
     servers = ClusterUsage(instance, plan)
     waiting = [entry for entry in plan if not entry.placed]
-    sections = [("servers", "Servers"), ("jobs", "Jobs"), ("worth", "What to buy next")]
-    if waiting:
-        sections.insert(1, ("waiting", "Who waits, and why"))
-    drawn = servers.parts()
-    return drawn | {
+    return servers.parts() | {
         "about": about,
-        "sections": sections if result.prices else sections[:-1],
         "summary": _summary(plan, servers),
         "bars": _bars(servers),
         "on_devices": on_devices,

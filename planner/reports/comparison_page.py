@@ -336,13 +336,6 @@ def comparison_page(comparison: Comparison) -> str:
     alone = comparison.advice if len(comparison.advice) == 1 else ()
     measures, spread = measures_table(comparison), distribution_plots(comparison)
     figures |= {plot.id: plot.figure for plot in spread}
-    sections = [("summary", "Summary"), ("plots", "Plots"), ("results", "All results")]
-    if comparison.faults:
-        sections.insert(0, ("faults", "Left out"))
-    if measures:
-        sections.insert(-2, ("plans", "Figures of the plans"))
-    if failed:
-        sections.insert(-1, ("failures", "Failures"))
     return render(
         "comparison.html.j2",
         data={"figures": figures},
@@ -354,7 +347,6 @@ def comparison_page(comparison: Comparison) -> str:
         advice=() if alone else comparison.advice,
         measures=measures,
         spread=spread,
-        sections=[pair for pair in sections if pair[0] != "plots" or figures],
         figures=figures,
         solvers=comparison.solvers,
         faults=comparison.faults,

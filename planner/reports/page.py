@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -252,13 +253,16 @@ def _packaged(name: str) -> str:
 def _environment() -> jinja2.Environment:
     import jinja2
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([HERE / "templates", HERE / "assets"]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    # The id and the title of each section of a page, for the links at its top.
+    made.filters["sections"] = re.compile(r'<section id="([^"]+)"[^>]*><h2>(.*?)</h2>').findall
+    return made
 
 
 Facts = list[tuple[str, str]]

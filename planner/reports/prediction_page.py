@@ -56,12 +56,6 @@ def prediction_page(prediction: Prediction) -> str:
         verdict=_verdict(None if best is None else best.in_time, rows),
         claimed=(),
         lead=prediction.answer(),
-        sections=[
-            ("rent", "What to rent"),
-            *([("step", "A step")] if feasible else []),
-            ("memory", "Memory of a GPU"),
-            ("about", "What it rests on"),
-        ],
         heights={name: figure["layout"]["height"] for name, figure in figures.items()},
         rent=_rent(rows, None if best is None else best.rented.name),
         measured=_measured(rows),

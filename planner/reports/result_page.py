@@ -35,10 +35,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
     check_same(instance, result.instance_sha256, "the result")
     kind = KINDS[instance.kind]
     parts = kind.page(instance, result)
-    sections = [*parts.pop("sections"), ("objectives", "How good it is"), ("about", "The instance")]
     seed = None if result.seed is None else str(result.seed)
-    if result.diagnosis is not None:
-        sections.insert(0, ("why", "Why there is no plan"))
     return render(
         kind.template,
         title=instance.name,
@@ -46,7 +43,6 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         verdict=_verdict(result, checked),
         claimed=checked.claimed if checked else (),
         lead=f"{_answer(kind, instance, result)}By {result.solver} in {duration(result.runtime_s)}.",
-        sections=sections,
         has_plan=result.plan is not None,
         objectives=objectives_table(result),
         notes=_notes(result),

@@ -57,11 +57,10 @@ def _page(
     complete
         Whether all variants were solved.
     parts
-        Other variables of the template, of which `sections` come before that of the instance.
+        Other variables of the template.
     """
     proven = complete and all(each.result.status in ("optimal", "infeasible") for each in study.all())
     results = [each.result for each in made]
-    parts["sections"].append(("about", "The instance"))
     return render(
         template,
         data={"figures": {"bars": figure} if figure else {}},
@@ -130,7 +129,6 @@ def what_if_page(analysis: WhatIf) -> str:
         [analysis.baseline],
         "what if?",
         _scenario_figure(analysis),
-        sections=[("scenarios", "Scenarios"), ("objectives", "All objectives")],
         answers=_plans("answers", "What is done in each scenario", analysis, titles, *left_out),
         objectives=_objectives(analysis),
     )
@@ -195,7 +193,6 @@ def robust_page(analysis: Robust) -> str:
         "how sure is the plan?",
         _regret_figure(analysis, objective),
         len(analysis.ends) == analysis.asked,
-        sections=[("regrets", "Regrets"), ("plans", "Plans"), ("intervals", "Intervals")],
         regrets=_regrets(analysis),
         broken=[f"The {line}" for line in analysis.not_allowed()],
         plans=_plans(

@@ -20,7 +20,7 @@ from ...solvers.scheduling.frontier import (
 )
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage, Plot, lower_steps
+from ..reports.frontier_page import FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
     Context,
@@ -238,7 +238,7 @@ class SchedulingFrontierPage(FrontierPage):
         ]
 
     def context(self) -> Context:
-        """Return the template's variables: sections, prices and facts of the instance."""
+        """Return the template's variables: prices and facts of the instance."""
         frontier = self.frontier
         prices = [
             (f"price of {name}", f"{short(usd)} USD/h") for name, usd in frontier.prices_usd_per_hour.items()
@@ -247,7 +247,6 @@ class SchedulingFrontierPage(FrontierPage):
         if self.instance.objective != "mean_completion_time":
             here.append("The frontier is of mean completion times; the instance asks for the makespan.")
         return {
-            "sections": SECTIONS,
             "about": [*instance_facts(self.instance), jobs_fact(self.instance), *prices],
             "assumptions": [*self.instance.assumptions, *here],
         }

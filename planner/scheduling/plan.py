@@ -289,7 +289,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
         ("preemption", instance.preemption),
     ]
     if result.plan is None:
-        return {"data": {"figures": {}}, "sections": [], "about": about}
+        return {"data": {"figures": {}}, "about": about}
     plan = cast("tuple[Segment, ...]", result.plan)
     formulation = SchedulingFormulation(instance)
     segments = formulation.segments(plan)
@@ -309,11 +309,6 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
     return {
         "data": {"figures": figures},
         "heights": {name: figure["layout"]["height"] for name, figure in figures.items()},
-        "sections": [
-            ("figures", "How jobs fare"),
-            ("time", "Over time"),
-            ("waited", "Who waited most, and why"),
-        ],
         "about": about,
         "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,

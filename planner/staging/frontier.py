@@ -341,16 +341,10 @@ class StagingFrontierPage(FrontierPage):
         ]
 
     def context(self) -> Context:
-        """Return the template's variables: sections, baselines, types, limits and facts of the instance."""
+        """Return the template's variables: baselines, types, limits and facts of the instance."""
         instance, points, most = self.instance, self.points, self.frontier.most_usd
-        sections = (
-            [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
-        )
-        sections.append(("certified", "What is certified"))
-        sections += [("baselines", "Other methods")] if self.baselines else []
         left_out = [] if most is None else [("dearer plans were left out", usd(most))]
         return {
-            "sections": [*sections, ("hardware", "Types and limits"), ("about", "The instance")],
             "keys": self._keys() if points else [],
             "baselines": _baseline_table(self.baselines),
             "without_plan": [f"{r.solver}: {r.status}" for r in self.results if r.plan is None],

@@ -219,7 +219,6 @@ def staging_parts(instance: StagingInstance, result: Result) -> Context:
     return {
         "scripts": ("choose.js", "chain.js"),
         "data": data,
-        "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
         "axis": axis_of(instance),
         "figures": figures_of(frontier_point(formulation_of(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),

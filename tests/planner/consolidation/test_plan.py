@@ -6,11 +6,12 @@ import pytest
 from device_instances import gpus, job, placement, server, sharing
 
 import clusterplan
+from clusterplan.formulations.consolidation.fewest_servers import pooled_relaxation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import DeviceDemand, DeviceSlot
 from clusterplan.planner.changes import leading_resource
 from clusterplan.planner.consolidation.kind import CONSOLIDATION
-from clusterplan.planner.consolidation.page import ClusterUsage, consolidation_parts, without_devices
+from clusterplan.planner.consolidation.page import ClusterUsage, consolidation_parts
 from clusterplan.planner.consolidation.plan import (
     actions,
     as_data,
@@ -143,11 +144,11 @@ def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
     capacity = {"cpu": 8, "toleration for taint nvidia.com/gpu:NoSchedule": 1}
     servers = [{"name": "n", "capacity": capacity, "devices": devices}]
     asking = {"name": "a", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}
-    drawn = ClusterUsage(without_devices(placement(["value"], servers, [asking])), ())
+    drawn = ClusterUsage(pooled_relaxation(placement(["value"], servers, [asking])), ())
     assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
     # GPUs that no job asks for do not lead.
     without = placement(["value"], servers, [job("a", 1, {"cpu": 1})])
-    assert ClusterUsage(without_devices(without), ()).resource == "cpu"
+    assert ClusterUsage(pooled_relaxation(without), ()).resource == "cpu"
     # A resource that the document calls a restriction counts for nothing, and others in words do.
     capacity |= {"gpu licence": 2, "gpu disk": 2}
     servers = [{"name": "n", "capacity": capacity}]
