@@ -19,7 +19,6 @@ from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import MAX_POINTS, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
-    Column,
     Context,
     ScriptData,
     figure_column,
@@ -326,16 +325,6 @@ MIX = {
 }
 
 
-COLUMNS = (
-    Column("resource"),
-    Column("units", True),
-    Column("of today's cluster", True),
-    Column("USD/h", True),
-    Column("in use", True),
-    Column("one more unit saves at most", True, "of the mean completion time"),
-)
-
-
 class AllocationFrontierPage(FrontierPage):
     """The page of a frontier of mean completion time against the hourly cost of the cluster."""
 
@@ -431,7 +420,7 @@ class AllocationFrontierPage(FrontierPage):
         return {"figures": figures, "resources": self._resources(point)}
 
     def _resources(self, point: AllocationPoint) -> list[ScriptData]:
-        """Return the rows of the table of resources: cells in the order of `COLUMNS`, and utilisation."""
+        """Return the rows of the table of resources: cells in the order of its columns, and utilisation."""
         rows, used = [], self.formulation.usage(point.plan)
         for name, amount in point.capacities.items():
             today, taken = self.instance.resources.get(name, 0.0), used.get(name, 0.0)
@@ -468,7 +457,6 @@ class AllocationFrontierPage(FrontierPage):
         return {
             "has_current": frontier.current is not None,
             "has_bounds": any(point.bound_s is not None for point in self.points),
-            "columns": COLUMNS,
             "about": [*instance_facts(instance), jobs, clusters, *prices],
             "assumptions": [*instance.assumptions, *frontier.assumptions],
         }

@@ -108,7 +108,6 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
         "data": {"figures": drawn["data"]["figures"] | ({"times": figure} if figure else {})},
         "on_devices": False,
         "assumed": [*remarks(instance)],
-        "height": figure["layout"]["height"] if figure else 0,
         "summary": _summary(instance, plan, servers) if plan else [],
         "bars": usage_bars(amounts, used),
         "resources": _resources_table(instance, amounts, used, result.prices),

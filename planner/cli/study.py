@@ -28,7 +28,6 @@ from ..reports.text import (
     TextColumn,
     console,
     csv_of,
-    figure,
     number_column,
     percent,
     plain_column,
@@ -195,16 +194,20 @@ def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
 
     An instance's name is only in its first row.
     """
-    titles = [("instance", False), ("solver", False), ("status", False), (objective, True), ("bound", True)]
-    titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
-    cells, before = [], None
-    for row in rows:
-        figures = [figure(row.objective), figure(row.bound)]
-        gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]
-        head = row.instance if row.instance != before else ""
-        cells.append([head, row.solver, row.status_text, *figures, *gaps, f"{row.runtime_s:.2f}"])
-        before = row.instance
-    return table(titles, cells)
+    first = {row.instance: row for row in reversed(rows)}
+    return table_of(
+        [
+            ("instance", False, lambda row: row.instance if row is first[row.instance] else ""),
+            plain_column("solver", "solver"),
+            plain_column("status", "status_text"),
+            number_column(objective, "objective"),
+            number_column("bound", "bound"),
+            number_column("to best bound", "gap_to_best_bound", percent),
+            ("to best plan", True, lambda row: "best" if row.best else percent(row.gap_to_best_plan)),
+            number_column("seconds", "runtime_s", "{:.2f}".format),
+        ],
+        rows,
+    )
 
 
 def failures(comparison: Comparison) -> Iterator[str]:

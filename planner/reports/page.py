@@ -220,9 +220,18 @@ def render(
     """
     texts = [_packaged(PLOTLY)] if data.get("figures") else []
     texts += [_packaged(name) for name in ("page.js", *scripts)]
-    page = _environment().get_template(template)
-    policy, style = _policy(texts), _packaged("page.css")
-    return page.render(policy=policy, style=style, scripts=texts, data=to_json(data), **context)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            policy=_policy(texts),
+            style=_packaged("page.css"),
+            scripts=texts,
+            data=to_json(data),
+            heights={name: figure["layout"]["height"] for name, figure in data["figures"].items()},
+            **context,
+        )
+    )
 
 
 PLOTLY = "plotly-basic.min.js"

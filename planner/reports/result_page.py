@@ -45,7 +45,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         lead=f"{_answer(kind, instance, result)}By {result.solver} in {duration(result.runtime_s)}.",
         has_plan=result.plan is not None,
         objectives=objectives_table(result),
-        notes=_notes(result),
+        message=result.message,
         diagnosis=result.diagnosis,
         about=[*instance_facts(instance), *parts.pop("about")],
         assumptions=instance.assumptions,
@@ -70,15 +70,6 @@ def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
         return ""
     answer = kind.lead(instance, result) if kind.lead else kind.answer_of(instance, result.plan)
     return f"{answer} " if answer else ""
-
-
-def _notes(result: Result) -> list[str]:
-    notes = [result.message] if result.message else []
-    if result.plan is not None:
-        notes.append(
-            "The plan was checked against the instance, apart from the solver, before it was returned."
-        )
-    return notes
 
 
 def frontier_markdown(frontier: AnyFrontier) -> str:

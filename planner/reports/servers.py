@@ -130,9 +130,8 @@ class ServersInUse:
                 (self.title(name, rows), [(row, self.segments(row)) for row in rows])
                 for name, rows in racks.items()
             ],
-            "named": len(racks) > 1 or "" not in racks,
+            "named": "" not in racks,
             "detailed": len(detailed),
-            "has_map": bool(figures),
             "states": self.states_table(rest) if rest else None,
             "slots": _slots,
         }

@@ -308,7 +308,6 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
         figures["gantt"] = _gantt(instance, segments)
     return {
         "data": {"figures": figures},
-        "heights": {name: figure["layout"]["height"] for name, figure in figures.items()},
         "about": about,
         "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,

@@ -117,13 +117,8 @@ def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
         number_column("USD", "cost_usd", digits=6),
         ("hours", True, lambda p: figure(p.time_s / 3600, 5)),
         number_column("USD/h", "rate_usd_per_hour", digits=6),
-        ("stages: units of each type, in order", False, _stages),
+        ("stages: units of each type, in order", False, lambda p: stages_text(p.plan)),
     ]
-
-
-def _stages(point: FrontierPoint) -> str:
-    text = " → ".join(f"{stage.units} {stage.type}" for stage in point.plan[:6])
-    return text + (f" … ({len(point.plan)} stages)" if len(point.plan) > 6 else "")
 
 
 def frontier_notes(frontier: Frontier) -> FrontierNotes:
@@ -343,9 +338,13 @@ class StagingFrontierPage(FrontierPage):
     def context(self) -> Context:
         """Return the template's variables: baselines, types, limits and facts of the instance."""
         instance, points, most = self.instance, self.points, self.frontier.most_usd
+        near = [] if self.limit is None else ["cost limit"]
+        near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
         left_out = [] if most is None else [("dearer plans were left out", usd(most))]
         return {
-            "keys": self._keys() if points else [],
+            "today": _today_words(instance),
+            "has_floor": instance.throughput_floor_samples_per_s is not None,
+            "limits_drawn": " and ".join(near),
             "baselines": _baseline_table(self.baselines),
             "without_plan": [f"{r.solver}: {r.status}" for r in self.results if r.plan is None],
             "axis": axis_of(instance),
@@ -353,21 +352,6 @@ class StagingFrontierPage(FrontierPage):
             "limits": [*limits_facts(instance), *left_out],
             "about": instance_facts(instance),
         }
-
-    def _keys(self) -> list[tuple[str, str]]:
-        """Return the legend of the plot as pairs of symbol and text."""
-        instance = self.instance
-        keys = [("line", "least cost at which a throughput can be had"), ("star", _today_words(instance))]
-        keys.append(("ring", "the point whose plan is shown below"))
-        if self.baselines:
-            keys.append(("diamond", "plans of other methods"))
-        if instance.throughput_floor_samples_per_s is not None:
-            keys.append(("dashes", "throughput floor"))
-        near = [] if self.limit is None else ["cost limit"]
-        near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
-        if near:
-            keys.append(("dots", " and ".join(near)))
-        return keys
 
 
 def _today_words(instance: StagingInstance) -> str:

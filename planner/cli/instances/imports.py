@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
@@ -125,8 +125,6 @@ for _name, _importer in IMPORTERS.items():
     importers.command(_name)(_command(_importer))
 
 
-FitT = TypeVar("FitT", "LossFit", "SpeedFit")
-
 fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, argument("Measurements.", "FILE.csv", show_default=False)]
@@ -174,7 +172,7 @@ def loss(
     _print(fit_loss(file, steps_per_epoch, delta, patience, seed=seed), format, _show_loss)
 
 
-def _print(fit: FitT, format: str, show: Callable[[FitT], None]) -> None:
+def _print(fit: Any, format: str, show: Callable[[Any], None]) -> None:
     if format == "json":
         typer.echo(fit.model_dump_json())
     else:
