@@ -98,7 +98,9 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
     """Return the variables of `plan_allocation.html.j2`, the template of a result's page."""
     plan = cast("tuple[JobAllocation, ...]", result.plan or ())
     names, limits = resource_limits(instance)
-    amounts = leading_first(dict(zip(names, limits.tolist(), strict=True)))
+    amounts = dict(zip(names, limits.tolist(), strict=True))
+    lead = leading_resource(names)
+    amounts = {lead: amounts[lead], **amounts}
     shown_jobs = shown_rows(plan)
     used = AllocationFormulation(instance).usage(plan) if plan else {}
     figure = times_figure(shown_jobs) if plan else None
@@ -162,12 +164,6 @@ def _summary(instance: AllocationInstance, plan: Plan, servers: ServersInUse | N
         (name, duration(mean)),
         ("longest completion time", duration(max(times))),
     ]
-
-
-def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Return amounts by resource, reordered so that the leading resource (GPUs, if any) comes first."""
-    first = leading_resource(amounts)
-    return {first: amounts[first], **amounts}
 
 
 def usage_bars(amounts: Mapping[str, float], used: Mapping[str, float]) -> list[tuple[str, float, str]]:

@@ -37,7 +37,8 @@ class Progress:
     """
 
     def __init__(self, quiet: bool) -> None:
-        self._quiet, self._done = quiet, 0
+        self._quiet = quiet
+        self._done = self._total = 0
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         self._bar = Bar(
             TextColumn("{task.description}"),

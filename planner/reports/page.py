@@ -89,7 +89,7 @@ class Table:
     id
         Unique on the page.
     filter
-        Placeholder of the filter field; None if the rows cannot be filtered.
+        Placeholder of the filter field, which long tables have; None if the rows cannot be filtered.
     """
 
     id: str
@@ -116,10 +116,6 @@ CellColumn = tuple[Column, Callable[[ItemT], Cell]]
 """A column, and the function that returns its cell for an item."""
 
 
-FEW_ROWS = 12
-"""Most rows of a table that needs no filter."""
-
-
 def table_of(
     id: str, caption: str, items: Iterable[ItemT], columns: Sequence[CellColumn[ItemT]], **more: Any
 ) -> Table:
@@ -128,11 +124,9 @@ def table_of(
     Parameters
     ----------
     more
-        Further fields of the table; long tables alone get a `filter`.
+        Further fields of the table.
     """
     rows = [[cell(item) for _, cell in columns] for item in items]
-    if len(rows) <= FEW_ROWS:
-        more.pop("filter", None)
     return Table(id, caption, [column for column, _ in columns], rows, **more)
 
 
@@ -301,11 +295,11 @@ def result_cell(result: Result | ComparisonRow) -> Cell:
     return Cell(result.status_text, mark=mark)
 
 
-def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
+def provenance(made: Result | AnyFrontier) -> Facts:
     """Return the facts of a page's footer: solver, runtime, options, versions and hash of the instance."""
     return known_facts(
-        ("solver", solver),
-        ("library", backend),
+        ("solver", getattr(made, "solver", None)),
+        ("library", getattr(made, "backend", None)),
         ("time to solve", duration(made.runtime_s)),
         ("options", options_text(made.options)),
         ("versions", versions_text(made.versions)),

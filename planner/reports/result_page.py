@@ -50,7 +50,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         about=[*instance_facts(instance), *parts.pop("about")],
         assumptions=instance.assumptions,
         footer=[
-            *provenance(result, result.solver, result.backend),
+            *provenance(result),
             *known_facts(("seed", seed), ("sha256 of the plan", result.plan_sha256)),
         ],
         **parts,

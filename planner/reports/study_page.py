@@ -60,7 +60,6 @@ def _page(
         Other variables of the template.
     """
     proven = complete and all(each.result.status in ("optimal", "infeasible") for each in study.all())
-    results = [each.result for each in made]
     return render(
         template,
         data={"figures": {"bars": figure} if figure else {}},
@@ -70,7 +69,7 @@ def _page(
         lead=study.headline(),
         about=instance_facts(instance),
         assumptions=instance.assumptions,
-        footer=[fact for each in results for fact in provenance(each, each.solver, each.backend)],
+        footer=[fact for each in made for fact in provenance(each.result)],
         **parts,
     )
 
