@@ -220,10 +220,8 @@ def _backtracked_pattern(
     return tuple(sorted(pattern, reverse=True))
 
 
-def initial_patterns(
-    job: JobClass, classes: ClassTable, mergeable: bool
-) -> tuple[list[tuple[JobPattern, Stay]], bool]:
-    """Return initial patterns of a job, and whether they include all that any solution may need.
+def initial_patterns(job: JobClass, classes: ClassTable, mergeable: bool) -> list[tuple[JobPattern, Stay]]:
+    """Return initial patterns of a job, from which column generation starts.
 
     Parameters
     ----------
@@ -232,32 +230,20 @@ def initial_patterns(
     """
     check_time()
     if job.loose:
-        every = len(job.current) <= 1
         stays = [
             ((number, i),)
             for number, h in enumerate(job.current)
             for i in range(len(classes.pieces[h.shape]))
         ]
-        return [((), stay) for stay in [(), *stays]], every
+        return [((), stay) for stay in [(), *stays]]
     lister = _PatternLister(classes.pieces[job.parts[0].shape], mergeable)
-    patterns: list[tuple[JobPattern, Stay]] = []
-    for stay, tasks in _stay_selections(job, classes):
-        most = job.most - len(stay)
-        every_pattern = (
-            pattern for servers in range(most + 1) for pattern in lister.partitions(tasks, servers)
-        )
-        patterns += [
-            (pattern, stay)
-            for pattern in itertools.islice(
-                every_pattern, SETTINGS.first_patterns_per_class + 1 - len(patterns)
-            )
-        ]
-    complete = (
-        lister.steps <= SETTINGS.most_listing_steps
-        and len(patterns) <= SETTINGS.first_patterns_per_class
-        and len(job.current) <= 1
+    every_pattern = (
+        (pattern, stay)
+        for stay, tasks in _stay_selections(job, classes)
+        for servers in range(job.most - len(stay) + 1)
+        for pattern in lister.partitions(tasks, servers)
     )
-    return patterns[: SETTINGS.first_patterns_per_class], complete
+    return list(itertools.islice(every_pattern, SETTINGS.first_patterns_per_class))
 
 
 def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
@@ -408,8 +394,8 @@ class ServerPricing:
             ends: list[tuple[float, ServerPattern, int]] = []
             for free, (gain, stay) in resident_selections(self.classes, number, paid).items():
                 fits = np.asarray((self.usages <= np.array(free)).all(axis=1)) if stay else holds
-                place = int(np.argmax(np.where(fits, values[-1], -np.inf)))
-                ends.append((gain + float(values[-1][place]), stay, place))
+                place = int(np.argmax(np.where(fits, values, -np.inf)))
+                ends.append((gain + float(values[place]), stay, place))
             ends.sort(reverse=True)
             patterns += [
                 (number, total, (*stay, *self._trace(end, choices))) for total, stay, end in ends[:most]
@@ -422,89 +408,27 @@ class ServerPricing:
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
 
-    def _values(
-        self, paid: Sequence[Floats], useless: bool = False
-    ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
+    def _values(self, paid: Sequence[Floats]) -> tuple[Floats, list[NDArray[np.int32]]]:
+        """Return the maximum price of each demand sum, and the choices of each task shape for it.
 
-        A choice is the last shape's combination of tasks (slot), -1 for none.
+        A choice is a combination of tasks (slot) by the first task shapes up to this one, -1 for none.
         """
-        values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
+        values = np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):
-            best, choice = values[-1].copy(), np.full(len(self.usages), -1, dtype=np.int32)
+            best, choice = values.copy(), np.full(len(self.usages), -1, dtype=np.int32)
             for slot, place in enumerate(places):
                 check_time()
                 gain = paid[k][slot]
-                if gain <= 0 and not useless:
+                if gain <= 0:
                     continue
-                candidate = np.where(place >= 0, values[-1][place] + gain, -np.inf)
+                candidate = np.where(place >= 0, values[place] + gain, -np.inf)
                 # Ties go to the earlier slot, so that patterns do not depend on rounding.
                 better = candidate > best + 1e-12
                 best[better], choice[better] = candidate[better], slot
-            values.append(best)
+            values = best
             choices.append(choice)
         return values, choices
-
-    def within(
-        self, paid: Sequence[Floats], least: Floats, most: int
-    ) -> list[tuple[int, ServerPattern]] | None:
-        """Return every maximal pattern, with server class, of price at least `least`; None if too many.
-
-        Parameters
-        ----------
-        least
-            Limit for each server class of the instance.
-        most
-            Largest number of patterns; None is returned beyond it, for too many shapes, or with residents.
-        """
-        residents = any(self.classes.servers[number].residents for number in self.numbers)
-        if residents or len(self.task_shapes) > SETTINGS.most_shapes_enumerated:
-            return None
-        values, _ = self._values(paid, useless=True)
-        patterns: list[tuple[int, ServerPattern]] = []
-        looked = 0
-        for number, holds in zip(self.numbers, self.holds, strict=True):
-            check_time()
-            free = np.array(self.classes.servers[number].free)
-            for end in np.flatnonzero(holds & (values[-1] >= least[number])).tolist():
-                for pattern in self._paths(end, len(self.task_shapes), float(least[number]), paid, values):
-                    looked += 1
-                    if looked > most:
-                        return None
-                    # A full pattern stands for all that hold less: supply may exceed demand.
-                    if not self._extendable(pattern, free - self.usages[end]):
-                        patterns.append((number, pattern))
-        return patterns
-
-    def _paths(
-        self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
-    ) -> Iterator[ServerPattern]:
-        """Yield the patterns of the first `stage` task shapes with a given demand sum and enough price."""
-        if stage == 0:
-            yield ()
-            return
-        k = self.task_shapes[stage - 1]
-        if values[stage - 1][place] >= least:
-            yield from self._paths(place, stage - 1, least, paid, values)
-        for slot, places in enumerate(self.before[stage - 1]):
-            origin, rest = int(places[place]), least - float(paid[k][slot])
-            if origin >= 0 and values[stage - 1][origin] >= rest:
-                for pattern in self._paths(origin, stage - 1, rest, paid, values):
-                    yield (*pattern, (k, slot))
-
-    def _extendable(self, pattern: ServerPattern, free: Ints) -> bool:
-        """Return whether a task of any shape could be added to a pattern within residual capacity `free`."""
-        counts = dict(pattern)
-        for k in self.task_shapes:
-            slots, demands = self.classes.slots[k], self.classes.task_shapes[k].demands
-            now = slots[counts[k]] if k in counts else np.zeros(len(demands), dtype=np.int64)
-            for g, demand in enumerate(demands):
-                more = now.copy()
-                more[g] += 1
-                if (np.array(demand) <= free).all() and (slots == more).all(axis=1).any():
-                    return True
-        return False
 
     def _trace(self, end: int, choices: Sequence[NDArray[np.int32]]) -> ServerPattern:
         pattern = []
