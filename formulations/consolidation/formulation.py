@@ -52,7 +52,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
-from ..common.objective import Bounds, Diagnosis, Violation, within
+from ..common.objective import Bounds, Diagnosis, Violation, exact_fraction, within
 from .build_classes import ClassifiedCluster
 from .certificate import MUST_PLACE
 from .check.bounds import (
@@ -64,7 +64,7 @@ from .check.bounds import (
 )
 from .check.classes import CheckedCluster, ClassMismatch
 from .check.device_bound import read_device_certificate, shape_bounds
-from .classes import ClassTable, exact_fraction, job_value, restart_loss
+from .classes import ClassTable, job_value, restart_loss
 from .cluster_data import ClusterData
 from .explain import DeviceReasons, Reasons, action_of
 from .fewest_servers import fewest_on_devices, group_servers, pooled_relaxation

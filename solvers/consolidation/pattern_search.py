@@ -14,8 +14,8 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from ...formulations.common.objective import exact_fraction
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ...formulations.consolidation.classes import exact_fraction
 from ...formulations.consolidation.cluster_data import limit_traffic, traffic_step
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import entry_of

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ...formulations.common.objective import Bounds
+from ...formulations.common.objective import Bounds, common_divisor, exact_fraction
 from ...formulations.consolidation.certificate import PRICED
-from ...formulations.consolidation.classes import Classes, common_divisor, exact_fraction
+from ...formulations.consolidation.classes import Classes
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import Plan
 from ...instances.common.fields import Fields

@@ -329,17 +329,36 @@ ServerPattern = tuple[tuple[int, int], ...]
 """Shape and row in the shape's slots of the tasks on one server; residents that stay come first."""
 
 
-class ServerPricing:
-    """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
+class PoolPricing:
+    """The server classes of one pool, for which patterns are priced.
+
+    Attributes
+    ----------
+    numbers
+        The numbers of these classes.
+    task_shapes
+        The shapes of tasks that they may hold.
+    free
+        Free units of each resource on a server of each class.
+    """
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
+        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
+        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
+        free = [classes.servers[n].free for n in self.numbers]
+        self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
+
+
+class ServerPricing(PoolPricing):
+    """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
+
+    def __init__(self, classes: ClassTable, pool: str | None) -> None:
+        super().__init__(classes, pool)
         usages = classes.usages[pool]
         if usages is None:
             raise TooLargeError("there are too many different loads for exact classes")
         self.usages = usages
-        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
-        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
         cells = len(self.usages) * slots
         # A search has long found the best pattern before so large a table is filled.
@@ -356,9 +375,7 @@ class ServerPricing:
         self.before = [
             [self._without(w) for w in classes.weights(k, classes.slots[k])] for k in self.task_shapes
         ]
-        free = np.array([classes.servers[n].free for n in self.numbers], dtype=np.int64)
-        free = free.reshape(-1, self.usages.shape[1])
-        self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
+        self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in self.free])
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
         """Return the index of each demand sum less `weight`, -1 if not in the table, shape (sums,)."""
