@@ -30,7 +30,7 @@ from ...formulations.consolidation.formulation import (
 )
 from ...formulations.consolidation.plan import Plan
 from ...formulations.consolidation.presolve import WithFixedJobs
-from ...instances.common.errors import TooLargeError, some
+from ...instances.common.errors import TooLargeError, first_names, some
 from ...instances.common.fields import Fields
 from ...instances.consolidation.job import PlacementJob
 from ..backends import BACKENDS
@@ -566,5 +566,4 @@ def diagnose(
 
 def _named(jobs: Sequence[PlacementJob]) -> str:
     """Return the names of the first jobs, and how many more there are."""
-    more = f" and {len(jobs) - MAX_NAMED_JOBS} more" if len(jobs) > MAX_NAMED_JOBS else ""
-    return ", ".join(repr(job.name) for job in jobs[:MAX_NAMED_JOBS]) + more
+    return first_names([repr(job.name) for job in jobs], MAX_NAMED_JOBS)

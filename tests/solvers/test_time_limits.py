@@ -450,9 +450,7 @@ def test_cuts_are_listed_as_their_definition_says() -> None:
         groups = rng.randint(1, 2)
         rows = sorted({tuple(rng.randint(0, 3) for _ in range(groups)) for _ in range(4)} - {(0,) * groups})
         tasks, servers = tuple(rng.randint(0, 6) for _ in range(groups)), rng.randint(0, 5)
-        found = list(
-            _PatternLister(np.array(rows).reshape(-1, groups), mergeable=False).partitions(tasks, servers)
-        )
+        found = list(_PatternLister(np.array(rows).reshape(-1, groups)).partitions(tasks, servers))
         assert found == list(recursive_cuts(rows, tasks, servers, len(rows) - 1))
 
 

@@ -267,7 +267,7 @@ class RestrictedMaster:
             if job.must_place:
                 # So that the relaxation is feasible before all such jobs have a place.
                 self.add_missing(c)
-            for pattern, stay in initial_patterns(job, self.classes, mergeable=self.preferred(job)):
+            for pattern, stay in initial_patterns(job, self.classes):
                 self.add_job_pattern(c, pattern, stay)
         for pricing in self.pricing:
             for k in pricing.task_shapes:

@@ -220,14 +220,8 @@ def _backtracked_pattern(
     return tuple(sorted(pattern, reverse=True))
 
 
-def initial_patterns(job: JobClass, classes: ClassTable, mergeable: bool) -> list[tuple[JobPattern, Stay]]:
-    """Return initial patterns of a job, from which column generation starts.
-
-    Parameters
-    ----------
-    mergeable
-        Leave out patterns in which two pieces could be merged.
-    """
+def initial_patterns(job: JobClass, classes: ClassTable) -> list[tuple[JobPattern, Stay]]:
+    """Return initial patterns of a job, from which column generation starts."""
     check_time()
     if job.loose:
         stays = [
@@ -236,7 +230,7 @@ def initial_patterns(job: JobClass, classes: ClassTable, mergeable: bool) -> lis
             for i in range(len(classes.pieces[h.shape]))
         ]
         return [((), stay) for stay in [(), *stays]]
-    lister = _PatternLister(classes.pieces[job.parts[0].shape], mergeable)
+    lister = _PatternLister(classes.pieces[job.parts[0].shape])
     every_pattern = (
         (pattern, stay)
         for stay, tasks in _stay_selections(job, classes)
@@ -268,9 +262,8 @@ def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay,
 class _PatternLister:
     """Lists the partitions of a job's tasks over servers, in non-increasing order of combinations."""
 
-    def __init__(self, pieces: Ints, mergeable: bool) -> None:
+    def __init__(self, pieces: Ints) -> None:
         self.rows = [tuple(row) for row in pieces.tolist()]
-        self.mergeable = set(self.rows) if mergeable else set()
         self.largest = max(map(sum, self.rows), default=0)
         self.steps = 0
 
@@ -285,7 +278,7 @@ class _PatternLister:
             return
         chosen: list[int] = []
         left = [tasks]
-        open_ = [self._next(tasks, servers, len(self.rows) - 1, chosen)]
+        open_ = [self._next(tasks, servers, len(self.rows) - 1)]
         while open_:
             i = next(open_[-1], None)
             if i is None:
@@ -300,10 +293,10 @@ class _PatternLister:
                 continue
             chosen.append(i)
             left.append(rest)
-            open_.append(self._next(rest, servers - len(chosen), i, chosen))
+            open_.append(self._next(rest, servers - len(chosen), i))
 
-    def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
-        """Yield task combinations, as indices from `top` down, for the next server beside the chosen ones."""
+    def _next(self, tasks: tuple[int, ...], servers: int, top: int) -> Iterator[int]:
+        """Yield task combinations, as indices from `top` down, for the next one of so many servers."""
         # Not even the largest pieces are enough.
         if sum(tasks) > servers * self.largest:
             return
@@ -313,16 +306,8 @@ class _PatternLister:
                 return
             if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
                 return  # even if all were as large as this one
-            fits = all(map(int.__le__, self.rows[i], tasks))
-            if fits and not any(self._can_merge(i, j) for j in set(chosen)):
+            if all(map(int.__le__, self.rows[i], tasks)):
                 yield i
-
-    def _can_merge(self, i: int, j: int) -> bool:
-        """Return whether two servers' tasks of a job fit on one together; False if merging is not allowed."""
-        return (
-            bool(self.mergeable)
-            and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.mergeable
-        )
 
 
 ServerPattern = tuple[tuple[int, int], ...]
