@@ -118,10 +118,15 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """
         return None
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate; None if it can be read."""
+    def read(self, certificate: Any) -> Any:
+        """Return a certificate in the types of its kind, or its first format error as text."""
         del certificate
         return f"there are no certificates for {self.kind} yet"
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return the first format error of a certificate; None if it can be read."""
+        given = self.read(certificate)
+        return given if isinstance(given, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[EntryT]) -> dict[str, float] | None:
         """Return the dual price of each resource in a certificate, by name; None if it has no prices."""

@@ -366,13 +366,12 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             for objective, bound in zip(self.objectives, elementary, strict=True)
         )
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the error in the format of a certificate; None if it is valid."""
+    def read(self, certificate: Any) -> Any:
+        """Return a certificate in its types, or its first format error as text."""
         try:
-            parsed = read_certificate(self._checked, certificate)
+            return read_certificate(self._checked, certificate)
         except (TooLargeError, ClassMismatch) as error:
             return str(error)
-        return parsed if isinstance(parsed, str) else None
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type."""

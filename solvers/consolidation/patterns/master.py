@@ -50,7 +50,7 @@ from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.consolidation.job import allows, models_of
 from ..progress import SETTINGS, objective_step, scaling_step
 from .knapsack_pricing import SearchPricing
-from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay, initial_patterns
+from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay
 
 COUNT_WEIGHT = 0.01
 """Weight of further tasks of a shape, relative to the first one."""
@@ -263,12 +263,17 @@ class RestrictedMaster:
                     self.add("host", (k, i, other, j), entries, {})
 
     def _first_columns(self) -> None:
+        nothing = [np.zeros(len(pieces)) for pieces in self.classes.pieces]
+        patterns = JobPricing(
+            self.classes, nothing, dict.fromkeys((*SERVER_COUNT_OBJECTIVES, "migrations"), 1.0)
+        )
         for c, job in enumerate(self.classes.jobs):
+            check_time()
             if job.must_place:
                 # So that the relaxation is feasible before all such jobs have a place.
                 self.add_missing(c)
-            for pattern, stay in initial_patterns(job, self.classes):
-                self.add_job_pattern(c, pattern, stay)
+            for priced in patterns.cheapest(job, math.inf):
+                self.add_job_pattern(c, priced.pattern, priced.stay)
         for pricing in self.pricing:
             for k in pricing.task_shapes:
                 check_time()

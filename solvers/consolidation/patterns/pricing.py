@@ -11,10 +11,9 @@ selection with its residual capacity.
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -218,96 +217,6 @@ def _backtracked_pattern(
         pattern.append(i)
         tasks = tuple(map(operator.sub, tasks, pieces[i].tolist()))
     return tuple(sorted(pattern, reverse=True))
-
-
-def initial_patterns(job: JobClass, classes: ClassTable) -> list[tuple[JobPattern, Stay]]:
-    """Return initial patterns of a job, from which column generation starts."""
-    check_time()
-    if job.loose:
-        stays = [
-            ((number, i),)
-            for number, h in enumerate(job.current)
-            for i in range(len(classes.pieces[h.shape]))
-        ]
-        return [((), stay) for stay in [(), *stays]]
-    lister = _PatternLister(classes.pieces[job.parts[0].shape])
-    every_pattern = (
-        (pattern, stay)
-        for stay, tasks in _stay_selections(job, classes)
-        for servers in range(job.most - len(stay) + 1)
-        for pattern in lister.partitions(tasks, servers)
-    )
-    return list(itertools.islice(every_pattern, SETTINGS.first_patterns_per_class))
-
-
-def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
-    """Yield selections of staying tasks and the remaining tasks: all stay, none, those of one server."""
-    tasks = job.parts[0].tasks
-    rows = [classes.pieces[current.shape].tolist() for current in job.current]
-    everything = []
-    for number, current in enumerate(job.current):
-        if list(current.kept) in rows[number]:
-            everything.append((number, rows[number].index(list(current.kept))))
-    if len(everything) > 1:
-        tasks_staying = [sum(rows[n][i][g] for n, i in everything) for g in range(len(tasks))]
-        if len(everything) <= job.most:
-            yield tuple(everything), tuple(map(operator.sub, tasks, tasks_staying))
-    yield (), tasks
-    for number in range(len(job.current)):
-        for i, row in enumerate(rows[number]):
-            if all(map(int.__le__, row, tasks)):
-                yield ((number, i),), tuple(map(operator.sub, tasks, row))
-
-
-class _PatternLister:
-    """Lists the partitions of a job's tasks over servers, in non-increasing order of combinations."""
-
-    def __init__(self, pieces: Ints) -> None:
-        self.rows = [tuple(row) for row in pieces.tolist()]
-        self.largest = max(map(sum, self.rows), default=0)
-        self.steps = 0
-
-    def partitions(self, tasks: tuple[int, ...], servers: int) -> Iterator[JobPattern]:
-        """Yield the partitions of tasks over `servers` servers, until the limit on steps is reached.
-
-        The recursion is an explicit stack, since jobs of thousands of tasks exceed Python's recursion limit.
-        """
-        if servers == 0:
-            if not any(tasks):
-                yield ()
-            return
-        chosen: list[int] = []
-        left = [tasks]
-        open_ = [self._next(tasks, servers, len(self.rows) - 1)]
-        while open_:
-            i = next(open_[-1], None)
-            if i is None:
-                open_.pop()
-                left.pop()
-                del chosen[-1:]
-                continue
-            rest = tuple(map(operator.sub, left[-1], self.rows[i]))
-            if len(open_) == servers:
-                if not any(rest):
-                    yield (*chosen, i)
-                continue
-            chosen.append(i)
-            left.append(rest)
-            open_.append(self._next(rest, servers - len(chosen), i))
-
-    def _next(self, tasks: tuple[int, ...], servers: int, top: int) -> Iterator[int]:
-        """Yield task combinations, as indices from `top` down, for the next one of so many servers."""
-        # Not even the largest pieces are enough.
-        if sum(tasks) > servers * self.largest:
-            return
-        for i in range(top, -1, -1):
-            self.steps += 1
-            if self.steps > SETTINGS.most_listing_steps:
-                return
-            if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
-                return  # even if all were as large as this one
-            if all(map(int.__le__, self.rows[i], tasks)):
-                yield i
 
 
 ServerPattern = tuple[tuple[int, int], ...]
