@@ -264,15 +264,17 @@ class RestrictedMaster:
 
     def _first_columns(self) -> None:
         nothing = [np.zeros(len(pieces)) for pieces in self.classes.pieces]
-        patterns = JobPricing(
-            self.classes, nothing, dict.fromkeys((*SERVER_COUNT_OBJECTIVES, "migrations"), 1.0)
-        )
+        weights = dict.fromkeys((*SERVER_COUNT_OBJECTIVES, "migrations"), 1.0)
+        patterns = JobPricing(self.classes, nothing, weights)
         for c, job in enumerate(self.classes.jobs):
             check_time()
             if job.must_place:
                 # So that the relaxation is feasible before all such jobs have a place.
                 self.add_missing(c)
-            for priced in patterns.cheapest(job, math.inf):
+            # Patterns of jobs with very many tasks take long, and may never be needed.
+            cells = job.most * math.prod(count + 1 for count in job.parts[0].tasks)
+            few = job.loose or cells <= SETTINGS.most_priced_cells
+            for priced in patterns.cheapest(job, math.inf) if few else ():
                 self.add_job_pattern(c, priced.pattern, priced.stay)
         for pricing in self.pricing:
             for k in pricing.task_shapes:
