@@ -150,7 +150,7 @@ COLUMNS = {
 """Number of columns of a trace → index of each column that is read."""
 
 UNCONSOLIDATED = "_unconsolidated"
-KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
+_KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 MAX_TABS = 1000
 
 Size = Annotated[
@@ -257,7 +257,7 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
     faults, zeros = Faults(), []
     speeds: Speeds = defaultdict(dict)
     for key, entry in entries.items():
-        match = KEY.fullmatch(key)
+        match = _KEY.fullmatch(key)
         if not match:
             what = "is not a key of the form ('Model (batch size 64)', 2)"
             faults.add(Fault(source, f"{name}.{shortened(key)}", what))

@@ -39,7 +39,6 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import parse_table
 from ...files.reading import fail, parse_document, read_text
 from ...mix.instance import MixInstance
-from ...mix.overlap import with_groups
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted
@@ -297,16 +296,15 @@ def import_muri_mix(options: MuriMixOptions) -> MixInstance:
     for row in rows_of(options.jobs, _ProfileRow).values():
         alike[f"{row.model_name}, batch {row.batch_size}, {counted(row.num_gpu, 'GPU')}"].append(row)
     gpus = cluster.num_switch * cluster.num_node_p_switch * cluster.num_gpu_p_node
-    document = {
-        "name": options.jobs.name,
-        "share_up_to": options.share_up_to,
-        "overhead": OVERHEAD,
-        "types": [_profile(name, same) for name, same in alike.items()],
-        "hardware": [{"name": "gpu", "limit": gpus}],
-    }
-    fields = with_groups(document, str(options.jobs))
-    del fields["name"]
-    return SHARED.instance(MixInstance, options, {"gpus": gpus}, **fields)
+    return SHARED.instance(
+        MixInstance,
+        options,
+        {"gpus": gpus},
+        share_up_to=options.share_up_to,
+        overhead=OVERHEAD,
+        types=[_profile(name, same) for name, same in alike.items()],
+        hardware=[{"name": "gpu", "limit": gpus}],
+    )
 
 
 def _profile(name: str, rows: Sequence[_ProfileRow]) -> Fields:
