@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from ...common.errors import refuse_faults
 from ...common.fields import (
-    Complaint,
     Fields,
     Model,
     Name,
@@ -176,18 +175,13 @@ def import_serving(options: ServingOptions) -> MixInstance:
         replicas, facts = _measured(points, requests, prices, options)
         listed = {one.gpu for one in points}
     else:
-        rows = rows_of(options.measurements, _Replica)
-        refuse_faults(source, _repeated(rows))
-        replicas, facts = list(rows.values()), dict.fromkeys(("chosen", *dict(LEFT_OUT)))
-        listed = {one.gpu for one in replicas}
+        replicas, facts = rows_of(options.measurements, _Replica), dict.fromkeys(("chosen", *dict(LEFT_OUT)))
+        listed = {one.gpu for one in replicas.values()}
         if options.model or options.precision or options.ttft_ms or options.tpot_ms:
             raise fail("options", "name a model or limits, and the table has replicas within limits of yours")
     asked = options.price | options.stock
     refuse_faults("options", unknown_names(asked, sorted(listed), "price or stock", "GPU"))
-    rates = defaultdict[tuple[str, str, int], dict[str, float]](dict)
-    for each in replicas:
-        rates[each.name, each.gpu, each.devices][each.type] = each.requests_per_s
-    served = {each.type for each in replicas}
+    served = {one.type for one in replicas.values()}
     unserved = named(one.called for one in requests if one.called not in served)
     return SERVING.instance(
         MixInstance,
@@ -197,23 +191,10 @@ def import_serving(options: ServingOptions) -> MixInstance:
         types=[{**one.model_dump(), "name": one.called} for one in requests],
         hardware=[
             {"name": gpu, "limit": options.stock.get(gpu), **prices.get(gpu, {})}
-            for gpu in sorted({gpu for _, gpu, _ in rates})
+            for gpu in sorted({one.gpu for one in replicas.values()})
         ],
-        configurations=[
-            {"name": name, "hardware": gpu, "devices": devices, "requests_per_s": served_of}
-            for (name, gpu, devices), served_of in rates.items()
-        ],
+        configurations=_configurations(replicas, source),
     )
-
-
-def _repeated(rows: Mapping[str, _Replica]) -> Iterator[Complaint]:
-    """Yield a complaint for each row of a table with the replica and type of another one."""
-    taken = set[_Replica]()
-    for place, one in rows.items():
-        alike = one.model_copy(update={"requests_per_s": 0})
-        if alike in taken:
-            yield place, f"has {one.name!r} with type {one.type!r} again; give each once"
-        taken.add(alike)
 
 
 def _measured(
@@ -221,7 +202,7 @@ def _measured(
     requests: Sequence[_Request],
     priced: Container[str | None],
     options: ServingOptions,
-) -> tuple[list[_Replica], Fields]:
+) -> tuple[dict[str, _Replica], Fields]:
     """Return the replicas of operating points, and facts about what is left out."""
     asked = {
         one.served
@@ -252,4 +233,17 @@ def _measured(
     if not left[""]:
         what = f"has no point for these requests and limits: {' '.join(filled(LEFT_OUT, facts))}"
         raise fail(str(options.measurements), what)
-    return [one.replica(request) for one in left[""] for request in requests if one.serves(request)], facts
+    replicas = (one.replica(request) for one in left[""] for request in requests if one.serves(request))
+    return {f"{one.name} for {one.type}": one for one in replicas}, facts
+
+
+def _configurations(replicas: Mapping[str, _Replica], source: str) -> list[Fields]:
+    """Return the configurations of replicas, which have a row for each type of request that they serve."""
+    found: dict[tuple[str, str, int], Fields] = {}
+    for place, one in replicas.items():
+        fields = {"name": one.name, "hardware": one.gpu, "devices": one.devices, "requests_per_s": {}}
+        served = found.setdefault((one.name, one.gpu, one.devices), fields)["requests_per_s"]
+        if one.type in served:
+            raise fail(f"{source}: {place}", f"has {one.name!r} with type {one.type!r} again; give each once")
+        served[one.type] = one.requests_per_s
+    return list(found.values())
