@@ -93,8 +93,7 @@ class PairRow(Checked):
     @property
     def speeds(self) -> list[tuple[str, float]]:
         """Type and speed of each of its jobs."""
-        both = [(self.a, self.a_speed), (self.b, self.b_speed)]
-        return [(name, speed) for name, speed in both if name is not None and speed is not None]
+        return [(self.a, self.a_speed), *([(self.b, self.b_speed or 0.0)] if self.b is not None else [])]
 
 
 @Importer

@@ -34,6 +34,7 @@ from ...common.fields import (
     Positive,
     PositiveCount,
     ServerCount,
+    unknown_names,
 )
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import MAX_SMALL_ROWS, fail, read_mapping, read_text
@@ -406,11 +407,9 @@ def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
     path, types = options.throughputs, list(options.capacity)
     data = read_table(path)
     known = gpu_types(data)
-    allowed = ", ".join(known) or "none"
-    unknown = [name for name in types if name not in known]
-    refuse_faults("options", ((f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown))
+    refuse_faults("options", unknown_names(types, known, "capacity", "GPU type"))
     if not types:
-        raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
+        raise fail("options", f"is empty; GPU types: {', '.join(known) or 'none'}", "capacity")
     tables: dict[str, Speeds] = {}
     zeros: list[str] = []
     apart = [name + UNCONSOLIDATED for name in types if options.gpus_per_server]

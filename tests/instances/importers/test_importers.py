@@ -128,8 +128,8 @@ def test_gavel_bad_throughputs(tmp_path: Path, throughputs: Any, expected: str) 
 @pytest.mark.parametrize(
     ("capacity", "first", "expected"),
     [
-        ({"h100": 8}, None, "options: capacity.h100: unknown GPU type; allowed: v100, k80"),
-        ({"v100_unconsolidated": 8}, None, "unknown GPU type; allowed: v100, k80"),
+        ({"h100": 8}, None, "options: capacity.h100: unknown GPU type 'h100'; the GPU types are: v100, k80"),
+        ({"v100_unconsolidated": 8}, None, "the GPU types are: v100, k80"),
         ({}, None, "options: capacity: is empty; GPU types: v100, k80"),
         ({"v100": 0}, None, "options: capacity.v100: is 0, but must be at least 1"),
         ({"v100": 4}, 0, "options: first: is 0, but must be at least 1"),
