@@ -64,8 +64,9 @@ from ..reports.text import (
 )
 
 
-def columns(entries: Plan) -> list[TextColumn[Segment]]:
+def columns(instance: SchedulingInstance, entries: Plan) -> list[TextColumn[Segment]]:
     """Return the columns of the text table of a schedule's run segments."""
+    del instance
     return [
         plain_column("job", "job"),
         number_column("starts at s", "start_s"),

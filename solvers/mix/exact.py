@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -59,10 +59,13 @@ class MixSearch:
     def __init__(self, formulation: MixFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
         self.program = formulation.program
-        self._relaxation = Relaxation(self.program)
         self.sign = 1.0 if formulation.instance.serves else -1.0
         self.plan: Plan | None = None
         self.values: tuple[float, ...] | None = None
+
+    @cached_property
+    def _relaxation(self) -> Relaxation:
+        return Relaxation(self.program)
 
     def consider(self, plan: Plan | None) -> None:
         """Make a plan the incumbent if it is feasible and better."""
@@ -74,7 +77,8 @@ class MixSearch:
 
     def consider_counts(self, counts: Ints) -> None:
         """Consider the plan with so many copies of each configuration, if they serve all requests."""
-        shares = self._relaxation.shares(counts.astype(float))
+        serves = self.formulation.instance.serves
+        shares = self._relaxation.shares(counts.astype(float)) if serves else np.zeros(0)
         self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
     def minimise(self, program: MixProgram) -> None:
@@ -90,7 +94,7 @@ class MixSearch:
         certificate: Fields = {"first": proof.tree()}
         if self.plan is None or self.values is None:
             return Outcome(
-                infeasible=math.isinf(proof.bound), limit=self._limit(proof), certificate=certificate
+                infeasible=proof.bound == math.inf, limit=self._limit(proof), certificate=certificate
             )
         bounds: list[float | None] = [self.sign * min(proof.bound, self.sign * self.values[0])]
         gap = self.formulation.objectives[0].gap(self.values[0], bounds[0])
@@ -147,7 +151,8 @@ def diagnose(formulation: MixFormulation, known: Diagnosis | None, clock: Clock)
     relaxed = Relaxation(program).solve(np.zeros(len(program.cost)), program.most)
     if known is not None or clock.expired or not relaxed.infeasible:
         return known
-    names = [*(row.name for row in program.rows), *(one.name for one in formulation.instance.types)]
-    binding = dict.fromkeys(name for name, price in zip(names, relaxed.prices, strict=False) if price > 0)
+    types = formulation.instance.types if formulation.instance.serves else ()
+    names = [*(one.name for one in types), *(row.name for row in program.rows)]
+    binding = dict.fromkeys(name for name, price in zip(names, relaxed.prices, strict=True) if price > 0)
     reason = f"no plan keeps all of these together: {', '.join(binding)}"
     return Diagnosis(reasons=(reason,), remedies=("raise one of the limits, or ask for less",))

@@ -46,7 +46,7 @@ def certified_bounds(
     cutoff = None if values is None else sign * Fraction(values[0])
     bound = tree_bound(program_of(instance), given.first, cutoff)
     if values is None or cutoff is None:
-        return (math.inf, math.inf) if bound is None else (float(sign * bound), None)
+        return (sign * math.inf, sign * math.inf) if bound is None else (float(sign * bound), None)
     first = values[0] if bound is None else float(sign * min(bound, cutoff))
     if not instance.serves and first <= 0:
         return first, 0.0  # no job of any plan makes progress
@@ -66,7 +66,6 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
     cutoff
         Of plans that cost more nothing is said; None: the bound holds for all plans.
     """
-    program = with_cuts(program, tree.cuts, tree.priced) if tree.cuts else program
     low, high = np.zeros(len(program.cost), dtype=object), program.most
     if cutoff is not None:
         # No plan within the cutoff has copies whose reduced costs exceed what is left to it.
@@ -80,7 +79,7 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
         high[dear] = np.minimum(high[dear], room // reduced[dear])
     kept = (high > 0).astype(bool)
     number = {k: i for i, k in enumerate(np.flatnonzero(kept).tolist())}
-    program, least = program.of(kept), None
+    program, least = with_cuts(program.of(kept), tree.cuts, tree.priced), None
     boxes: list[Box | None] = [(low[kept], high[kept])]
     for node in tree.nodes:
         check_time()
