@@ -302,7 +302,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
         "use": _use(usage, r, name),
         "times": _times(segments.completion_s - instance.table().arrival_s),
     }
-    grid = None if result.certificate is None else formulation.price_grid(result.certificate)
+    grid = None if result.certificate is None else formulation.read(result.certificate)
     if isinstance(grid, PriceGrid) and grid.price[:, r].any():
         figures["price"] = _price(grid, r, name, usage)
     if len(instance.jobs) <= MAX_BARS:
