@@ -46,7 +46,7 @@ def certified_bounds(
     cutoff = None if values is None else sign * Fraction(values[0])
     bound = tree_bound(program_of(instance), given.first, cutoff)
     if values is None or cutoff is None:
-        return (math.inf, math.inf) if bound is None else (float(sign * bound), None)
+        return (sign * math.inf, sign * math.inf) if bound is None else (float(sign * bound), None)
     first = values[0] if bound is None else float(sign * min(bound, cutoff))
     if not instance.serves and first <= 0:
         return first, 0.0  # no job of any plan makes progress
