@@ -90,7 +90,7 @@ class MixSearch:
         certificate: Fields = {"first": proof.tree()}
         if self.plan is None or self.values is None:
             return Outcome(
-                infeasible=math.isinf(proof.bound), limit=self._limit(proof), certificate=certificate
+                infeasible=proof.bound == math.inf, limit=self._limit(proof), certificate=certificate
             )
         bounds: list[float | None] = [self.sign * min(proof.bound, self.sign * self.values[0])]
         gap = self.formulation.objectives[0].gap(self.values[0], bounds[0])
