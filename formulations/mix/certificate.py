@@ -20,6 +20,8 @@ MAX_PRICE = 1e100
 """Upper limit of prices, so that no product of figures overflows."""
 MAX_NODES = 1_000_000
 MAX_CUTS = 10_000
+MAX_ENTRIES = 50_000_000
+"""Largest table of rows and cuts, which the check makes where there are cuts."""
 Prices = Annotated[
     tuple[Annotated[float, Field(ge=0, le=MAX_PRICE)], ...],
     validated_in_batches(10_000),
@@ -105,15 +107,20 @@ def read_certificate(
         faults = (
             ()
             if tree is None
-            else (*_cut_faults(tree, count), *_node_faults(tree, configurations, count + types))
+            else (
+                *_cut_faults(tree, configurations, count),
+                *_node_faults(tree, configurations, count + types),
+            )
         )
         for fault in faults:
             return f"{name}.{fault}"
     return given
 
 
-def _cut_faults(tree: Tree, rows: int) -> Iterator[str]:
+def _cut_faults(tree: Tree, configurations: int, rows: int) -> Iterator[str]:
     """Yield faults in the form of the cuts of a tree."""
+    if tree.cuts and (rows + len(tree.cuts)) * configurations > MAX_ENTRIES:
+        yield f"cuts: are too many, {len(tree.cuts)}, for {configurations} configurations and {rows} rows"
     for index, cut in enumerate(tree.cuts):
         if len(cut.rows) != len(cut.numerators):
             yield f"cuts.{index}: has {len(cut.rows)} rows and {len(cut.numerators)} numerators"

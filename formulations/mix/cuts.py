@@ -49,13 +49,15 @@ class WholeRows:
     Attributes
     ----------
     weights, limits
-        Of each row, the former of shape (n,); 0 where a row is not of whole numbers, which then says nothing.
+        Of each row, the former of shape (n,); 0 where a row is not of whole numbers, or of too large ones,
+        which then says nothing.
     """
 
     def __init__(self, program: MixProgram) -> None:
         self.program, count, unit = program, len(program.rows), program.unit
         entries, limits = program.weights, program.limits
-        broken = set(entries.column[(entries.value % unit != 0).astype(bool)].tolist())
+        other = (entries.value % unit != 0) | (abs(entries.value) > LARGEST * unit)
+        broken = set(entries.column[other.astype(bool)].tolist())
         broken |= set(np.flatnonzero(limits % unit != 0).tolist())
         kept = ~np.isin(entries.column, list(broken))
         table = np.zeros((count, len(program.cost)), dtype=np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...formulations.mix.plan import Plan
 from ...formulations.mix.program import MixProgram, better_in_second, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
+from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
@@ -138,7 +140,8 @@ def certify(formulation: MixFormulation, outcome: Outcome, clock: Clock) -> None
     """Add the proofs of our own branch and bound to the outcome of another method."""
     search = MixSearch(formulation, SolveOptions(), clock)
     search.consider(outcome.plan)
-    outcome.certificate = search.outcome().certificate
+    with suppress(BackendError):  # the plan stays, with what counting proves
+        outcome.certificate = search.outcome().certificate
 
 
 def diagnose(formulation: MixFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
