@@ -106,7 +106,7 @@ class PlannerKind:
     title
         Title of the decision problem on every page.
     columns
-        Returns the columns of the text table of a plan's entries.
+        Returns the columns of the text table of a plan's entries, given the instance and the entries.
     as_data
         The plan as plain data, as `export-plan` writes it.
     page, template
@@ -116,7 +116,7 @@ class PlannerKind:
     remarks
         Returns lines on what a plan assumes and leaves open, given an instance and the plan.
     left_out
-        Returns the jobs that a plan leaves out, with the reasons.
+        Returns the jobs that a plan of an instance leaves out, with the reasons.
     formats, to_carry_out, actions
         Export formats by name; selection of the entries to export, all or only changes; and remarks on
         actions to take besides.
@@ -139,7 +139,7 @@ class PlannerKind:
     """
 
     title: str
-    columns: Callable[[AnyPlan], Sequence[TextColumn[Any]]]
+    columns: Callable[[Any, AnyPlan], Sequence[TextColumn[Any]]]
     as_data: Callable[[Any, AnyPlan], dict[str, Any]]
     page: Callable[[Any, Any], Context]
     template: str
@@ -147,7 +147,7 @@ class PlannerKind:
     entries_of_row: int = 1
     notes: Callable[[Any, int], Iterator[str]] = _nothing
     remarks: PlanLines = _nothing
-    left_out: Callable[[AnyPlan], Iterator[tuple[str, str]]] = _nothing
+    left_out: Callable[[Any, AnyPlan], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
     to_carry_out: Callable[[AnyPlan, bool], list[Any]] = lambda entries, _: list(entries)
     actions: PlanLines = _nothing

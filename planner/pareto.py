@@ -39,7 +39,8 @@ def pareto(
     its objective plays no part. Allocation: mean completion time of the jobs against the hourly cost of the
     cluster; the instance's objective and budget play no part. Scheduling: mean completion time against the
     size of the cluster, with the bound of each size. Consolidation: tasks moved against servers or racks
-    freed, with the bound of each number; no job is stopped.
+    freed, with the bound of each number; no job is stopped. Mix: cost against the requests that are served,
+    in per cent of the instance's, or devices against the progress of jobs.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def pareto(
         ε. Staging (1e-4 unless given): for every feasible plan there is a point at least as fast that costs
         at most 1/(1 − ε) times as much. Allocation (0.01): for every cluster there is a point that costs no
         more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. Scheduling
-        (0.1): the same of sizes. Consolidation (0.05): the same of moves. 0 asks for every breakpoint.
+        (0.1): the same of sizes. Consolidation (0.05): the same of moves. Mix (0.1): the same of the cost of
+        requests, and of the progress on so many devices. 0 asks for every breakpoint.
     most_usd
         Largest cost considered, in USD, or for allocation in USD per hour. By default staging stops at the
         instance's cost limit; where units are unlimited and there is no budget, at ten times the cost of the
@@ -62,7 +64,8 @@ def pareto(
     resource, least, most
         Scheduling: the resource whose amount varies, and its smallest and largest amount; by default from
         half of the current amount to twice as much. Consolidation: the fewest and the most servers or racks
-        that are freed; by default from 1 to all on which tasks run.
+        that are freed; by default from 1 to all on which tasks run. Mix: the smallest and the largest per
+        cent of the requests, by default 10 and 200, or number of devices, by default a tenth of all and all.
     per
         Consolidation: whether servers or racks are freed; by default as the instance says, or servers.
 
@@ -81,8 +84,7 @@ def pareto(
     for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
-    named = {"mix": mix, "prices": prices, "resource": resource, "per": per, "least": least, "most": most}
-    given: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
+    given = _given(mix=mix, prices=prices, resource=resource, per=per, least=least, most=most)
     if instance.kind not in frontier_kinds():
         raise OptionError(f"a frontier is for {_listed(frontier_kinds())} instances, not for {instance.kind}")
     traded = frontier_kinds()[instance.kind]
@@ -92,6 +94,11 @@ def pareto(
     with hard_deadline(options).enforced():
         default = traded.check.default_error
         return traded.find(instance, options, default if error is None else error, most_usd, **given)
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """Return the settings that are given."""
+    return {name: value for name, value in settings.items() if value not in (None, {})}
 
 
 def _setting(name: str) -> str:

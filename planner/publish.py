@@ -98,7 +98,7 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
     written = kind.formats.get(format)
     if written is not None:
         yield from written.notes(instance, plan if written.whole else kind.to_carry_out(plan, every))
-    by_reason = grouped((reason, job) for job, reason in kind.left_out(plan))
+    by_reason = grouped((reason, job) for job, reason in kind.left_out(instance, plan))
     out = [f"not placed: {_jobs(jobs)}: {reason}" for reason, jobs in by_reason.items()]
     yield from some_lines(out, "not placed: jobs for {:,} more reasons; the result says which")
 

@@ -61,7 +61,8 @@ class Scenario:
 
     def left_out(self) -> dict[str, str]:
         """Return the jobs that the plan does not place, each with the reason."""
-        return dict(KINDS[self.instance.kind].left_out(self.result.plan or ()))
+        plan = self.result.plan
+        return {} if plan is None else dict(KINDS[self.instance.kind].left_out(self.instance, plan))
 
     def rows(self) -> set[str]:
         """Return the names of the jobs (in staging, layers) that plans have entries for."""
@@ -225,12 +226,13 @@ class WhatIf(Study):
                 continue
             after, here = scenario.left_out(), scenario.rows()
             waits = [f"{job} ({reason})" for job, reason in after.items() if job not in before]
-            placed = [job for job in before if job in here and job not in after]
+            gone = known - here
+            placed = [job for job in before if job not in gone and job not in after]
             if waits:
                 yield f"{scenario.name}: left out only here: {listed(waits, 4)}"
             if placed:
                 yield f"{scenario.name}: left out no more: {listed(placed)}"
-            if gone := known - here:
+            if gone:
                 yield f"{scenario.name}: not in it: {listed(sorted(gone))}"
         if len(self.scenarios) < self.asked:
             yield f"interrupted: {len(self.scenarios)} of {self.asked} scenarios were solved"

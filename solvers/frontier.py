@@ -132,9 +132,14 @@ class SizeSearch(FrontierSearch):
     def of_size(self, size: float) -> Instance:
         """Return the instance of a size."""
 
-    @abstractmethod
     def record(self, result: Result) -> ObjectiveRecord:
-        """Return the objective that falls as the size rises."""
+        """Return the objective that falls as the size rises; by default the first."""
+        return result.objectives[0]
+
+    def figures(self, result: Result) -> tuple[float, float]:
+        """Return the value of that objective, and its certified bound; infinite if there is no plan."""
+        record = self.record(result)
+        return record.value or 0.0, record.certified_bound or 0.0
 
     def is_solved(self, size: float, result: Result) -> bool:
         """Return whether a result has a plan for a size."""
@@ -154,11 +159,11 @@ class SizeSearch(FrontierSearch):
 
     def values(self) -> dict[float, float]:
         """Return each solved size with the value of its plan."""
-        return {size: self.record(result).value or 0.0 for size, result in self.solved.items()}
+        return {size: self.figures(result)[0] for size, result in self.solved.items()}
 
     def bounds(self) -> dict[float, float]:
         """Return each solved size with its certified bound."""
-        return {size: self.record(result).certified_bound or 0.0 for size, result in self.solved.items()}
+        return {size: self.figures(result)[1] for size, result in self.solved.items()}
 
     def proven(self) -> float | None:
         """Return the error that is proven, None unless the smallest and the largest size are solved."""
@@ -170,8 +175,7 @@ class SizeSearch(FrontierSearch):
         if proven is not None and proven <= self.error:
             return None
         gains = [
-            # The possible gain is the drop of the bound or of the value from the smaller to the larger size.
-            (max(bounds[a] - bounds[b], values[a] - values[b]) / values[a], _middle(a, b))
+            (_possible_gain(values, bounds, a, b), _middle(a, b))
             for a, b in itertools.pairwise(sorted(self.solved))
             if b - a > 1
         ]
@@ -190,7 +194,7 @@ class SizeSearch(FrontierSearch):
         if before is not None:
             self.repeated.add(step)
         result = self.result_of(step)
-        worse = before is not None and (self.record(result).certified_bound or 0.0) < self.bounds()[step]
+        worse = before is not None and self.figures(result)[1] < self.bounds()[step]
         if worse:
             return
         if self.is_solved(step, result):
@@ -219,8 +223,19 @@ class SizeSearch(FrontierSearch):
 
     def ranked(self) -> tuple[list[float], list[float]]:
         """Return the sizes with a better plan than all smaller ones, and the others, the largest first."""
-        best = undominated(self.values())
+        values = self.values()
+        best = [size for size in undominated(values) if values[size] < math.inf]
         return best[::-1], [size for size in sorted(self.solved, reverse=True) if size not in best]
+
+
+def _possible_gain(values: Mapping[float, float], bounds: Mapping[float, float], a: float, b: float) -> float:
+    """Return the drop of the bound or of the value between two sizes, as a share of the value of the smaller.
+
+    It is infinite if only the larger one has a plan, because then nothing is known of those between them.
+    """
+    if math.isinf(values[a]):
+        return 0.0 if math.isinf(values[b]) else math.inf
+    return max(bounds[a] - bounds[b], values[a] - values[b]) / (values[a] or 1.0)
 
 
 def _middle(a: float, b: float) -> float:

@@ -7,6 +7,8 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
+from mix_instances import serving, sharing
+
 import clusterplan
 from clusterplan.planner.batch.comparison import Comparison
 from clusterplan.planner.batch.comparison_rows import ComparisonRow
@@ -119,6 +121,16 @@ def hostile_consolidation(servers: int = 3) -> clusterplan.ConsolidationInstance
 
 
 @cache
+def hostile_mix(serves: bool) -> clusterplan.Instance:
+    """Return requests, or jobs that share devices, with hostile names of types and hardware."""
+    instance = serving() if serves else sharing()
+    text = json.dumps(instance.document())
+    for name in ("a", "chat", "v100", "h100"):
+        text = text.replace(json.dumps(name), json.dumps(f"{name}{HOSTILE}"))
+    return clusterplan.parse_instance(json.loads(text) | {"name": HOSTILE})
+
+
+@cache
 def staging_frontier() -> clusterplan.Frontier:
     return clusterplan.pareto(hostile_staging())
 
@@ -190,6 +202,11 @@ def all_pages() -> dict[str, str]:
     pages["what-if"] = what_if_page(what_if(consolidation, ["drain=*", "value=*:+1,add=free"]))
     for instance in (staging, allocation, consolidation):
         pages[f"plan-{instance.kind}"] = plan_page(instance, solve(instance))
+    for serves in (True, False):
+        pages[f"plan-mix-{serves}"] = plan_page(hostile_mix(serves), solve(hostile_mix(serves)))
+    pages["loads"] = frontier_page(
+        hostile_mix(True), clusterplan.pareto(hostile_mix(True), least=90, most=110)
+    )
     for kind in ("staging", "allocation", "consolidation"):
         without = infeasible(kind)
         pages[f"none-{kind}"] = plan_page(without, solve(without))

@@ -14,20 +14,12 @@ from pydantic import Field
 
 from ...instances.common.fields import Count, Flag, Model, validated_in_batches
 from ..common.formulation import parsed_certificate
-from .cuts import Cut
+from .cuts import MAX_PRICES, Cut, Price
 
-MAX_PRICE = 1e100
-"""Upper limit of prices, so that no product of figures overflows."""
 MAX_NODES = 1_000_000
 MAX_CUTS = 10_000
-MAX_ENTRIES = 50_000_000
-"""Largest table of rows and cuts, which the check makes where there are cuts."""
-Prices = Annotated[
-    tuple[Annotated[float, Field(ge=0, le=MAX_PRICE)], ...],
-    validated_in_batches(10_000),
-    Field(max_length=10_000),
-]
-"""Prices of the rows of the programme in their order, then of the types of requests; all are at least 0."""
+Prices = Annotated[tuple[Price, ...], validated_in_batches(MAX_PRICES), Field(max_length=MAX_PRICES)]
+"""Prices of the types of requests, then of the rows of the programme in their order; all are at least 0."""
 
 
 class TreeNode(Model):
@@ -60,11 +52,13 @@ class Tree(Model):
     Attributes
     ----------
     prices
-        Those at the root, by whose reduced costs configurations are left out that no better plan has.
+        Those at the root, without cuts, by whose reduced costs configurations are left out that no better
+        plan has.
     nodes
         The nodes in preorder.
     cuts, priced
-        Cutting planes, and those of them that have prices, by their indices among rows and cuts.
+        Cutting planes, and those of them that have prices at leaves, after those of the rows; by their
+        indices among types, rows and cuts.
     """
 
     prices: Prices
@@ -88,55 +82,36 @@ class MixCertificate(Model):
     second: Tree | None = None
 
 
-def read_certificate(
-    data: Any, configurations: int, rows: tuple[int, int], types: int
-) -> MixCertificate | str:
-    """Return the parsed certificate, or its first format error.
+def read_certificate(data: Any, configurations: int, prices: tuple[int, int]) -> MixCertificate | str:
+    """Return the parsed certificate of an instance with so many configurations, or its first format error.
 
     Parameters
     ----------
-    configurations, types
-        How many the instance has; of types of jobs none.
-    rows
-        Numbers of rows of the programme in the first and in the second tree.
+    prices
+        Numbers of types of requests and rows together in the first and in the second tree.
     """
     given = parsed_certificate(MixCertificate, data)
     if isinstance(given, str):
         return given
-    for name, tree, count in zip(("first", "second"), (given.first, given.second), rows, strict=True):
-        faults = (
-            ()
-            if tree is None
-            else (
-                *_cut_faults(tree, configurations, count),
-                *_node_faults(tree, configurations, count + types),
-            )
-        )
-        for fault in faults:
+    for name, tree, count in zip(("first", "second"), (given.first, given.second), prices, strict=True):
+        for fault in () if tree is None else _faults(tree, configurations, count):
             return f"{name}.{fault}"
     return given
 
 
-def _cut_faults(tree: Tree, configurations: int, rows: int) -> Iterator[str]:
-    """Yield faults in the form of the cuts of a tree."""
-    if tree.cuts and (rows + len(tree.cuts)) * configurations > MAX_ENTRIES:
-        yield f"cuts: are too many, {len(tree.cuts)}, for {configurations} configurations and {rows} rows"
+def _faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
+    """Yield faults in the form of a tree with so many types and rows."""
     for index, cut in enumerate(tree.cuts):
-        if len(cut.rows) != len(cut.numerators):
-            yield f"cuts.{index}: has {len(cut.rows)} rows and {len(cut.numerators)} numerators"
-        if max(cut.rows, default=0) >= rows + index:
-            yield f"cuts.{index}.rows: has {max(cut.rows)}; there are {rows + index} rows before it"
+        if len(cut.places) != len(cut.prices) or len(cut.places) != len(set(cut.places)):
+            yield f"cuts.{index}: has other places than prices"
+        if max(cut.places, default=0) >= prices + index:
+            yield f"cuts.{index}.places: has {max(cut.places)}; there are {prices + index} before it"
     for row in tree.priced:
-        if not rows <= row < rows + len(tree.cuts):
+        if not prices <= row < prices + len(tree.cuts):
             yield f"priced: has {row}, which is no cut"
-
-
-def _node_faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
-    """Yield faults in the form of the nodes of a tree, which have so many prices besides those of cuts."""
-    prices += len(tree.priced)
     if len(tree.prices) != prices:
-        yield f"prices: are {len(tree.prices)}; there are {prices} rows and types"
-    open_nodes = 1
+        yield f"prices: are {len(tree.prices)}; there are {prices} types and rows"
+    prices, open_nodes = prices + len(tree.priced), 1
     for index, node in enumerate(tree.nodes):
         place = f"nodes.{index}"
         if not open_nodes:
@@ -144,7 +119,7 @@ def _node_faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
         if node.prices is not None:
             open_nodes -= 1
             if len(node.prices) != prices:
-                yield f"{place}.prices: are {len(node.prices)}; there are {prices} rows and types"
+                yield f"{place}.prices: are {len(node.prices)}; there are {prices} types, rows and cuts"
         elif node.configuration is None or node.at_most is None:
             yield f"{place}: is neither a branching nor a leaf with prices"
         elif node.configuration >= configurations:

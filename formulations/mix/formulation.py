@@ -21,6 +21,7 @@ Gavel (OSDI'20) measures pairs of jobs that share a device; Muri (SIGCOMM'22) in
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...instances.common.base import ProblemKind, figure
+from ...instances.common.base import ProblemKind
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.formulation import Formulation
 from ..common.objective import TOLERANCE, Bounds, Diagnosis, Objective, Violation, within
@@ -118,71 +119,58 @@ class MixFormulation(Formulation[MixInstance, Copies]):
 
     def served(self, plan: Plan) -> dict[str, float]:
         """Return the requests of each type that a plan serves in a second."""
-        rates = [(name, rate) for entry in plan for name, rate in (entry.requests_per_s or {}).items()]
+        names = [one.name for one in self.instance.types]
         return {
-            one.name: math.fsum(rate for name, rate in rates if name == one.name)
-            for one in self.instance.types
+            name: math.fsum((entry.requests_per_s or {}).get(name, 0.0) for entry in plan) for name in names
         }
 
     def violations(self, plan: Plan) -> list[Violation]:
         """Return every constraint that the plan breaks."""
         names = Counter(entry.configuration for entry in plan)
-        unknown = [
-            Violation("configuration", f"there is no {name!r}")
-            for name in names
-            if name not in self.configurations
+        found = [
+            Violation("configuration", f"there is no {name!r}" if n == 1 else f"{name!r} is listed {n} times")
+            for name, n in names.items()
+            if n > 1 or name not in self.configurations
         ]
-        twice = [
-            Violation("configuration", f"{name!r} is listed {n} times") for name, n in names.items() if n > 1
-        ]
-        if unknown or twice:
-            return [*unknown, *twice]
+        if found:
+            return found
+        devices = self.devices(plan)
+        used = {**self.running(plan), **devices, DEVICES: devices.total(), BUDGET: self.usd_per_hour(plan)}
+        for row, limit in zip(self.program.rows, self.program.limits.tolist(), strict=True):
+            if row.sign * used.get(row.name, 0) > limit:
+                most = "at least" if row.sign < 0 else "at most"
+                what = f"the plan has {used.get(row.name, 0):,g}; {most} {abs(row.limit):,g} are allowed"
+                found.append(Violation(row.name, what))
         return [
-            *self._limit_violations(plan),
-            *(self._service_violations(plan) if self.instance.serves else self._job_violations(plan)),
+            *found,
+            *itertools.chain.from_iterable(map(self._entry_violations, plan)),
+            *self._unserved(plan),
         ]
 
-    def _limit_violations(self, plan: Plan) -> Iterator[Violation]:
-        used, instance = self.devices(plan), self.instance
-        for each in instance.hardware:
-            if each.limit is not None and used[each.name] > each.limit:
-                yield Violation(each.name, f"{used[each.name]:,} devices are used; there are {each.limit:,}")
-        if instance.devices is not None and used.total() > instance.devices:
-            yield Violation(DEVICES, f"{used.total():,} are used; at most {instance.devices:,} may be")
-        budget, cost = instance.budget_usd_per_hour, self.usd_per_hour(plan)
-        if budget is not None and not within(cost, budget):
-            yield Violation(BUDGET, f"the plan costs {cost:g} USD/h; the budget is {budget:g}")
+    def _entry_violations(self, entry: Copies) -> Iterator[Violation]:
+        one, given, floor = (
+            self.configurations[entry.configuration],
+            entry.requests_per_s,
+            self.instance.least_progress,
+        )
+        if floor is not None and least_progress_of(one) < floor:
+            yield Violation(
+                "least_progress", f"is {least_progress_of(one):g} in {one.name!r}; {floor:g} is asked for"
+            )
+        wrong = [name for name in given or () if name not in one.requests_per_s]
+        if wrong or (given is None) == self.instance.serves:
+            yield Violation("requests_per_s", f"of {one.name!r} are those that it does not serve: {wrong}")
+            return
+        busy = math.fsum(rate / one.requests_per_s[name] for name, rate in (given or {}).items())
+        if not within(busy, entry.count):
+            yield Violation(one.name, f"would be busy on {busy:.10g} copies; there are {entry.count:,}")
 
-    def _job_violations(self, plan: Plan) -> Iterator[Violation]:
-        running, least = self.running(plan), self.instance.least_progress
+    def _unserved(self, plan: Plan) -> Iterator[Violation]:
+        served = self.served(plan)
         for one in self.instance.types:
-            count = one.count or 0
-            if running[one.name] > count or (self.instance.must_run and running[one.name] < count):
-                yield Violation(one.name, f"{running[one.name]:,} of its jobs run; there are {count:,}")
-        for entry in plan:
-            slowest = least_progress_of(self.configurations[entry.configuration])
-            if least is not None and slowest < least:
-                yield Violation(
-                    "least_progress", f"is {slowest:g} in {entry.configuration!r}; {least:g} is asked for"
-                )
-            if entry.requests_per_s is not None:
-                yield Violation("requests_per_s", f"are given of {entry.configuration!r}, a group of jobs")
-
-    def _service_violations(self, plan: Plan) -> Iterator[Violation]:
-        for entry in plan:
-            rates, given = self.configurations[entry.configuration].requests_per_s, entry.requests_per_s or {}
-            for name in given:
-                if name not in rates:
-                    yield Violation(name, f"{entry.configuration!r} does not serve these requests")
-            busy = math.fsum(rate / rates[name] for name, rate in given.items() if name in rates)
-            if not within(busy, entry.count):
-                yield Violation(
-                    entry.configuration, f"would be busy on {busy:g} copies; there are {entry.count:,}"
-                )
-        for name, rate in self.served(plan).items():
-            asked = next(one.requests_per_s for one in self.instance.types if one.name == name) or 0.0
-            if rate < asked * (1 - TOLERANCE):
-                yield Violation(name, f"{rate:g} requests/s are served; {asked:g} come")
+            asked = one.requests_per_s or 0.0
+            if served[one.name] < asked * (1 - TOLERANCE):
+                yield Violation(one.name, f"{served[one.name]:.10g} requests/s are served; {asked:g} come")
 
     def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return progress and least progress, or cost [USD/h] and devices."""
@@ -197,31 +185,38 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         )
         return progress, min((least_progress_of(one) for one, _ in chosen), default=0.0)
 
+    @cached_property
+    def live(self) -> list[Configuration]:
+        """The configurations of which a plan may have copies."""
+        return [
+            one for one, most in zip(self.instance.configurations, self.program.most, strict=True) if most > 0
+        ]
+
     def elementary_bounds(self) -> Bounds:
         """Return what jobs or requests make or cost at best, each type by itself."""
-        program, instance = self.program, self.instance
-        live = [one for one, most in zip(instance.configurations, program.most, strict=True) if most > 0]
-        if instance.serves:
-            usd = {one.name: one.devices * self.prices_usd_per_hour[one.hardware] for one in live}
-            return self._least_per_type(live, usd), self._least_per_type(
-                live, {one.name: one.devices for one in live}
-            )
-        progress = [
-            one.weight * (one.count or 0) * max((k.progress.get(one.name, 0.0) for k in live), default=0.0)
-            for one in instance.types
+        if self.instance.serves:
+            usd = [one.devices * self.prices_usd_per_hour[one.hardware] for one in self.live]
+            return self._least_per_type(usd), self._least_per_type([one.devices for one in self.live])
+        best = [
+            max((k.progress.get(one.name, 0.0) for k in self.live), default=0.0)
+            for one in self.instance.types
         ]
-        return math.fsum(progress), max(map(least_progress_of, live), default=0.0)
+        progress = [
+            one.weight * (one.count or 0) * most for one, most in zip(self.instance.types, best, strict=True)
+        ]
+        return math.fsum(progress), max(map(least_progress_of, self.live), default=0.0)
 
-    def _least_per_type(self, live: Sequence[Configuration], amounts: Mapping[str, float]) -> float:
+    def _least_per_type(self, amounts: Sequence[float]) -> float:
         """Return the sum over types of the least amount for a request, times the requests."""
+        pairs = list(zip(amounts, self.live, strict=True))
         least = [
             min(
-                (amounts[k.name] / k.requests_per_s[one.name] for k in live if one.name in k.requests_per_s),
+                (amount / k.requests_per_s[one.name] for amount, k in pairs if one.name in k.members),
                 default=0.0,
             )
             for one in self.instance.types
         ]
-        return math.fsum(self.program.demand * least)
+        return float(self.program.demand @ least)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the first format error of a certificate; None if it can be read."""
@@ -229,9 +224,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         return read if isinstance(read, str) else None
 
     def _read(self, certificate: Any) -> MixCertificate | str:
-        rows, program = len(self.program.rows), self.program
+        prices = len(self.program.demand) + len(self.program.rows)
         counted = self.instance.serves and self.instance.devices is None
-        return read_certificate(certificate, len(program.cost), (rows, rows + counted), len(program.demand))
+        return read_certificate(certificate, len(self.program.cost), (prices, prices + counted))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""
@@ -252,44 +247,36 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if isinstance(read, str):
             return None
         prices: dict[str, float] = {}
-        names = [(row.name, row.sign) for row in self.program.rows]
-        names += [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
-        given = read.first.prices
-        of_rows, of_types = given[: len(self.program.rows)], given[len(given) - len(self.program.demand) :]
-        for (name, sign), price in zip(names, (*of_rows, *of_types), strict=True):
+        names = [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
+        names += [(row.name, row.sign) for row in self.program.rows]
+        for (name, sign), price in zip(names, read.first.prices, strict=True):
             prices[name] = prices.get(name, 0.0) + sign * price
         return prices
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return what one more device of the model that is worth most would bring."""
         del value
-        worth = {
-            each.name: prices.get(each.name, 0.0) for each in self.instance.hardware if each.limit is not None
-        }
-        best = max(worth, key=lambda name: worth[name], default=None)
-        if best is None or not worth[best] > 0:
+        names = [each.name for each in self.instance.hardware if each.limit is not None]
+        best = max(names, key=lambda name: prices.get(name, 0.0), default="")
+        worth = prices.get(best, 0.0)
+        if worth <= 0:
             return None
         if not self.instance.serves:
-            return (
-                f"one more {best} would bring a progress of about {figure(float(f'{worth[best]:.3g}'))} jobs"
-            )
-        rates = [one.requests_per_s or 0.0 for one in self.instance.types]
-        cost = math.fsum(
-            rate * prices[one.name] for rate, one in zip(rates, self.instance.types, strict=True)
+            return f"one more {best} would bring a progress of about {worth:.3g} jobs"
+        rates = {one.name: one.requests_per_s or 0.0 for one in self.instance.types}
+        cost = math.fsum(rate * prices[name] for name, rate in rates.items())
+        more = (
+            f", or serve {worth * sum(rates.values()) / cost:.3g} requests/s more at the same cost"
+            if cost
+            else ""
         )
-        more = worth[best] * math.fsum(rates) / cost if cost > 0 else 0.0
-        also = f", or serve {more:.3g} requests/s more at the same cost" if more else ""
-        return f"one more {best} would save about {worth[best]:.3g} USD/h{also}"
+        return f"one more {best} would save about {worth:.3g} USD/h{more}"
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Diagnose types that have to be served or to run, and that no configuration has."""
-        live = [
-            one for one, most in zip(self.instance.configurations, self.program.most, strict=True) if most
-        ]
-        needed = [
-            one for one in self.instance.types if one.requests_per_s or (self.instance.must_run and one.count)
-        ]
-        missing = [one.name for one in needed if not any(one.name in each.members for each in live)]
+        must_run, able = self.instance.must_run, {name for one in self.live for name in one.members}
+        needed = [one.name for one in self.instance.types if one.requests_per_s or (must_run and one.count)]
+        missing = [name for name in needed if name not in able]
         if not missing:
             return None
         reasons = [f"{name}: no configuration within the limits has a part of these" for name in missing]

@@ -15,8 +15,9 @@ of any size, with which the check works. The methods work with floats.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -28,20 +29,24 @@ from ...instances.common.arrays import Flags, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.objective import TOLERANCE, loosened
 
+Entry = tuple[int, int, Any]
+"""Configuration, column and value of an entry of a matrix."""
 Numbers = NDArray[Any]
 """An array of floats, or of Python's whole numbers."""
 SERVED = 1 - 3 * Fraction(TOLERANCE)
 """Part of a rate that the demand has: what a plan serves at least, with the tolerances of its check."""
 FULL = float(1 / SERVED)
 """All requests of a type in parts of the demand, for which the methods look."""
+FINENESS = 2**40
+"""Least common denominator of the figures of a programme in whole numbers."""
 MAX_COMPARED = 5_000
 """Largest number of replicas of which each is compared with every other."""
 
 
-def whole_numbers(figures: Iterable[Fraction | float]) -> tuple[Numbers, int]:
-    """Return numbers times their least common denominator, and that denominator."""
+def whole_numbers(figures: Iterable[Fraction | float], finest: int = 1) -> tuple[Numbers, int]:
+    """Return numbers times their least common denominator with `finest`, and that denominator."""
     ratios = [each.as_integer_ratio() for each in figures]
-    unit = math.lcm(*{denominator for _, denominator in ratios})
+    unit = math.lcm(finest, *{denominator for _, denominator in ratios})
     return np.array([numerator * (unit // part) for numerator, part in ratios], dtype=object), unit
 
 
@@ -108,18 +113,22 @@ class MixProgram:
         return MixProgram(floats(self.cost), most, weights, self.rows, limits, rates, demand, 1)
 
     def reduced_costs(self, prices: Numbers, scale: float = 1) -> Numbers:
-        """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (τ, π) of rows and types."""
-        weights, rates, m = self.weights, self.rates, len(self.rows)
+        """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (π, τ) of types and rows."""
+        weights, rates, types = self.weights, self.rates, len(self.demand)
         reduced, served = scale * self.cost, np.zeros_like(self.cost)
-        np.add.at(reduced, weights.configuration, prices[:m][weights.column] * weights.value)
-        np.maximum.at(served, rates.configuration, prices[m:][rates.column] * rates.value)
+        np.add.at(reduced, weights.configuration, prices[types:][weights.column] * weights.value)
+        np.maximum.at(served, rates.configuration, prices[:types][rates.column] * rates.value)
         return reduced - served
+
+    def constant(self, prices: Numbers) -> Any:
+        """Return π·λ − τ·b, the part of a bound that does not depend on y."""
+        of_types, of_rows = np.split(prices, [len(self.demand)])
+        return of_types @ self.demand - of_rows @ self.limits
 
     def bound(self, prices: Numbers, low: Numbers, high: Numbers, scale: float = 1) -> Any:
         """Return the bound in a box of counts that follows from some prices, as the check derives it."""
-        reduced, m = self.reduced_costs(prices, scale), len(self.rows)
-        constant = prices[m:] @ self.demand - prices[:m] @ self.limits
-        return constant + (reduced * np.where(reduced > 0, low, high)).sum()
+        reduced = self.reduced_costs(prices, scale)
+        return self.constant(prices) + (reduced * np.where(reduced > 0, low, high)).sum()
 
 
 def better_in_second(instance: MixInstance, value: float) -> MixInstance:
@@ -138,30 +147,27 @@ def program_of(instance: MixInstance) -> MixProgram:
     numbers: dict[str, list[int]] = {}
     for r, row in enumerate(rows):
         numbers.setdefault(row.name, []).append(r)
-    weights, rates, cost = [], [], []
-    for one in instance.configurations:
+    weights, rates, cost = list[Entry](), list[Entry](), []
+    for k, one in enumerate(instance.configurations):
         usd = one.devices * price[one.hardware]
         use: dict[str, Any] = {**one.jobs, one.hardware: one.devices, DEVICES: one.devices, BUDGET: usd}
-        weights.append(
-            {r: rows[r].sign * amount for name, amount in use.items() for r in numbers.get(name, ())}
-        )
-        rates.append({index[name]: rate for name, rate in one.requests_per_s.items()})
+        weights += [(k, r, rows[r].sign * use[name]) for name in use for r in numbers.get(name, ())]
+        rates += [(k, index[name], rate) for name, rate in one.requests_per_s.items()]
         progress = (weight[name] * count * Fraction(one.progress[name]) for name, count in one.jobs.items())
         cost.append(usd if instance.serves else -sum(progress))
     demand = [Fraction(one.requests_per_s or 0.0) * SERVED for one in instance.types if instance.serves]
     limits = [loosened(row.limit) if row.name == BUDGET else row.limit for row in rows]
-    values = [[value for row in matrix for value in row.values()] for matrix in (weights, rates)]
-    groups = (cost, values[0], limits, values[1], demand)
-    figures, unit = whole_numbers([value for group in groups for value in group])
-    cost_, *parts = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
+    groups = (cost, limits, demand, [value for *_, value in weights], [value for *_, value in rates])
+    figures, unit = whole_numbers(itertools.chain.from_iterable(groups), FINENESS)
+    costs, limit, asked, *values = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
+    of_rows, of_types = (_entries(each, value) for each, value in zip((weights, rates), values, strict=True))
     most = np.array(list(_most(instance)), dtype=object)
-    entries = [_entries(matrix, value) for matrix, value in ((weights, parts[0]), (rates, parts[2]))]
-    return MixProgram(cost_, most, entries[0], rows, parts[1], entries[1], parts[3], unit)
+    return MixProgram(costs, most, of_rows, rows, limit, of_types, asked, unit)
 
 
-def _entries(matrix: Sequence[Mapping[int, Any]], value: Numbers) -> Entries:
-    configuration = np.repeat(np.arange(len(matrix)), [len(row) for row in matrix])
-    return Entries(configuration, np.array([i for row in matrix for i in row], dtype=np.int64), value)
+def _entries(entries: Sequence[Entry], value: Numbers) -> Entries:
+    places = np.array([place for *place, _ in entries], dtype=np.int64).reshape(-1, 2)
+    return Entries(places[:, 0], places[:, 1], value)
 
 
 def _rows(instance: MixInstance) -> Iterator[Row]:

@@ -50,8 +50,9 @@ LONG_S = 1000.0
 """Completion times from this many seconds on are shown with one decimal."""
 
 
-def columns(entries: Plan) -> list[TextColumn[JobAllocation]]:
+def columns(instance: AllocationInstance, entries: Plan) -> list[TextColumn[JobAllocation]]:
     """Return the columns of the text table of a plan."""
+    del instance
     digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
     return [
         ("job", False, lambda e: e.job),
@@ -70,13 +71,13 @@ def columns(entries: Plan) -> list[TextColumn[JobAllocation]]:
 
 def as_data(instance: AllocationInstance, plan: Plan) -> dict[str, Any]:
     """Return the configurations of placed jobs, and the reasons of unplaced jobs, by name as plain data."""
-    del instance
     jobs = {entry.job: entry.model_dump(exclude={"job", "placed"}) for entry in plan if entry.placed}
-    return {"jobs": jobs, "unplaced": dict(left_out(plan))}
+    return {"jobs": jobs, "unplaced": dict(left_out(instance, plan))}
 
 
-def left_out(plan: Plan) -> Iterator[tuple[str, str]]:
+def left_out(instance: AllocationInstance, plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of job and reason for the jobs not placed; the reason is only that none is given."""
+    del instance
     return ((entry.job, "no reason is given") for entry in plan if not entry.placed)
 
 

@@ -141,7 +141,8 @@ SCENARIO_CHANGES = (
     "must-place=JOB; allocation: RESOURCE=+8, budget=X, add=NxJOB, remove=JOB, weight=JOB:X, on servers "
     "RESOURCE=SERVER:+8, servers=SERVER:N, drain=SERVER, add=NxSERVER, remove=SERVER; staging: "
     "limit=TYPE:+8, price=TYPE:-20%, floor=X, cost=X, budget=X; scheduling: RESOURCE=+10, add=NxSERVER, "
-    "drain=SERVER, remove=JOB."
+    "drain=SERVER, remove=JOB; mix: limit=HARDWARE:N, price=HARDWARE:USD, devices=N, budget=USD, of requests "
+    "rate=TYPE:X, of jobs count=TYPE:N, weight=TYPE:X, least-progress=X."
 )
 """What a scenario may say, for help texts."""
 Quiet = Annotated[bool, option("No progress, only errors.", "--quiet", "-q")]

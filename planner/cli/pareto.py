@@ -43,9 +43,9 @@ class FrontierOptions:
         "Folder for frontier.html, .md, .csv and .json; nothing is printed then."
     )
     error: float | None = option_field(
-        "Relative error, of staging in cost, of consolidation in moves, else in mean completion "
-        "time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1, of "
-        "consolidation 0.05]"
+        "Relative error, of staging in cost, of consolidation in moves, of mix in cost or progress, else in "
+        "mean completion time; 0 for every breakpoint. [default: 1e-4, of allocation 0.01, of scheduling "
+        "and mix 0.1, of consolidation 0.05]"
     )
     most_usd: float | None = option_field(
         "Leave out what costs more; USD, of allocation and scheduling per hour.", "--most-usd"
@@ -61,12 +61,14 @@ class FrontierOptions:
     )
     least: float | None = option_field(
         "Scheduling: the smallest size. [default: half of what there is] Consolidation: the fewest "
-        "servers freed. [default: 1]",
+        "servers freed. [default: 1] Mix: per cent of the requests. [default: 10] Or devices for the jobs. "
+        "[default: a tenth]",
         "--from",
     )
     most: float | None = option_field(
         "Scheduling: the largest size. [default: twice what there is] Consolidation: the most "
-        "servers freed. [default: all that are in use]",
+        "servers freed. [default: all that are in use] Mix: per cent of the requests. [default: 200] Or "
+        "devices for the jobs. [default: all]",
         "--to",
     )
     per: Literal["server", "rack"] | None = option_field(
@@ -90,7 +92,8 @@ def pareto(run: FrontierOptions) -> None:
 
     Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
     Scheduling: mean completion time against the size of the cluster, and what no scheduler can beat.
-    Consolidation: tasks moved against servers or racks freed, each step with a plan of its own.
+    Consolidation: tasks moved against servers or racks freed, each step with a plan of its own. Mix: cost
+    against requests served, or devices against the progress of jobs.
     """
     given = {"time_limit_s": run.time_limit, "threads": run.threads, "seed": run.seed}
     _, options = merged_options(None, given, [])

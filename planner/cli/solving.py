@@ -179,11 +179,11 @@ def _summary_in_parts(result: Result) -> list[Table | str]:
     return [line, table(FIGURES, map(_figures, result.objectives))]
 
 
-def plan_table(result: Result) -> Table | None:
+def plan_table(instance: Instance, result: Result) -> Table | None:
     """Return the text table of a result's plan, at most `MAX_ROWS` rows; None without a plan."""
     if result.plan is None:
         return None
-    return first_rows(KINDS[result.kind].columns(result.plan[:MAX_ROWS]), result.plan)
+    return first_rows(KINDS[result.kind].columns(instance, result.plan[:MAX_ROWS]), result.plan)
 
 
 def notes(result: Result) -> list[str]:
@@ -413,7 +413,7 @@ def show_results(results: list[Result], only: Instance | None = None) -> None:
     out = console()
     for part in summary(results, out.width):
         out.print(part)
-    plan = plan_table(results[0]) if only else None
+    plan = plan_table(only, results[0]) if only else None
     if plan is not None:
         out.print(plan)
     for result in results:

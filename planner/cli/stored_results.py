@@ -236,8 +236,9 @@ def export_plan(
     format: Annotated[
         str,
         option(
-            "json: of every kind; slurm, kubernetes: a script to run; slurm-options, "
-            "kubernetes-affinity: what to add to the jobs by hand."
+            "json: of every kind; slurm, kubernetes: a script to run, of a mix Deployments to complete; "
+            "slurm-options, kubernetes-affinity: what to add to the jobs by hand; consolidation: of a mix, "
+            "an instance that places each copy on a server."
         ),
     ] = "json",
     every: Annotated[

@@ -150,6 +150,10 @@ class MovesFrontierPage(FrontierPage):
         """The formulation of the instance in which the most units are freed."""
         return ConsolidationFormulation(with_units(self.instance, self.frontier.per, self.frontier.most))
 
+    def notes(self) -> FrontierNotes:
+        """Return the footnotes of the text table."""
+        return frontier_notes(self.frontier)
+
     def place(self, point: FreedPoint) -> Place:
         """Return the units freed and the moves of a point."""
         return point.freed, point.migrations
@@ -170,20 +174,6 @@ class MovesFrontierPage(FrontierPage):
         """Return the moves of a point for each unit, beside those of the point with the fewest, as text."""
         here, least = (figure(p.migrations / p.freed, 3) for p in (point, self.points[-1]))
         return f"{here} moves per {self.frontier.per}, beside {least} of the cheapest"
-
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; error certified; error not certified; search complete."""
-        notes, asked = frontier_notes(self.frontier), percent(self.frontier.error)
-        return (
-            f"It is proven that {notes.none}.",
-            f"{notes.certified.capitalize()}. Our own check derives this and trusts no solver.",
-            f"{notes.uncertified.capitalize()}.",
-            f"The search ended by itself; it was asked for an error of at most {asked}.",
-        )
-
-    def compared(self) -> Iterator[str]:
-        """Yield the sentence on how many units can be freed."""
-        yield from (f"{sentence.capitalize()}." for sentence in possible_sentence(self.frontier))
 
     def figure(self) -> Plot:
         """Return the plot of moves against units freed, with the area where no plan is."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +13,7 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
 from ..migration import kubernetes
 from ..migration.kubernetes import units_of
-from ..migration.nodes import KUBERNETES_NODE, check_nodes
+from ..migration.nodes import KUBERNETES_NODE, check_nodes, object_name
 from ..migration.steps import Migration
 from ..reports.text import counted, listed
 from .migration_steps import migration_of
@@ -62,7 +60,6 @@ def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:
     return entry.model_copy(update={"action": "keep"})
 
 
-LONGEST_LABEL = 63
 AFFINITY = [
     "spec:",
     "  template:",
@@ -103,7 +100,7 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Plan) -> Iterator[
     for entry in placed:
         for group, servers in entry.tasks.items():
             check_nodes(entry.job, servers, KUBERNETES_NODE)
-            name = _object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
+            name = object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
             annotations = {"clusterplan/job": entry.job}
             if entry.groups is not None:
                 annotations["clusterplan/group"] = group
@@ -125,14 +122,3 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Plan) -> Iterator[
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _object_name(text: str, taken: set[str]) -> str:
-    """Return a DNS label similar to a text, with a digest if it is already taken or too long."""
-    plain = name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    digest = text
-    while not name or len(name) > LONGEST_LABEL or name in taken:
-        digest = hashlib.sha256(digest.encode()).hexdigest()[:8]
-        name = f"{plain[: LONGEST_LABEL - 9].strip('-') or 'job'}-{digest}"
-    taken.add(name)
-    return name

@@ -153,8 +153,9 @@ ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MAX_REASONS = 5
 
 
-def columns(entries: Plan) -> list[TextColumn[JobPlacement]]:
+def columns(instance: ConsolidationInstance, entries: Plan) -> list[TextColumn[JobPlacement]]:
     """Return the columns of the text table of a plan."""
+    del instance
     acts = any(entry.action for entry in entries)
     return [
         ("job", False, lambda e: e.job),
@@ -211,10 +212,11 @@ def as_data(instance: ConsolidationInstance, plan: Plan) -> dict[str, Any]:
         **({"groups": groups} if groups else {}),
         **({"devices": devices} if devices else {}),
         **({"actions": acts, "runs_now_on": runs} if acts else {}),
-        "unplaced": dict(left_out(plan)),
+        "unplaced": dict(left_out(instance, plan)),
     }
 
 
-def left_out(plan: Plan) -> Iterator[tuple[str, str]]:
+def left_out(instance: ConsolidationInstance, plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of job and reason for the jobs that are not placed."""
+    del instance
     return ((entry.job, entry.reason or "no reason is given") for entry in plan if not entry.placed)

@@ -18,7 +18,7 @@ from ...solvers.common.result import Result
 from ..findings import Verification
 from .page import CellColumn, Column, Context, ScriptData, Table, headline, number, provenance, render
 from .plot_style import Figure, marker, markers, place_on, plot_of, spread_axis, steps
-from .text import counted, unit_of_time
+from .text import counted, percent, unit_of_time
 
 Place = tuple[float, float]
 """Coordinates in the plot; or speed and cost."""
@@ -185,13 +185,24 @@ class FrontierPage(ABC):
         """Return the speed and the cost of a point, in any units, from which the knee is computed."""
         return 1 / getattr(point, self.frontier.slow), getattr(point, self.frontier.dear)
 
-    @abstractmethod
+    def notes(self) -> Any:
+        """Return the footnotes of the text table; None if the page has sentences of its own."""
+        return None
+
     def proven(self) -> tuple[str, str, str, str]:
         """Return four sentences: no plan exists; error certified; error not certified; search complete."""
+        notes, asked = self.notes(), percent(self.frontier.error)
+        return (
+            f"It is proven that {notes.none}.",
+            f"{notes.certified.capitalize()}. Our own check derives this and trusts no solver.",
+            f"{notes.uncertified.capitalize()}.",
+            f"The search ended by itself; it was asked for an error of at most {asked}.",
+        )
 
     def compared(self) -> Iterator[str]:
         """Yield further sentences about the frontier."""
-        return iter(())
+        notes = self.notes()
+        return (f"{sentence.capitalize()}." for sentence in (notes.about if notes else ()))
 
     @abstractmethod
     def figure(self) -> Plot:

@@ -54,8 +54,9 @@ from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
 from ..reports.text import TextColumn, counted, duration, figure, in_unit, short, unit_of_time
 
 
-def columns(entries: Plan) -> list[TextColumn[Segment]]:
+def columns(instance: SchedulingInstance, entries: Plan) -> list[TextColumn[Segment]]:
     """Return the columns of the text table of a schedule's run segments."""
+    del instance
     return [
         ("job", False, lambda e: e.job),
         ("starts at s", True, lambda e: figure(e.start_s)),

@@ -47,8 +47,9 @@ def layers_of(stage: Stage) -> str:
     return ", ".join(shown) + (f" … ({len(stage.layers)} layers)" if len(ranges) > MAX_RANGES else "")
 
 
-def columns(entries: Plan) -> list[TextColumn[Stage]]:
+def columns(instance: StagingInstance, entries: Plan) -> list[TextColumn[Stage]]:
     """Return the columns of the text table of a plan's stages."""
+    del instance
     return [
         ("stage", True, lambda stage: str(entries.index(stage))),
         ("layers", False, layers_of),

@@ -37,10 +37,10 @@ class _Rule(Solver[MixFormulation]):
         """Return the plan of the rule, if it keeps all constraints."""
         del options, clock
         if formulation.instance.serves != self.serves:
-            other = "exact, one-configuration or cheapest-for-each-type"
-            other = "exact, best-pair-first, matching-rounds or nobody-shares" if self.serves else other
-            sort = "requests" if self.serves else "jobs"
-            raise OptionError(f"solver {self.name!r} is for instances with types of {sort}; take {other}")
+            sort = "requests, and these are jobs" if self.serves else "jobs, and these are requests"
+            raise OptionError(
+                f"solver {self.name!r} is for types of {sort}; 'clusterplan solvers' lists others"
+            )
         plan = self.plan(formulation)
         broken = formulation.violations(plan)
         return Outcome(message=f"{self.name}: {broken[0]}") if broken else Outcome(plan)
@@ -50,12 +50,12 @@ class _Rule(Solver[MixFormulation]):
         """Return the plan of the rule, which may break constraints."""
 
 
-Members = tuple[str, ...]
-"""The types of the jobs of a group in order, each as often as it has jobs."""
+Members = frozenset[tuple[str, int]]
+"""The types of the jobs of a group, each with its number of jobs."""
 
 
 def _members(one: Configuration) -> Members:
-    return tuple(sorted(Counter(one.jobs).elements()))
+    return frozenset(one.jobs.items())
 
 
 def _filled(formulation: MixFormulation, groups: Mapping[Members, int]) -> Plan:
@@ -106,7 +106,9 @@ class NobodyShares(_Rule):
 
     def plan(self, formulation: MixFormulation) -> Plan:
         """Return the copies of each job alone."""
-        return _filled(formulation, {(one.name,): one.count or 0 for one in formulation.instance.types})
+        return _filled(
+            formulation, {frozenset({(one.name, 1)}): one.count or 0 for one in formulation.instance.types}
+        )
 
 
 class MatchingRounds(_Rule):
@@ -120,7 +122,9 @@ class MatchingRounds(_Rule):
         best: dict[Members, float] = {}
         for one, cost in zip(formulation.instance.configurations, formulation.program.cost, strict=True):
             best[_members(one)] = max(-cost, best.get(_members(one), 0.0))
-        groups: dict[Members, int] = {(one.name,): one.count or 0 for one in formulation.instance.types}
+        groups: dict[Members, int] = {
+            frozenset({(one.name, 1)}): one.count or 0 for one in formulation.instance.types
+        }
         for _ in range(ROUNDS):
             groups = _matched(groups, best)
         return _filled(formulation, groups)
@@ -133,7 +137,7 @@ def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> di
     """
     names, pairs, columns = [*groups], list[tuple[Members, int, int]](), Columns()
     for i, j in itertools.combinations_with_replacement(range(len(names)), 2):
-        merged = tuple(sorted((*names[i], *names[j])))
+        merged = frozenset((Counter(dict(names[i])) + Counter(dict(names[j]))).items())
         if merged in best:
             pairs.append((merged, i, j))
             columns.add(-best[merged], [(i, 1.0), (j, 1.0)])

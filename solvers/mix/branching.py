@@ -136,8 +136,7 @@ class BranchAndBound:
         self._relaxation = Relaxation(self._separation.program)
         self._high = high[self._inside]
         cuts = len(self._separation.program.rows) - len(program.rows)
-        of_rows, of_types = np.split(self._first.prices, [len(program.rows)])
-        self._first = replace(self._first, prices=np.concatenate([of_rows, np.zeros(cuts), of_types]))
+        self._root = replace(self._first, prices=np.append(self._first.prices, np.zeros(cuts)))
 
     def _limited(self, program: MixProgram) -> Floats:
         """Return the most copies of each configuration in plans within the cutoff, by its reduced cost."""
@@ -160,7 +159,7 @@ class BranchAndBound:
             goal from then on.
         """
         low = np.zeros(len(self._high))
-        root = _Node(low, self._high, self._relaxed(self._first, low, self._high))
+        root = _Node(low, self._high, self._relaxed(self._root, low, self._high))
         open_, number, leaves = [(root.relaxed.bound, 0, root)], itertools.count(1), 1
         while open_ and leaves < MAX_LEAVES and not self.clock.expired:
             bound, _, node = heapq.heappop(open_)

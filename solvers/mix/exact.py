@@ -150,7 +150,8 @@ def diagnose(formulation: MixFormulation, known: Diagnosis | None, clock: Clock)
     relaxed = Relaxation(program).solve(np.zeros(len(program.cost)), program.most)
     if known is not None or clock.expired or not relaxed.infeasible:
         return known
-    names = [*(row.name for row in program.rows), *(one.name for one in formulation.instance.types)]
-    binding = dict.fromkeys(name for name, price in zip(names, relaxed.prices, strict=False) if price > 0)
+    types = formulation.instance.types if formulation.instance.serves else ()
+    names = [*(one.name for one in types), *(row.name for row in program.rows)]
+    binding = dict.fromkeys(name for name, price in zip(names, relaxed.prices, strict=True) if price > 0)
     reason = f"no plan keeps all of these together: {', '.join(binding)}"
     return Diagnosis(reasons=(reason,), remedies=("raise one of the limits, or ask for less",))

@@ -13,16 +13,20 @@ from typing import Any
 import numpy as np
 
 from ...formulations.mix.program import FULL, MixProgram
-from ...instances.common.arrays import Floats, offsets
+from ...instances.common.arrays import Floats
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
-from ..backends.highs import TOLERANCE, highs_with_settings, linear_program
+from ..backends.highs import TOLERANCE, Columns, highs_with_settings, linear_program
 
 SETTINGS: Fields = {
     "presolve": "off",  # the last basis is a better start
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
+
+
+LOOSER = (1e-7, 1e-6)
+"""Tolerances for a relaxation that HiGHS cannot solve to the tightest one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Relaxed:
     bound
         The least cost in the box, by the prices; infinite if they prove that there is no plan.
     counts, prices
-        Optimal y, shape (n,), and prices of rows and types, shape (m + I,).
+        Optimal y, shape (n,), and prices of types and rows, shape (I + m,).
     """
 
     bound: float
@@ -57,36 +61,28 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
     whole
         Whether y is integer.
     """
-    weights, rates = program.weights, program.rates
-    n, m, types, entries = len(program.cost), len(program.rows), len(program.demand), len(program.rates.value)
-    asked, time = program.demand > 0, m + types
-    scaled = rates.value * (1 / np.where(asked, program.demand, np.inf))[rates.column]
-    # Of each y its rows of A, and −1 in that of its time; of each x its type and its time.
-    timed = np.unique(rates.configuration)
-    column = np.concatenate([weights.configuration, timed])
-    order = np.argsort(column, kind="stable")
-    row = np.concatenate([weights.column, time + timed])[order]
-    value = np.concatenate([weights.value, np.full(len(timed), -1.0)])[order]
-    width = np.bincount(column, minlength=n)
-    pairs = np.stack([m + rates.column, time + rates.configuration], axis=1).ravel()
-    values = np.stack([scaled, np.ones(entries)], axis=1).ravel()
-    extra = m + types if elastic else 0
-    slack = np.concatenate([np.full(m, -1.0), np.ones(types)])[: extra or 0]
-    matrix = (
-        offsets(np.concatenate([width, np.full(entries, 2), np.ones(extra, dtype=np.int64)])),
-        np.concatenate([row, pairs, np.arange(extra)]),
-        np.concatenate([value, values, slack]),
-    )
-    cost = np.zeros(n + entries) if elastic else np.concatenate([program.cost, np.zeros(entries)])
-    infinite = np.full(entries + extra, np.inf)
+    n, m, types = len(program.cost), len(program.rows), len(program.demand)
+    asked, time, columns = program.demand > 0, m + types, Columns()
+    entries: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    for k, row, value in zip(*(each.tolist() for each in program.weights), strict=True):
+        entries[k].append((row, value))
+    for k in np.unique(program.rates.configuration).tolist():
+        entries[k].append((time + k, -1.0))
+    for cost, own, most in zip(program.cost.tolist(), entries, program.most.tolist(), strict=True):
+        columns.add(0.0 if elastic else cost, own, most)
+    for k, i, rate in zip(*(each.tolist() for each in program.rates), strict=True):
+        columns.add(0.0, [(m + i, rate / program.demand[i] if asked[i] else 0.0), (time + k, 1.0)])
+    for row in range(time if elastic else 0):
+        columns.add(1.0, [(row, -1.0 if row < m else 1.0)])
     least = np.concatenate([np.full(m, -np.inf), FULL * asked, np.full(n, -np.inf)])
     most = np.concatenate([program.limits, np.full(types, np.inf), np.zeros(n)])
+    count = len(columns.costs)
     return linear_program(
-        np.concatenate([cost, np.ones(extra)]),
-        (np.zeros(n + entries + extra), np.concatenate([program.most, infinite])),
+        np.array(columns.costs),
+        (np.zeros(count), np.array(columns.most)),
         (least, most),
-        matrix,
-        whole=np.arange(n + entries + extra) < n if whole else (),
+        columns.matrix,
+        whole=np.arange(count) < n if whole else (),
     )
 
 
@@ -133,9 +129,10 @@ class Relaxation:
             If HiGHS ends in any other way.
         """
         highs.changeColsBounds(len(low), np.arange(len(low), dtype=np.int32), low, high)
-        for begin_anew in (False, True):
-            if begin_anew:
+        for tolerance in (TOLERANCE, *LOOSER):
+            if tolerance != TOLERANCE:  # bounds follow from the prices, whatever their precision
                 highs.clearSolver()
+                highs.setOptionValue("dual_feasibility_tolerance", tolerance)
             highs.run()
             status = highs.getModelStatus().name
             if status in ("kOptimal", "kModelEmpty", "kInfeasible"):
@@ -143,11 +140,11 @@ class Relaxation:
         raise BackendError(f"HiGHS ended a relaxation with the status {status}")
 
     def _prices(self, highs: Any) -> Floats:
-        """Return the prices of rows and types of the last optimum, none below 0."""
+        """Return the prices of types and rows of the last optimum, none below 0."""
         rows, program = len(self.program.rows), self.program
         duals = np.array(highs.getSolution().row_dual[: rows + len(program.demand)])
         of_types = duals[rows:] / np.where(program.demand > 0, program.demand, np.inf)
-        prices: Floats = np.maximum(np.concatenate([-duals[:rows], of_types]), 0.0)
+        prices: Floats = np.maximum(np.concatenate([of_types, -duals[:rows]]), 0.0)
         return prices
 
 

@@ -1,44 +1,46 @@
-"""Cutting planes for a relaxation: those of the rows of its optimal tableau.
+"""Cutting planes for the relaxation at the root of a branching tree.
 
-For a basic count that is not whole, the fractional parts of its row of the inverse basis, or of that row with
-the other sign, are multipliers of a cut that the relaxation may break (Gomory, "Outline of an algorithm for
-integer solutions to linear programs", Bulletin of the American Mathematical Society 64, 1958). They are
-rounded to fractions of small denominators, since any multipliers make a valid cut. A row that does not bind
-any more is left out, so that the relaxation stays small.
+Any prices make a valid cut; two sorts of them often make one that the relaxation breaks. For a basic count
+that is not whole, the fractional parts of its row of the inverse basis, or of that row with the other sign,
+are prices of the rows (Gomory, "Outline of an algorithm for integer solutions to linear programs", Bulletin
+of the American Mathematical Society 64, 1958). And the prices of the relaxation itself can be scaled so that
+the weight of such a count becomes whole. Rows that do not bind any more are left out, so that the
+relaxation stays small.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
-from math import lcm
 
 import numpy as np
 
-from ...formulations.mix.cuts import MAX_DENOMINATOR, Cut, WholeRows
-from ...formulations.mix.program import MixProgram
+from ...formulations.mix.cuts import Cut, rounded_row, with_rows
+from ...formulations.mix.program import FINENESS, MixProgram
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Fields
 from ..common.base import Clock
-from .relaxation import Relaxation
+from .relaxation import Relaxation, Relaxed
 
 MAX_ROUNDS = 100
 MAX_CUTS = 40
 """Cuts of one round."""
 MAX_CONFIGURATIONS = 5_000
 """Largest number of configurations for which cuts are made."""
-FINEST = 1_000
-"""Largest denominator of a multiplier."""
+MULTIPLES = 8
+"""The weight of a count becomes a whole number up to this."""
 FREE = 1e20
 """What HiGHS takes for infinite."""
 LEAST_VIOLATION, LEAST_PRICE = 1e-4, 1e-9
 LEAST_PART = 1e-6
 """Distance from a whole number from which on a count is not one."""
+MARGIN = 1.37e-9
+"""Part by which prices differ from those at which a weight is just whole, so that rounding in floats, and in
+whole numbers by the check, is the same."""
 
 
 class Separation:
-    """Rounds of cuts for the root of a branching tree.
+    """Rounds of cuts.
 
     Attributes
     ----------
@@ -47,61 +49,64 @@ class Separation:
     """
 
     def __init__(self, program: MixProgram) -> None:
-        self.program, self._first = program, len(program.rows)
-        self._rows = WholeRows(program)
+        self.program, self._base = program, program
+        self._first = len(program.demand) + len(program.rows)
         self._cuts: list[Cut] = []
+        self._rows: list[tuple[Floats, float]] = []
         self._priced: list[int] = []
 
     def run(self, target: float, clock: Clock) -> None:
         """Add cuts until the bound of the relaxation reaches the target, or nothing is to be cut off."""
         count = len(self.program.cost)
-        low, free = np.zeros(count), np.full(count, FREE)
-        possible = count <= MAX_CONFIGURATIONS and not len(self.program.demand)
-        for _ in range(MAX_ROUNDS if possible else 0):
-            # Limits of single counts follow from the rows; without them the tableau is that of the rows.
-            relaxation = Relaxation(replace(self.program, most=free))
-            relaxed = relaxation.solve(low, free)
-            bound = self.program.bound(relaxed.prices, low, self.program.most)
-            cuts = [] if clock.expired or bound >= target else self._violated(relaxation, relaxed.counts)
-            if not cuts:
-                break
-            binds = relaxed.prices[self._first :] > LEAST_PRICE
-            self._priced = [row for row, binding in zip(self._priced, binds, strict=True) if binding]
-            for cut in cuts:
-                self._priced.append(self._first + len(self._cuts))
-                self._cuts.append(cut)
-            self.program = self._rows.program_with(self._priced)
+        # Limits of counts of groups follow from the rows; without them the tableau is that of the rows.
+        low, high = np.zeros(count), self.program.most if len(self.program.demand) else np.full(count, FREE)
+        for _ in range(MAX_ROUNDS if count <= MAX_CONFIGURATIONS else 0):
+            relaxation = Relaxation(replace(self.program, most=high))
+            relaxed = relaxation.solve(low, high)
+            bound = self.program.bound(relaxed.prices, low, self._base.most)
+            if clock.expired or bound >= target or not self._add_violated(relaxation, relaxed):
+                return
 
-    def _violated(self, relaxation: Relaxation, counts: Floats) -> list[Cut]:
-        """Return the cuts that counts violate most, relative to their size."""
-        index, found = [*range(self._first), *self._priced], dict[Cut, float]()
-        rows = relaxation.tableau_rows(counts, LEAST_PART)
-        for multipliers, sign in itertools.product(rows, (1, -1)):
-            parts = [Fraction(u).limit_denominator(FINEST) for u in np.mod(sign * multipliers, 1.0).tolist()]
-            inside = [(row, part) for row, part in zip(index, parts, strict=True) if part % 1]
-            common = lcm(*(part.denominator for _, part in inside))
-            if inside and common <= MAX_DENOMINATOR:
-                of_rows, numerators = zip(*((row, int(part * common)) for row, part in inside), strict=True)
-                cut = Cut(rows=of_rows, numerators=numerators, denominator=common)
-                weights, limit = self._rows.row(cut)
-                excess = float(weights @ counts - limit)
-                if excess > LEAST_VIOLATION:
-                    found[cut] = excess / float(np.linalg.norm(weights) + LEAST_PART)
-        chosen = sorted(found, key=lambda cut: -found[cut])[:MAX_CUTS]
-        for cut in chosen:
-            self._rows.add(cut)
-        return chosen
+    def _add_violated(self, relaxation: Relaxation, relaxed: Relaxed) -> bool:
+        """Add the cuts that a relaxation violates most for their size; return whether there are any."""
+        places, found = [*range(self._first), *self._priced], dict[Cut, tuple[float, Floats, float]]()
+        for prices in self._candidates(relaxation, relaxed):
+            weights, limit = rounded_row(self.program, prices)
+            excess = float(weights @ relaxed.counts - limit) / FINENESS
+            if excess > LEAST_VIOLATION:
+                inside = np.flatnonzero(prices).tolist()
+                cut = Cut(places=tuple(places[i] for i in inside), prices=tuple(prices[inside].tolist()))
+                found[cut] = (excess * FINENESS / float(np.linalg.norm(weights) + 1.0), weights, limit)
+        chosen = sorted(found, key=lambda cut: -found[cut][0])[:MAX_CUTS]
+        binds = relaxed.prices[self._first :] > LEAST_PRICE
+        self._priced = [place for place, binding in zip(self._priced, binds, strict=True) if binding]
+        self._priced += range(self._first + len(self._cuts), self._first + len(self._cuts) + len(chosen))
+        self._cuts += chosen
+        self._rows += [found[cut][1:] for cut in chosen]
+        self.program = with_rows(self._base, [self._rows[place - self._first] for place in self._priced])
+        return bool(chosen)
+
+    def _candidates(self, relaxation: Relaxation, relaxed: Relaxed) -> Iterator[Floats]:
+        """Yield prices of types, rows and cuts from which cuts may follow that a relaxation breaks."""
+        counts, types = relaxed.counts, len(self.program.demand)
+        for row in () if types else relaxation.tableau_rows(counts, LEAST_PART):
+            for sign in (1, -1):
+                parts = np.mod(sign * row, 1.0)
+                parts[(parts < LEAST_PART) | (parts > 1 - LEAST_PART)] = 0.0
+                yield parts * (1 + MARGIN)
+        weights = -self.program.reduced_costs(relaxed.prices, 0)
+        for k in np.flatnonzero((np.abs(counts - np.round(counts)) > LEAST_PART) & (weights > 0)).tolist():
+            for multiple in range(1, MULTIPLES + 1) if types else ():
+                yield relaxed.prices * (multiple / weights[k] * (1 - MARGIN))
 
     def as_data(self) -> Fields:
         """Return the cuts that have prices, and those that they are made of, as a certificate has them."""
-        needed, number = set[int](), {row: row for row in range(self._first)}
-        for row in range(self._first + len(self._cuts) - 1, self._first - 1, -1):
-            if row in needed or row in self._priced:
-                needed |= {row, *self._cuts[row - self._first].rows}
-        made: list[Cut] = []
-        for row in sorted(needed - number.keys()):
-            cut = self._cuts[row - self._first]
-            number[row] = self._first + len(made)
-            made.append(cut.model_copy(update={"rows": tuple(number[each] for each in cut.rows)}))
-        priced = [number[row] for row in self._priced]
-        return {"cuts": [cut.model_dump(mode="json") for cut in made], "priced": priced} if priced else {}
+        needed, first = set[int](), self._first
+        for place in range(first + len(self._cuts) - 1, first - 1, -1):
+            if place in needed or place in self._priced:
+                needed |= {place, *self._cuts[place - first].places}
+        kept = sorted(place for place in needed if place >= first)
+        number = {**{i: i for i in range(first)}, **{place: first + i for i, place in enumerate(kept)}}
+        cuts = [self._cuts[place - first] for place in kept]
+        made = [{"places": [number[i] for i in cut.places], "prices": [*cut.prices]} for cut in cuts]
+        return {"cuts": made, "priced": [number[place] for place in self._priced]} if made else {}

@@ -16,7 +16,7 @@ from ...instances.common.errors import OptionError, shown, some
 from ...instances.common.fields import Amounts, Fields, Many, Model, Positive
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock
-from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
+from ..common.result import AnyFrontier, SolveOptions
 from ..frontier import SizeSearch
 
 
@@ -238,10 +238,6 @@ class _Search(SizeSearch):
     def of_size(self, size: float) -> SchedulingInstance:
         """Return the instance with another amount of the resource."""
         return with_resource_amount(self.instance, self.resource, size)
-
-    def record(self, result: Result) -> ObjectiveRecord:
-        """Return the mean completion time in seconds."""
-        return result.objectives[0]
 
     def bound_of(self, size: float) -> Fields:
         """Return the fields of a `SizeBound`."""

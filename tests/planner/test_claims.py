@@ -11,7 +11,7 @@ from allocation_instances import measured
 from device_instances import job, placement, server
 from forgeries import BUSY, altered, rehashed, stored
 from random_instances import RANDOM
-from sample_documents import CONSOLIDATION, DOCUMENT
+from sample_documents import CONSOLIDATION, DOCUMENT, MIX
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
@@ -309,6 +309,12 @@ TOGETHER = {
         "objectives": ["value"],
         "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 3}}],
         "jobs": [job(name, 1, {"gpu": 2}, must_place=True) for name in "abc"],
+    },
+    "mix": {
+        **MIX,
+        "types": [{"name": name, "requests_per_s": 6} for name in "ab"],
+        "hardware": [{"name": "g", "limit": 1, "price_usd_per_hour": 1}],
+        "configurations": [{"hardware": "g", "requests_per_s": {"a": 10, "b": 10}}],
     },
 }
 """Documents without a plan, which counting alone does not show."""

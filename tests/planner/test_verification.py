@@ -81,7 +81,7 @@ def solved(kind: str, seed: int) -> tuple[Instance, str]:
     for number in range(seed * 100, seed * 100 + 100):
         instance = RANDOM[kind](number)
         result = clusterplan.solve(instance, "brute-force")
-        if result.plan is not None:
+        if result.plan:
             return instance, result.to_json()
     raise AssertionError("no feasible instance among a hundred")
 
@@ -252,9 +252,10 @@ def test_a_solve_that_had_no_time_for_a_bound_claims_nothing(kind: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_column_has_a_cell_for_every_entry(name: str) -> None:
-    kind, plan = KINDS[name], clusterplan.solve(clusterplan.parse_instance(DOCUMENT[name])).plan
+    kind, instance = KINDS[name], clusterplan.parse_instance(DOCUMENT[name])
+    plan = clusterplan.solve(instance).plan
     assert plan
-    rows = cells_of(kind.columns(plan), plan)
+    rows = cells_of(kind.columns(instance, plan), plan)
     assert len(rows) == len(plan)
     assert all(row[0] for row in rows)
 
@@ -270,12 +271,12 @@ def test_a_plan_has_at_most_as_many_entries_as_the_list_it_names(name: str) -> N
 def test_a_kind_that_says_nothing_else_leaves_nothing_out_and_has_no_trade_off() -> None:
     kind = PlannerKind(
         title="t",
-        columns=lambda _: (),
+        columns=lambda *_: (),
         as_data=lambda *_: {},
         page=lambda *_: {},
         template="t.html",
         rows_of_plan="items",
     )
-    assert list(kind.notes(None, 9)) == list(kind.left_out([])) == list(kind.actions(None, [])) == []
+    assert list(kind.notes(None, 9)) == list(kind.left_out(None, [])) == list(kind.actions(None, [])) == []
     assert kind.to_carry_out((1, 2), False) == [1, 2]
     assert (kind.frontier, kind.formats) == (None, {})

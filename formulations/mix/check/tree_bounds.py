@@ -66,7 +66,6 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
     cutoff
         Of plans that cost more nothing is said; None: the bound holds for all plans.
     """
-    program = with_cuts(program, tree.cuts, tree.priced) if tree.cuts else program
     low, high = np.zeros(len(program.cost), dtype=object), program.most
     if cutoff is not None:
         # No plan within the cutoff has copies whose reduced costs exceed what is left to it.
@@ -80,7 +79,7 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
         high[dear] = np.minimum(high[dear], room // reduced[dear])
     kept = (high > 0).astype(bool)
     number = {k: i for i, k in enumerate(np.flatnonzero(kept).tolist())}
-    program, least = program.of(kept), None
+    program, least = with_cuts(program.of(kept), tree.cuts, tree.priced), None
     boxes: list[Box | None] = [(low[kept], high[kept])]
     for node in tree.nodes:
         check_time()

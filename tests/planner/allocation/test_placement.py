@@ -31,13 +31,13 @@ def result_of(plan: tuple[Any, ...]) -> Result:
 
 def test_the_last_column_says_where_tasks_are() -> None:
     """Only of plans that say so; of many servers only the first are named, and plain data has them all."""
-    assert [row[-1] for row in cells_of(columns(PLAN), PLAN)] == [
+    assert [row[-1] for row in cells_of(columns(None, PLAN), PLAN)] == [
         "s-0: 1 ps + 2 w, s-1: 1 w",
         "big: 6 w",
         "–",
     ]
     bare = [entry.model_copy(update={"placement": None}) for entry in PLAN]
-    assert len(columns(bare)) == len(columns(PLAN)) - 1
+    assert len(columns(None, bare)) == len(columns(None, PLAN)) - 1
     many = PLAN[1].model_copy(update={"placement": {f"n{k}": PLAN[1].placement["big"] for k in range(6)}})
     assert placement_text(many, 2) == "n0: 6 w, n1: 6 w and 4 more"
     assert placement_text(many).count("6 w") == 6

@@ -43,18 +43,18 @@ PLAN = (
 
 def test_rows_have_a_cell_for_each_column() -> None:
     """Seconds have three decimals, one from 1,000 s on."""
-    assert cells_of(columns(PLAN), PLAN)[0] == ["a", "yes", "v", "1", "2", "999.500"]
-    assert cells_of(columns(PLAN), PLAN)[1] == ["b", "no", "–", "0", "0", "12.000"]
+    assert cells_of(columns(None, PLAN), PLAN)[0] == ["a", "yes", "v", "1", "2", "999.500"]
+    assert cells_of(columns(None, PLAN), PLAN)[1] == ["b", "no", "–", "0", "0", "12.000"]
     late = PLAN[0].model_copy(update={"completion_s": 1234.56})
-    assert cells_of(columns((late, PLAN[1])), PLAN)[1][-1] == "12.0"
-    assert cells_of(columns((late,)), [late])[0][-1] == "1,234.6"
+    assert cells_of(columns(None, (late, PLAN[1])), PLAN)[1][-1] == "12.0"
+    assert cells_of(columns(None, (late,)), [late])[0][-1] == "1,234.6"
 
 
 def test_plain_data_separates_the_unplaced() -> None:
     """Only placed jobs have a configuration."""
     data = as_data(generate_allocation(2, seed=1), PLAN)
     assert data["jobs"] == {"a": {"variant": "v", "ps": 1, "workers": 2, "completion_s": 999.5}}
-    assert data["unplaced"] == dict(left_out(PLAN)) == {"b": "no reason is given"}
+    assert data["unplaced"] == dict(left_out(None, PLAN)) == {"b": "no reason is given"}
 
 
 def test_usage_adds_up_tasks_and_prices() -> None:

@@ -44,12 +44,12 @@ PLAN = (
 
 def test_the_table_says_where_or_why_not() -> None:
     """With a column of actions where jobs run now."""
-    assert [title for title, *_ in columns(PLAN)] == ["job", "action", "where, or why not"]
-    assert cells_of(columns(PLAN), PLAN)[0] == ["a", "keep", "2×n"]
-    assert cells_of(columns(PLAN), PLAN)[1] == ["b", "wait", "waits: full"]
-    assert columns([JobPlacement(job="a", servers={"n": 2})])[1][:2] == ("placed", False)
+    assert [title for title, *_ in columns(None, PLAN)] == ["job", "action", "where, or why not"]
+    assert cells_of(columns(None, PLAN), PLAN)[0] == ["a", "keep", "2×n"]
+    assert cells_of(columns(None, PLAN), PLAN)[1] == ["b", "wait", "waits: full"]
+    assert columns(None, [JobPlacement(job="a", servers={"n": 2})])[1][:2] == ("placed", False)
     groups = JobPlacement(job="a", groups={"ps": {"n": 1}, "worker": {"n": 1}})
-    assert cells_of(columns([groups]), [groups]) == [["a", "yes", "ps: 1×n; worker: 1×n"]]
+    assert cells_of(columns(None, [groups]), [groups]) == [["a", "yes", "ps: 1×n; worker: 1×n"]]
 
 
 def test_notes_count_actions_and_reasons() -> None:
@@ -121,7 +121,7 @@ def test_partitions_of_servers() -> None:
 
 def test_the_table_and_the_data_name_devices() -> None:
     """Beside the server; the data has them as the plan has."""
-    assert [row[2] for row in cells_of(columns(DEVICES_PLAN), DEVICES_PLAN)] == [
+    assert [row[2] for row in cells_of(columns(None, DEVICES_PLAN), DEVICES_PLAN)] == [
         "1×n (gpu 0+1)",
         "1×n (gpu 2 slot 0)",
     ]

@@ -46,9 +46,9 @@ STOPPED = plan_of(("wide", 0, 1), ("thin", 1, 4), ("wide", 4, 7))
 
 def test_columns_name_servers_only_where_there_are_any() -> None:
     """Start and end are numbers."""
-    assert [title for title, *_ in columns(IN_TURN)] == ["job", "starts at s", "ends at s"]
+    assert [title for title, *_ in columns(None, IN_TURN)] == ["job", "starts at s", "ends at s"]
     (placed,) = plan_of(("wide", 0, 4, "", {"s": 2}))
-    assert [cell(placed) for *_, cell in columns([placed])] == ["wide", "0", "4", "2×s"]
+    assert [cell(placed) for *_, cell in columns(None, [placed])] == ["wide", "0", "4", "2×s"]
 
 
 def test_the_answer_says_how_long_jobs_take_and_wait() -> None:

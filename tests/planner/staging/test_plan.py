@@ -39,7 +39,7 @@ PLAN = (
 
 def test_a_plan_is_a_row_for_each_stage() -> None:
     """With its number, layers, type and units."""
-    assert cells_of(columns(PLAN), PLAN) == [["0", "0–0", "slow", "2"], ["1", "1–1", "fast", "1"]]
+    assert cells_of(columns(None, PLAN), PLAN) == [["0", "0–0", "slow", "2"], ["1", "1–1", "fast", "1"]]
 
 
 def test_plain_data_names_the_layers() -> None:
@@ -76,7 +76,7 @@ def test_the_frontier_page_has_quick_baselines(method: str) -> None:
 def test_a_plan_of_a_graph() -> None:
     """Its layers stand as ranges in the table, and in the order of the stages in the drawing."""
     plan = (stage_of([0, 2], "gpu", 1), stage_of([1, 3], "gpu", 1))
-    assert cells_of(columns(plan), plan) == [["0", "0, 2", "gpu", "1"], ["1", "1, 3", "gpu", "1"]]
+    assert cells_of(columns(None, plan), plan) == [["0", "0, 2", "gpu", "1"], ["1", "1, 3", "gpu", "1"]]
     assert (
         layers_of(stage_of([*range(4), 6, 8, 10, 12, 14, 16], "gpu", 1))
         == "0–3, 6, 8, 10, 12, 14 … (10 layers)"

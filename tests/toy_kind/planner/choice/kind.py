@@ -10,8 +10,8 @@ from ..kind import PlannerKind
 from ..reports.text import TextColumn
 
 
-def _columns(entries: Sequence[Chosen]) -> list[TextColumn[Chosen]]:
-    del entries
+def _columns(instance: Any, entries: Sequence[Chosen]) -> list[TextColumn[Chosen]]:
+    del instance, entries
     return [("item", False, lambda entry: entry.item)]
 
 
