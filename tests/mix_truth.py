@@ -87,8 +87,7 @@ def _best_of_jobs(instance: MixInstance, counts: np.ndarray) -> Values | None:
         return None
     slowest = np.where(counts > 0, least, np.inf).min(axis=1)
     slowest[~counts.any(axis=1)] = 0.0
-    best = max(zip((counts @ worth).round(9).tolist(), slowest.tolist(), strict=True))
-    return best
+    return max(zip((counts @ worth).round(9).tolist(), slowest.tolist(), strict=True))
 
 
 def _serves(instance: MixInstance, counts: np.ndarray) -> bool:
@@ -98,8 +97,8 @@ def _serves(instance: MixInstance, counts: np.ndarray) -> bool:
         [[k.requests_per_s.get(name, 0.0) for name, _ in asked] for k in instance.configurations]
     )
     demand = np.array([rate for _, rate in asked])
-    if not len(asked) or (counts @ rates < demand * (1 - CLOSE)).any():
-        return not len(asked)
+    if not asked or (counts @ rates < demand * (1 - CLOSE)).any():
+        return not asked
     size, types = rates.size, len(asked)
     # Shares x_ki, and the part of all requests that is served, which is to be as large as possible.
     served = np.hstack([-(rates[:, :, None] * np.eye(types)).reshape(size, types).T, demand[:, None]])

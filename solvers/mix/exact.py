@@ -24,11 +24,13 @@ from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
+from .baselines import BestFirst, CheapestForEachType, OneConfiguration
 from .branching import BranchAndBound, Goal, Proof
 from .relaxation import Relaxation, model_of
 
 SEARCH_SHARE = 0.5
 """Share of the remaining time for HiGHS."""
+RULES = (BestFirst(), OneConfiguration(), CheapestForEachType())
 
 
 class MixExact(Solver[MixFormulation]):
@@ -80,7 +82,10 @@ class MixSearch:
         self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
     def minimise(self, program: MixProgram) -> None:
-        """Consider the plan that HiGHS finds for a programme."""
+        """Consider the plans of simple rules, and what HiGHS finds for a programme."""
+        for rule in RULES:
+            if rule.serves == self.formulation.instance.serves:
+                self.consider(rule.plan(self.formulation))
         clock = self.clock.share(SEARCH_SHARE)
         values, _, _ = branch_and_bound(model_of(program, whole=True), {}, clock, self.options)
         if values is not None:

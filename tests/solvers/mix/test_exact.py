@@ -88,8 +88,8 @@ def test_a_thousand_types() -> None:
 
 @pytest.fixture(scope="module")
 def hard() -> tuple[MixInstance, Result]:
-    """Return an instance on which the proof takes more than a tenth of a second, and what is found till then."""
-    instance = generate_mix(30, 10, 2000, load=60, seed=1)
+    """Return an instance whose proof takes more than a tenth of a second, and what is found till then."""
+    instance = generate_mix(10, 4, 400, load=60, seed=1)
     return instance, clusterplan.solve(instance, "exact", time_limit_s=0.1)
 
 

@@ -91,21 +91,19 @@ def _infeasible(rng: random.Random, data: Data) -> None:
 def _cut(rng: random.Random, data: Data) -> None:
     tree = _tree(rng, data)
     if not tree.get("cuts"):
-        rows = [rng.randrange(3) for _ in range(rng.randint(1, 3))]
-        parts = [rng.choice([0, 1, 1, 2, 5]) for _ in rows]
-        tree["cuts"] = [{"rows": rows, "numerators": parts, "denominator": rng.choice([1, 2, 3])}]
-        tree["priced"] = [rng.randrange(6)]
-        for node in (tree, *tree["nodes"]):
+        places = rng.sample(range(3), rng.randint(1, 3))
+        tree["cuts"] = [{"places": places, "prices": [rng.choice([0, 0.5, 0.5, 1, 1 / 3]) for _ in places]}]
+        tree["priced"] = [len(tree["prices"])]
+        for node in tree["nodes"]:
             if node.get("prices") is not None:
-                node["prices"].insert(rng.randint(0, len(node["prices"])), rng.choice([0.1, 1, 2]))
+                node["prices"].append(rng.choice([0.1, 1, 2]))
     cut = rng.choice(tree["cuts"])
-    key = rng.choice(["rows", "numerators", "denominator", "priced"])
-    if key == "denominator":
-        cut[key] = rng.choice(ORDERS)
-    elif key == "priced":
-        tree[key] = [rng.randrange(8) for _ in tree["priced"]]
-    elif cut[key]:
-        cut[key][rng.randrange(len(cut[key]))] = rng.choice(ORDERS)
+    key = rng.choice(["places", "prices", "priced", "none"])
+    if key == "priced":
+        tree[key] = [rng.randrange(12) for _ in tree["priced"]]
+    elif cut.get(key):
+        changed = rng.choice([*ORDERS, *(cut["prices"][0] * factor for factor in FACTORS)])
+        cut[key][rng.randrange(len(cut[key]))] = rng.choice([rng.randrange(8), changed])
 
 
 def _swapped(rng: random.Random, data: Data) -> None:
@@ -204,9 +202,9 @@ def triangle(**fields: Any) -> MixInstance:
 
 HALF: Data = {"prices": [0.5, 0.5, 0.5, 0], "nodes": [{"prices": [0.5, 0.5, 0.5, 0]}]}
 """Prices of the relaxation: half a pair of each."""
-ODD: Data = {"rows": [0, 1, 2], "numerators": [1, 1, 1], "denominator": 2}
+ODD: Data = {"places": [0, 1, 2], "prices": [0.5, 0.5, 0.5]}
 """Of three jobs at most one pair is made."""
-CUT: Data = {"prices": [0, 0, 0, 0, 1], "nodes": [{"prices": [0, 0, 0, 0, 1]}], "cuts": [ODD], "priced": [4]}
+CUT: Data = {"prices": [0] * 4, "nodes": [{"prices": [0, 0, 0, 0, 1]}], "cuts": [ODD], "priced": [4]}
 TREE: Data = {
     "prices": [0.5, 0.5, 0.5, 0],
     "nodes": [
@@ -234,7 +232,7 @@ def test_a_bound_by_hand(tree: Data, bound: float) -> None:
 
 
 def test_reduced_costs_exclude_within_the_cutoff() -> None:
-    """At prices of 0.7, 0.5 and 0.5, whose bound is 1.7, two of the pairs lose 0.2: one of 1.6 has neither."""
+    """Prices of 0.7, 0.5 and 0.5 have the bound 1.7, and two of the pairs lose 0.2: 1.6 leaves both out."""
     tree = Tree.model_validate({"prices": [0.7, 0.5, 0.5, 0], "nodes": [{"prices": [0, 1, 0, 0]}]})
     program = program_of(triangle())
     assert tree_bound(program, tree, None) == tree_bound(program, tree, Fraction(-1)) == -2
@@ -246,12 +244,10 @@ def test_a_leaf_without_a_plan_says_nothing_of_costs() -> None:
     """If all three have to run there is no plan: a ray proves it, and is no bound where they need not."""
     ray = [0, 0, 0, 1, 0, 1, 0]  # a, b and c at most and at least once, then the devices
     whole = {"prices": ray, "nodes": [{"prices": ray, "infeasible": True}]}
-    cut = {"rows": [0, 2, 4], "numerators": [1, 1, 1], "denominator": 2}
-    prices = [0, 1, 0, 1, 0, 1, 0, 2]
     odd = {
-        "prices": prices,
-        "nodes": [{"prices": prices, "infeasible": True}],
-        "cuts": [cut],
+        "prices": [0] * 7,
+        "nodes": [{"prices": [0, 1, 0, 1, 0, 1, 0, 2], "infeasible": True}],
+        "cuts": [{"places": [0, 2, 4], "prices": [0.5, 0.5, 0.5]}],
         "priced": [7],
     }
     must = program_of(triangle(must_run=True))
