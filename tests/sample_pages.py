@@ -203,7 +203,9 @@ def all_pages() -> dict[str, str]:
     for instance in (staging, allocation, consolidation):
         pages[f"plan-{instance.kind}"] = plan_page(instance, solve(instance))
     for serves in (True, False):
-        pages[f"plan-mix-{serves}"] = plan_page(hostile_mix(serves), solve(hostile_mix(serves)))
+        pages["plan-requests" if serves else "plan-sharing"] = plan_page(
+            hostile_mix(serves), solve(hostile_mix(serves))
+        )
     pages["loads"] = frontier_page(
         hostile_mix(True), clusterplan.pareto(hostile_mix(True), least=90, most=110)
     )

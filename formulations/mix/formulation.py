@@ -197,26 +197,19 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if self.instance.serves:
             usd = [one.devices * self.prices_usd_per_hour[one.hardware] for one in self.live]
             return self._least_per_type(usd), self._least_per_type([one.devices for one in self.live])
-        best = [
-            max((k.progress.get(one.name, 0.0) for k in self.live), default=0.0)
-            for one in self.instance.types
-        ]
-        progress = [
-            one.weight * (one.count or 0) * most for one, most in zip(self.instance.types, best, strict=True)
-        ]
+        best = dict[str, float]()
+        for one in self.live:
+            best |= {name: max(share, best.get(name, 0.0)) for name, share in one.progress.items()}
+        progress = [one.weight * (one.count or 0) * best.get(one.name, 0.0) for one in self.instance.types]
         return math.fsum(progress), max(map(least_progress_of, self.live), default=0.0)
 
     def _least_per_type(self, amounts: Sequence[float]) -> float:
         """Return the sum over types of the least amount for a request, times the requests."""
-        pairs = list(zip(amounts, self.live, strict=True))
-        least = [
-            min(
-                (amount / k.requests_per_s[one.name] for amount, k in pairs if one.name in k.members),
-                default=0.0,
-            )
-            for one in self.instance.types
-        ]
-        return float(self.program.demand @ least)
+        least = dict[str, float]()
+        for amount, one in zip(amounts, self.live, strict=True):
+            for name, rate in one.requests_per_s.items():
+                least[name] = min(amount / rate, least.get(name, math.inf))
+        return float(self.program.demand @ [least.get(one.name, 0.0) for one in self.instance.types])
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the first format error of a certificate; None if it can be read."""

@@ -13,12 +13,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...instances.common.arrays import Ints
 from ..common.clock import check_model_size
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from .formulation import MixFormulation
 from .plan import Copies, Plan
-from .program import FULL, least_progress_of
+from .program import FULL, MixProgram, least_progress_of
 
 if TYPE_CHECKING:
     import pulp
@@ -53,7 +55,8 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
         second = _least_progress(problem, [*map(least_progress_of, configurations)], y, program.most.tolist())
 
     def decode(value: Callable[[Any], float]) -> Plan:
-        return formulation.copies([round(value(copies)) for copies in y], [*map(value, x)])
+        counts = [round(value(copies)) for copies in y]
+        return formulation.copies(counts, _shares(program, counts) if serves else [])
 
     def encode(plan: Sequence[Copies]) -> Mapping[Any, float]:
         counts = {entry.configuration: float(entry.count) for entry in plan}
@@ -66,6 +69,22 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
         )
     )
     return MilpModel(problem, objectives, decode, encode)
+
+
+def _shares(program: MixProgram, counts: Sequence[int]) -> list[float]:
+    """Return the shares x with so many copies; the files of some backends have too few digits of them."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    rates, size = program.rates, len(program.demand)
+    part = -rates.value / np.where(program.demand > 0, program.demand, np.inf)[rates.column]
+    values = np.concatenate([part, np.ones(len(part))])
+    rows = np.concatenate([rates.column, size + rates.configuration])
+    places = rows, np.tile(np.arange(len(part)), 2)
+    limits = np.concatenate([np.where(program.demand > 0, -FULL, 0.0), counts])
+    matrix = coo_array((values, places), shape=(len(limits), len(part)))
+    found = linprog(np.ones(len(part)), matrix, limits, method="highs")
+    return [0.0] * len(part) if found.x is None else found.x.tolist()
 
 
 def _by_index(indices: Ints) -> dict[int, list[int]]:

@@ -102,15 +102,14 @@ def _hardware_columns(formulation: MixFormulation, plan: Plan) -> list[CellColum
 
 
 def _type_columns(formulation: MixFormulation, plan: Plan) -> list[CellColumn[MixType]]:
-    first: list[CellColumn[MixType]] = [text_column("type", lambda one: one.name)]
-    if formulation.instance.serves:
-        return [*first, figure_column("requests/s", lambda one: one.requests_per_s)]
     running = formulation.running(plan)
-    return [
-        *first,
+    amounts: list[CellColumn[MixType]] = [
         figure_column("jobs", lambda one: one.count),
         figure_column("run", lambda one: running[one.name]),
     ]
+    if formulation.instance.serves:
+        amounts = [figure_column("requests/s", lambda one: one.requests_per_s)]
+    return [text_column("type", lambda one: one.name), *amounts]
 
 
 def pairs(formulation: MixFormulation, plan: Plan) -> tuple[list[str], list[Pair]]:

@@ -144,17 +144,18 @@ def measures(instance: MixInstance, plan: Plan) -> Measures:
     value, known = formulation.evaluate(plan)[0], formulation.configurations
     if instance.serves:
         time = math.fsum(entry.count * busy(known[entry.configuration], entry) for entry in plan)
-        shares = {"busy": (time, sum(entry.count for entry in plan))}
+        shares = [("busy", time, sum(entry.count for entry in plan))]
     else:
-        jobs = sum(one.count or 0 for one in instance.types)
-        running, shared = formulation.running(plan).total(), sharing(formulation, plan)
-        shares = {"jobs that run": (running, jobs), "jobs that share a device": (shared, jobs)}
-    amounts = {"USD/h" if instance.serves else "progress, in jobs": value}
-    amounts["devices"] = formulation.devices(plan).total()
-    figures = [Measure(name=name, value=amount) for name, amount in amounts.items()]
-    figures += [
-        Measure(name=name, value=part / all_ if all_ else None, unit="share")
-        for name, (part, all_) in shares.items()
+        jobs, running = sum(one.count or 0 for one in instance.types), formulation.running(plan).total()
+        shared = sharing(formulation, plan)
+        shares = [("jobs that run", running, jobs), ("jobs that share a device", shared, jobs)]
+    figures = [
+        Measure(name="USD/h" if instance.serves else "progress, in jobs", value=value),
+        Measure(name="devices", value=formulation.devices(plan).total()),
+        *(
+            Measure(name=name, value=part / all_ if all_ else None, unit="share")
+            for name, part, all_ in shares
+        ),
     ]
     return Measures(figures=tuple(figures))
 

@@ -164,16 +164,20 @@ class BranchAndBound:
         low = np.zeros(len(self._high))
         root = _Node(low, self._high, self._relaxed(self._root, low, self._high))
         open_, number, leaves = [(root.relaxed.bound, 0, root)], itertools.count(1), 1
-        while open_ and leaves < MAX_LEAVES and not self.clock.expired:
+        while open_ and not self._stopped(leaves):
             bound, _, node = heapq.heappop(open_)
             # As long as a half does not reach the target the other one waits: bases stay alike.
-            while bound < self.goal.target and self._divide(node, found):
+            while bound < self.goal.target and not self._stopped(leaves) and self._divide(node, found):
                 leaves += 1
                 node, other = sorted(node.children, key=lambda half: half.relaxed.bound)
                 bound = node.relaxed.bound
                 heapq.heappush(open_, (other.relaxed.bound, next(number), other))
         kept, cuts = np.flatnonzero(self._inside), self._separation.as_data()
         return Proof(root, self._first.prices, kept, cuts, leaves >= MAX_LEAVES)
+
+    def _stopped(self, leaves: int) -> bool:
+        """Return whether the time or the number of leaves ends the search."""
+        return leaves >= MAX_LEAVES or self.clock.expired
 
     def _divide(self, node: _Node, found: Callable[[Ints], Goal]) -> bool:
         """Divide the box of a node at the best of some counts; return whether there is any to divide at."""

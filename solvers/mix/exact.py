@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -63,10 +63,13 @@ class MixSearch:
     def __init__(self, formulation: MixFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
         self.program = formulation.program
-        self._relaxation = Relaxation(self.program)
         self.sign = 1.0 if formulation.instance.serves else -1.0
         self.plan: Plan | None = None
         self.values: tuple[float, ...] | None = None
+
+    @cached_property
+    def _relaxation(self) -> Relaxation:
+        return Relaxation(self.program)
 
     def consider(self, plan: Plan | None) -> None:
         """Make a plan the incumbent if it is feasible and better."""
@@ -78,7 +81,8 @@ class MixSearch:
 
     def consider_counts(self, counts: Ints) -> None:
         """Consider the plan with so many copies of each configuration, if they serve all requests."""
-        shares = self._relaxation.shares(counts.astype(float))
+        serves = self.formulation.instance.serves
+        shares = self._relaxation.shares(counts.astype(float)) if serves else np.zeros(0)
         self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
     def minimise(self, program: MixProgram) -> None:
