@@ -18,7 +18,7 @@ from ..formulations.common.objective import agree
 from ..instances.common.base import Instance
 from ..instances.common.errors import InstanceError, OptionError, shown
 from ..instances.common.fields import Fields
-from .reports.text import TextColumn, counted, figure, listed, short
+from .reports.text import TextColumn, counted, listed, number_column, plain_column, short
 
 _TIMES = re.compile(r"(?:(\d{1,7})[x×])?(.+)", re.S)
 _AMOUNT = re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)(%?)")
@@ -312,10 +312,10 @@ ORDER = ("start", "move", "change", "stop", "stay", "wait")
 def change_columns(unit: str) -> list[TextColumn[Change]]:
     """Return the columns of the text table of what differs between two plans, such as jobs."""
     return [
-        (unit, False, lambda change: change.name),
-        ("action", False, lambda change: change.action),
-        ("from", False, lambda change: change.before or "–"),
-        ("to", False, lambda change: change.after or "–"),
+        plain_column(unit, "name"),
+        plain_column("action", "action"),
+        plain_column("from", "before"),
+        plain_column("to", "after"),
     ]
 
 
@@ -323,9 +323,9 @@ def place_columns(what: str) -> list[TextColumn[Amount]]:
     """Return the columns of the text table of amounts in use on each server, before and after."""
     return [
         (what, False, lambda amount: ", ".join(filter(None, (amount.name, amount.note)))),
-        ("before", True, lambda amount: figure(amount.before)),
-        ("after", True, lambda amount: figure(amount.after)),
-        ("of", True, lambda amount: figure(amount.total)),
+        number_column("before", "before"),
+        number_column("after", "after"),
+        number_column("of", "total"),
     ]
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,18 +159,20 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
     """
     if len(points) <= MAX_ROWS:
         return list(points)
-    first, last = figures(points[0]), figures(points[-1])
-    spans = [math.log(a / b) if a > 0 and b > 0 else 0.0 for a, b in zip(first, last, strict=True)]
-    axes = [axis for axis, span in enumerate(spans) if span]
-    chosen = {0: points[0], len(points) - 1: points[-1]}
-    for index, point in enumerate(points):
-        here = figures(point)
-        shares = [math.log(first[axis] / here[axis]) / spans[axis] for axis in axes if here[axis] > 0]
-        along = sum(shares) / len(shares) if shares else index / (len(points) - 1)
+    import numpy as np  # heavy
+
+    with np.errstate(all="ignore"):
+        logs = np.log([figures(point) for point in points])
+        shares = (logs - logs[0]) / (logs[-1] - logs[0])
+        known = np.isfinite(shares)
+        along = np.where(known, shares, 0.0).sum(axis=1) / known.sum(axis=1)
+    along = np.where(known.any(axis=1), along, np.linspace(0, 1, len(points)))
+    chosen = {0, len(points) - 1}
+    for index, share in enumerate(along):
         # The next point is taken once the curve has come as far as the points taken so far should reach.
-        if along * (MAX_ROWS - 1) >= len(chosen) - 1:
-            chosen[index] = point
-    return [chosen[index] for index in sorted(chosen)][:MAX_ROWS]
+        if share * (MAX_ROWS - 1) >= len(chosen) - 1:
+            chosen.add(index)
+    return [points[index] for index in sorted(chosen)][:MAX_ROWS]
 
 
 def some_lines(lines: Sequence[str], more: str) -> Iterator[str]:

@@ -27,7 +27,16 @@ from ..solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from .api import instance_of, solve
 from .changes import changed_instance
 from .registry import KINDS
-from .reports.text import TextColumn, figure, listed, percent, status_words, titled
+from .reports.text import (
+    TextColumn,
+    figure,
+    listed,
+    number_column,
+    percent,
+    plain_column,
+    status_words,
+    titled,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,15 +290,15 @@ class WhatIf(Study):
 
 
 SCENARIO_COLUMNS: tuple[TextColumn[Row], ...] = (
-    ("scenario", False, lambda row: row.scenario.name),
-    ("status", False, lambda row: row.scenario.result.status),
+    plain_column("scenario", "scenario.name"),
+    plain_column("status", "scenario.result.status"),
     ("objective", False, lambda row: titled(row.objective)),
-    ("value", True, lambda row: figure(row.objective.value)),
-    ("difference", True, lambda row: signed(row.difference)),
-    ("proven difference", True, lambda row: row.proven),
-    ("bound", True, lambda row: figure(row.objective.bound)),
-    ("gap", True, lambda row: percent(row.objective.gap)),
-    ("certified bound", True, lambda row: figure(row.objective.certified_bound)),
+    number_column("value", "objective.value"),
+    number_column("difference", "difference", signed),
+    number_column("proven difference", "proven", str),
+    number_column("bound", "objective.bound"),
+    number_column("gap", "objective.gap", percent),
+    number_column("certified bound", "objective.certified_bound"),
 )
 """Columns of the table that compares scenarios."""
 
@@ -465,11 +474,11 @@ class Robust(Study):
 
 
 REGRET_COLUMNS: tuple[TextColumn[Regret], ...] = (
-    ("plan of", False, lambda one: one.plan),
-    ("at the end", False, lambda one: one.end),
-    ("value", True, lambda one: figure(one.value)),
-    ("regret", True, lambda one: one.proven),
-    ("at most", True, lambda one: percent(one.share)),
+    plain_column("plan of", "plan"),
+    plain_column("at the end", "end"),
+    number_column("value", "value"),
+    number_column("regret", "proven", str),
+    number_column("at most", "share", percent),
 )
 """Columns of the table of regrets."""
 

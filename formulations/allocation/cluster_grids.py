@@ -37,7 +37,7 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints, run_of_each
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ...instances.common.servers import AnyServer
-from ..common.objective import agree, loosened, within
+from ..common.objective import agree, common_divisor, exact_fraction, loosened, within
 from .check.configurations import CheckedConfigurations, ConfigurationDerivation, checked_configurations
 from .configurations import Configurations, resource_limits
 from .formulation import AllocationFormulation
@@ -444,13 +444,13 @@ class FreeCluster(ClusterGrid):
     def grain(self) -> Fraction:
         """Difference of two consecutive hourly costs of the grid, in USD per hour."""
         names = [self.table.resources.index(name) for name in self.prices]
-        prices = [Fraction(str(price)) for price in self.prices.values()]
+        prices = [*map(exact_fraction, self.prices.values())]
         tasks = np.concatenate([self.table.ps_demand, self.table.worker_demand])[:, names]
-        divisor = ZERO
-        for row in np.unique(tasks, axis=0).tolist():
-            cost = sum((p * Fraction(str(d)) for p, d in zip(prices, row, strict=True)), ZERO)
-            divisor = _common_divisor(divisor, cost)
-        if not divisor:
+        divisor = common_divisor(
+            sum((p * exact_fraction(d) for p, d in zip(prices, row, strict=True)), ZERO)
+            for row in np.unique(tasks, axis=0).tolist()
+        )
+        if divisor is None:
             raise OptionError(
                 f"no task takes any of the resources with a price ({', '.join(self.prices)}), so there is "
                 "nothing to trade; price what the jobs use"
@@ -546,13 +546,6 @@ class FreeCluster(ClusterGrid):
         names = ", ".join(self.prices)
         text = f"any amounts of {names}, as the plans use them"
         return f"{text}; hourly costs in steps of {float(self.grain):g} USD"
-
-
-def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Return the greatest common divisor of two fractions."""
-    return Fraction(
-        math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator
-    )
 
 
 def cluster_grid_of(

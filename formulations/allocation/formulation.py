@@ -323,7 +323,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """
         del values
         elementary = self.elementary_bounds()[0]
-        given = self._read_certificate(certificate)
+        given = self.read(certificate)
         if elementary is None or isinstance(given, str):
             return (elementary,)
         configs = self._checked_with(given.pieces)
@@ -332,7 +332,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         proven = None if configs.refuted else certified_bound(configs, self.is_makespan, given)
         return (elementary if proven is None else max(elementary, proven),)
 
-    def _read_certificate(self, certificate: Any) -> PriceCertificate | str:
+    def read(self, certificate: Any) -> PriceCertificate | str:
         """Return an untrusted certificate of dual prices, or its first format error."""
         servers, on_servers = self.servers, None
         if servers is not None:
@@ -340,18 +340,13 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             on_servers = dict(zip(servers.resources, most, strict=True))
         return read_certificate(self.checked.resources, certificate, on_servers)
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate of dual prices; None if it can be read."""
-        given = self._read_certificate(certificate)
-        return given if isinstance(given, str) else None
-
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return the certificate's dual price of each resource, by name; None if it has none.
 
         Prices of 0 are none, unless they prove the plan optimal: then no resource is scarce. Beside prices
         of pieces those of resources are no values of one more unit, which is on some server.
         """
-        given = self._read_certificate(certificate)
+        given = self.read(certificate)
         if self.is_makespan or isinstance(given, str) or given.pieces:
             return None
         prices = given.prices

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeVar
 
+from ...instances.common.column_table import RowSequence
 from ...instances.common.fields import Fields, Model
 
 EntryT = TypeVar("EntryT", bound=Model)
 
 
-class ColumnPlan(Sequence[EntryT]):
+class ColumnPlan(RowSequence[EntryT]):
     """A plan in columns; as a sequence it is like the tuple of its entries, in a tenth of the memory.
 
     Attributes
@@ -26,16 +27,10 @@ class ColumnPlan(Sequence[EntryT]):
     def plain(self, rows: slice = slice(None)) -> list[Fields]:
         """Return entries as plain data, with their fields in order."""
 
-    @overload
-    def __getitem__(self, index: int) -> EntryT: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[EntryT, ...]: ...
-    def __getitem__(self, index: int | slice) -> EntryT | tuple[EntryT, ...]:
-        if isinstance(index, slice):
-            made: Any = tuple(self.entry.model_construct(**fields) for fields in self.plain(index))
-            return made  # type: ignore[no-any-return]  # of the type that the class names
-        row = range(len(self))[index]
-        return self[row : row + 1][0]
+    def made(self, rows: slice) -> tuple[EntryT, ...]:
+        """Return some of the entries."""
+        made: Any = tuple(self.entry.model_construct(**fields) for fields in self.plain(rows))
+        return made  # type: ignore[no-any-return]  # of the type that the class names
 
     def __iter__(self) -> Iterator[EntryT]:
         return (entry for rows in row_blocks(len(self)) for entry in self[rows])

@@ -25,7 +25,16 @@ from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidationError
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.fields import Fields, Model
 from .clock import until_time_limit
-from .objective import TIE_TOLERANCE, Bounds, Diagnosis, Objective, Violation, loosened
+from .objective import (
+    TIE_TOLERANCE,
+    Bounds,
+    Diagnosis,
+    Objective,
+    Violation,
+    common_divisor,
+    exact_fraction,
+    loosened,
+)
 
 if TYPE_CHECKING:
     import pulp
@@ -109,10 +118,15 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """
         return None
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate; None if it can be read."""
+    def read(self, certificate: Any) -> Any:
+        """Return a certificate in the types of its kind, or its first format error as text."""
         del certificate
         return f"there are no certificates for {self.kind} yet"
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return the first format error of a certificate; None if it can be read."""
+        given = self.read(certificate)
+        return given if isinstance(given, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[EntryT]) -> dict[str, float] | None:
         """Return the dual price of each resource in a certificate, by name; None if it has no prices."""
@@ -298,14 +312,11 @@ def exact_integer_row(coefficients: Sequence[float], limit: float) -> tuple[list
     """
     if not math.isfinite(limit):
         return None
-    exact = {value: Fraction(repr(float(value))) for value in set(coefficients)}
-    common = math.lcm(*(fraction.denominator for fraction in exact.values()))
-    if common > MAX_EXACT_INTEGER:
-        return None
+    exact = {value: exact_fraction(value) for value in set(coefficients)}
     # A common divisor of the coefficients may be taken out, because the limit is rounded down anyway.
-    divisor = math.gcd(*(int(value * common) for value in exact.values())) or 1
-    bound = math.floor(Fraction(repr(float(limit))) * common / divisor)
-    whole = {value: int(fraction * common) // divisor for value, fraction in exact.items()}
+    step = common_divisor(exact.values()) or Fraction(1)
+    bound = math.floor(exact_fraction(limit) / step)
+    whole = {value: int(fraction / step) for value, fraction in exact.items()}
     if max(map(abs, [*whole.values(), bound, 0])) > MAX_EXACT_INTEGER:
         return None
     return [whole[value] for value in coefficients], bound

@@ -6,8 +6,9 @@ Equal figures may differ within a tolerance, since sums of floats depend on thei
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -110,3 +111,17 @@ class Diagnosis(Model):
 
     reasons: Many[str]
     remedies: Many[str] = ()
+
+
+def exact_fraction(value: float) -> Fraction:
+    """Return the fraction of the decimal representation of a float: 0.1 gives 1/10."""
+    return Fraction(repr(float(value)))
+
+
+def common_divisor(amounts: Iterable[Fraction]) -> Fraction | None:
+    """Return the greatest common divisor of the amounts; None if all amounts are 0."""
+    listed = {amount for amount in amounts if amount}
+    if not listed:
+        return None
+    common = math.lcm(*(amount.denominator for amount in listed))
+    return Fraction(math.gcd(*(int(amount * common) for amount in listed)), common)

@@ -15,7 +15,7 @@ from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.clock import check_time
-from ..common.objective import loosened
+from ..common.objective import common_divisor, exact_fraction, loosened
 from .classes import (
     ClassTable,
     CurrentPlacement,
@@ -23,8 +23,6 @@ from .classes import (
     Part,
     ServerClass,
     TaskShape,
-    common_divisor,
-    exact_fraction,
     job_value,
     restart_loss,
 )

@@ -16,8 +16,7 @@ of one.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -27,6 +26,7 @@ from ...instances.common.arrays import Ints
 from ...instances.consolidation.devices import WHOLE
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
+from ..common.objective import exact_fraction
 
 MOVE_LIMIT = "moves"
 """Name of the limit on moving jobs, where it has a multiplier as earlier objectives have."""
@@ -251,20 +251,6 @@ class ClassTable(Classes):
     usages: dict[str | None, Ints | None]
     placed_now: dict[int, dict[int, list[int]]]
     base: dict[int, tuple[int, Ints]]
-
-
-def exact_fraction(value: float) -> Fraction:
-    """Return the fraction of the decimal representation of a float: 0.1 gives 1/10."""
-    return Fraction(repr(float(value)))
-
-
-def common_divisor(amounts: Iterable[Fraction]) -> Fraction | None:
-    """Return the greatest common divisor of the amounts; None if all amounts are 0."""
-    listed = {amount for amount in amounts if amount}
-    if not listed:
-        return None
-    common = math.lcm(*(amount.denominator for amount in listed))
-    return Fraction(math.gcd(*(int(amount * common) for amount in listed)), common)
 
 
 def job_value(job: PlacementJob) -> Fraction:

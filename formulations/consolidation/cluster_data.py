@@ -19,8 +19,8 @@ from ...instances.common.arrays import Flags, Ints
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows
 from ..common.clock import check_model_size
-from ..common.objective import Objective, Sense, loosened
-from .classes import common_divisor, exact_fraction, restart_loss
+from ..common.objective import Objective, Sense, common_divisor, exact_fraction, loosened
+from .classes import restart_loss
 from .fewest_servers import Shapes, changed_groups, fewest_servers, shape_of
 from .plan import JobPlacement, Plan
 

@@ -52,7 +52,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
-from ..common.objective import Bounds, Diagnosis, Violation, within
+from ..common.objective import Bounds, Diagnosis, Violation, exact_fraction, within
 from .build_classes import ClassifiedCluster
 from .certificate import MUST_PLACE
 from .check.bounds import (
@@ -64,7 +64,7 @@ from .check.bounds import (
 )
 from .check.classes import CheckedCluster, ClassMismatch
 from .check.device_bound import read_device_certificate, shape_bounds
-from .classes import ClassTable, exact_fraction, job_value, restart_loss
+from .classes import ClassTable, job_value, restart_loss
 from .cluster_data import ClusterData
 from .explain import DeviceReasons, Reasons, action_of
 from .fewest_servers import fewest_on_devices, group_servers, pooled_relaxation
@@ -366,13 +366,12 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             for objective, bound in zip(self.objectives, elementary, strict=True)
         )
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the error in the format of a certificate; None if it is valid."""
+    def read(self, certificate: Any) -> Any:
+        """Return a certificate in its types, or its first format error as text."""
         try:
-            parsed = read_certificate(self._checked, certificate)
+            return read_certificate(self._checked, certificate)
         except (TooLargeError, ClassMismatch) as error:
             return str(error)
-        return parsed if isinstance(parsed, str) else None
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type."""

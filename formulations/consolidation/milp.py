@@ -26,7 +26,8 @@ from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devi
 from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
-from .classes import exact_fraction, job_value
+from ..common.objective import exact_fraction
+from .classes import job_value
 from .cluster_data import ClusterData
 from .fewest_servers import tasks_that_fit
 from .plan import DeviceAssignment, JobPlacement, Plan, assign_devices, canonical_assignment, entry_of

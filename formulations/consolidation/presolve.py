@@ -26,8 +26,8 @@ from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.formulation import MilpModel, ModelObjective
-from ..common.objective import Bounds, Diagnosis, Sense, Violation, agree, within
-from .classes import ClassTable, exact_fraction
+from ..common.objective import Bounds, Diagnosis, Sense, Violation, agree, exact_fraction, within
+from .classes import ClassTable
 from .cluster_data import TRAFFIC_RESOURCE, ClusterData
 from .explain import action_of
 from .formulation import ConsolidationFormulation, moving_tasks

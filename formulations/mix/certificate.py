@@ -22,27 +22,28 @@ Prices = Annotated[tuple[Price, ...], validated_in_batches(MAX_PRICES), Field(ma
 """Prices of the types of requests, then of the rows of the programme in their order; all are at least 0."""
 
 
-class TreeNode(Model):
-    """A branching, or a leaf with prices.
+class Branching(Model):
+    """An inner node: its first half has at most so many copies of a configuration, given by its index."""
+
+    configuration: Count
+    at_most: Count
+
+
+class Leaf(Model):
+    """A box of the root with prices.
 
     Attributes
     ----------
-    configuration, at_most
-        Of a branching: the index of the configuration in the instance, and the number of copies.
-    prices
-        Of a leaf.
     infeasible
         Whether the prices prove that the leaf has no plan, without any costs.
     """
 
-    configuration: Count | None = None
-    at_most: Count | None = None
-    prices: Prices | None = None
+    prices: Prices
     infeasible: Flag = False
 
 
 Nodes = Annotated[
-    tuple[TreeNode, ...], Field(min_length=1, max_length=MAX_NODES), validated_in_batches(MAX_NODES)
+    tuple[Branching | Leaf, ...], Field(min_length=1, max_length=MAX_NODES), validated_in_batches(MAX_NODES)
 ]
 
 
@@ -116,15 +117,10 @@ def _faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
         place = f"nodes.{index}"
         if not open_nodes:
             yield f"{place}: is beyond the end of the tree"
-        if node.prices is not None:
-            open_nodes -= 1
-            if len(node.prices) != prices:
-                yield f"{place}.prices: are {len(node.prices)}; there are {prices} types, rows and cuts"
-        elif node.configuration is None or node.at_most is None:
-            yield f"{place}: is neither a branching nor a leaf with prices"
-        elif node.configuration >= configurations:
+        open_nodes += 1 if isinstance(node, Branching) else -1
+        if isinstance(node, Leaf) and len(node.prices) != prices:
+            yield f"{place}.prices: are {len(node.prices)}; there are {prices} types, rows and cuts"
+        if isinstance(node, Branching) and node.configuration >= configurations:
             yield f"{place}.configuration: is {node.configuration}; there are {configurations}"
-        else:
-            open_nodes += 1
     if open_nodes:
         yield f"nodes: {open_nodes} leaves are missing"

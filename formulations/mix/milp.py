@@ -9,13 +9,11 @@ where s_k is the least progress in k, S the largest of these, and ℓ the least 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...instances.common.arrays import Ints
 from ..common.clock import check_model_size
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from .formulation import MixFormulation
@@ -38,16 +36,18 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
     problem = new_problem(formulation.instance.name)
     y = [problem.add_variable(f"y_{k}", 0, int(most), pulp.LpInteger) for k, most in enumerate(program.most)]
     x = [problem.add_variable(f"x_{entry}", 0) for entry in range(len(rates.value))]
-    for r, entries in _by_index(weights.column).items():
-        copies = [y[k] for k in weights.configuration[entries]]
-        problem += upper_bound_row(copies, weights.value[entries].tolist(), program.rows[r].limit)
-    for i, entries in _by_index(rates.column).items():
+    for r, row in enumerate(program.rows):
+        inside = np.flatnonzero(weights.column == r)
+        copies = [y[k] for k in weights.configuration[inside]]
+        if copies:
+            problem += upper_bound_row(copies, weights.value[inside].tolist(), row.limit)
+    for i in np.flatnonzero(program.demand).tolist():
         # In parts of all requests of the type, so that coefficients are alike.
-        parts = rates.value[entries] / program.demand[i] if program.demand[i] else []
-        if len(parts):
-            problem += pulp.LpAffineExpression(zip((x[e] for e in entries), parts, strict=True)) >= FULL
-    for k, entries in _by_index(rates.configuration).items():
-        problem += pulp.lpSum(x[e] for e in entries) <= y[k]
+        own = np.flatnonzero(rates.column == i)
+        parts = (rates.value[own] / program.demand[i]).tolist()
+        problem += pulp.LpAffineExpression(zip((x[e] for e in own), parts, strict=True)) >= FULL
+    for k in np.unique(rates.configuration).tolist():
+        problem += pulp.lpSum(x[e] for e in np.flatnonzero(rates.configuration == k)) <= y[k]
     cost = pulp.LpAffineExpression(list(zip(y, abs(program.cost).tolist(), strict=True)))
     if serves:
         second = pulp.LpAffineExpression([(y[k], one.devices) for k, one in enumerate(configurations)])
@@ -85,14 +85,6 @@ def _shares(program: MixProgram, counts: Sequence[int]) -> list[float]:
     matrix = coo_array((values, places), shape=(len(limits), len(part)))
     found = linprog(np.ones(len(part)), matrix, limits, method="highs")
     return [0.0] * len(part) if found.x is None else found.x.tolist()
-
-
-def _by_index(indices: Ints) -> dict[int, list[int]]:
-    """Return the places of each index in an array."""
-    places: dict[int, list[int]] = defaultdict(list)
-    for place, index in enumerate(indices.tolist()):
-        places[index].append(place)
-    return places
 
 
 def _least_progress(

@@ -107,25 +107,20 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         """Return the lower bound [s] that the certificate's dual prices prove, or the elementary one."""
         del values
         elementary = self.elementary_bounds()
-        grid = None if certificate is None else self.price_grid(certificate)
+        grid = None if certificate is None else self.read(certificate)
         if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
             return elementary
         proven = price_bound(self.instance, grid)
         return tuple(bound if bound is None else max(bound, proven) for bound in elementary)
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate of dual prices; None if it can be read."""
-        grid = self.price_grid(certificate)
-        return grid if isinstance(grid, str) else None
-
-    def price_grid(self, certificate: Any) -> PriceGrid | str:
+    def read(self, certificate: Any) -> PriceGrid | str:
         """Return the dual prices over time of a certificate, or its first format error."""
         return read_grid(certificate, tuple(self.instance.pool))
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return each resource's marginal value, an upper bound in seconds of mean completion time."""
         del plan
-        grid = None if certificate is None else self.price_grid(certificate)
+        grid = None if certificate is None else self.read(certificate)
         if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
             return None
         return marginal_values(self.instance, grid)

@@ -316,7 +316,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Return the bound on the objective that the certificate proves, or the elementary one."""
         del values
         (elementary,) = self.elementary_bounds()
-        given = None if certificate is None else read_certificate(self.instance, certificate)
+        given = None if certificate is None else self.read(certificate)
         if not isinstance(given, StagingCertificate):
             return (elementary,)
         check, objective = self.check, self.objectives[0]
@@ -336,17 +336,16 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """The check of the instance's certificates, which the methods have no part in."""
         return CertificateCheck(self.instance)
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate; None if it can be read."""
-        given = read_certificate(self.instance, certificate)
-        return given if isinstance(given, str) else None
+    def read(self, certificate: Any) -> StagingCertificate | str:
+        """Return a certificate in its types, or its first format error as text."""
+        return read_certificate(self.instance, certificate)
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return dual prices at the plan's stage time: USD per device by type, and of the budget.
 
         None if they cannot be read.
         """
-        given = read_certificate(self.instance, certificate)
+        given = self.read(certificate)
         if self.violations(plan) or isinstance(given, str):
             return None
         return prices_at(self.instance, given, self.stage_time_s(plan))

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from ...instances.common.arrays import Floats, Ints
-from ...instances.common.errors import TooLargeError
+from ...instances.common.errors import TooLargeError, first_names
 from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
 from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
@@ -124,8 +124,7 @@ MAX_NAMED_LAYERS = 5
 
 def layer_names_text(layers: Sequence[Layer]) -> str:
     """Return a text with the names of the first few layers, and how many more there are."""
-    more = f" and {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
-    return ", ".join(repr(layer.name) for layer in layers[:MAX_NAMED_LAYERS]) + more
+    return first_names([repr(layer.name) for layer in layers], MAX_NAMED_LAYERS)
 
 
 def memory_text(instance: StagingInstance, layers: Sequence[Layer]) -> str:
@@ -247,14 +246,11 @@ def min_units(parts: Parts, time_s: float, most: int) -> int:
     if serial == math.inf or serial > time_s or comm_serial > time_s:
         return 0
     need = 1
-    if parallel > 0:
-        if serial >= time_s or parallel > most * (time_s - serial) * (1 + TOLERANCE):
-            return 0
-        need = max(need, math.ceil(parallel / (time_s - serial)))
-    if comm_parallel > 0:
-        if comm_serial >= time_s or comm_parallel > most * (time_s - comm_serial) * (1 + TOLERANCE):
-            return 0
-        need = max(need, math.ceil(comm_parallel / (time_s - comm_serial)))
+    for fixed, shared in ((serial, parallel), (comm_serial, comm_parallel)):
+        if shared > 0:
+            if fixed >= time_s or shared > most * (time_s - fixed) * (1 + TOLERANCE):
+                return 0
+            need = max(need, math.ceil(shared / (time_s - fixed)))
     while need > 1 and parts_time_s(parts, need - 1) <= time_s:
         need -= 1
     while need <= most and parts_time_s(parts, need) > time_s:

@@ -16,8 +16,26 @@ from .arrays import Floats
 RowT = TypeVar("RowT")
 
 
+class RowSequence(Sequence[RowT]):
+    """A sequence of objects that are made when they are accessed."""
+
+    @abstractmethod
+    def made(self, rows: slice) -> tuple[RowT, ...]:
+        """Return some of the rows as objects."""
+
+    @overload
+    def __getitem__(self, index: int) -> RowT: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[RowT, ...]: ...
+    def __getitem__(self, index: int | slice) -> RowT | tuple[RowT, ...]:
+        if isinstance(index, slice):
+            return self.made(index)
+        row = range(len(self))[index]
+        return self.made(slice(row, row + 1))[0]
+
+
 @dataclass(frozen=True, eq=False)
-class ColumnTable(Sequence[RowT]):
+class ColumnTable(RowSequence[RowT]):
     """Rows in columns.
 
     Attributes
@@ -42,16 +60,9 @@ class ColumnTable(Sequence[RowT]):
     def __len__(self) -> int:
         return len(self.names)
 
-    @overload
-    def __getitem__(self, index: int) -> RowT: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[RowT, ...]: ...
-    def __getitem__(self, index: int | slice) -> RowT | tuple[RowT, ...]:
-        if isinstance(index, slice):
-            return tuple(self._job(j) for j in range(*index.indices(len(self))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"job {index} of {len(self)}")
-        return self._job(index % len(self))
+    def made(self, rows: slice) -> tuple[RowT, ...]:
+        """Return some of the rows as objects."""
+        return tuple(map(self._job, range(len(self))[rows]))
 
     def with_resources(self, resources: tuple[str, ...]) -> Self:
         """Return the table with columns for these resources, 0 for those that it does not have."""

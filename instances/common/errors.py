@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -44,6 +44,12 @@ def some(names: Iterable[str], most: int = 10) -> str:
     """Return the first few names as text, with … if there are more."""
     listed = list(islice(names, most + 1))
     return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """Return the first few names as text, with the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 LONGEST_SHOWN = 60

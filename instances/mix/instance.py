@@ -6,12 +6,17 @@ model that serves requests. Types of jobs have counts, types of requests have ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement, groupby, islice
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+import numpy as np
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from ..common.base import Instance
+from ..common.errors import shortened, some
 from ..common.fields import (
     NONE_NAMED,
     TABLE_FILE,
@@ -27,12 +32,14 @@ from ..common.fields import (
     Positive,
     PositiveCount,
     entries,
+    refuse,
     repeated,
     require,
     unknown_names,
     validated_in_batches,
 )
-from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
+from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from .overlap import periods
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +48,13 @@ if TYPE_CHECKING:
 BUDGET, DEVICES = "budget_usd_per_hour", "devices"
 """Names of the limits on the USD per hour and on the devices of all configurations together."""
 MAX_CONFIGURATIONS = 100_000
+JOINED, MAX_PHASES = "+", 6
+"""Sign between the names of resources of which only the sum is known; limit of the resources of a step."""
+SORTS = {
+    "types": {"count": "jobs", "requests_per_s": "requests"},
+    "configurations": {"jobs": "jobs", "progress": "jobs", "requests_per_s": "requests"},
+}
+"""List → field that all its entries have if the types are of this sort, and none if they are of the other."""
 
 
 class MixType(Model):
@@ -106,37 +120,26 @@ class Configuration(Model):
         Of a replica: how many requests of each type it serves in a second if it serves no others.
     """
 
-    name: Name
+    name: Name = ""
     hardware: Name
     devices: PositiveCount = 1
     jobs: Annotated[dict[Name, PositiveCount], *entries(1000)] = NONE_NAMED
     progress: Amounts = NONE_NAMED
     requests_per_s: Annotated[dict[Name, Positive], *entries(1000)] = NONE_NAMED
 
-    @model_validator(mode="before")
-    @classmethod
-    def _named(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or data.get("name") is not None:
-            return data
-        members = data.get("jobs") or data.get("requests_per_s") or {}
-        if not isinstance(members, Mapping):
-            return data
-        times = {
-            name: f"{count} × " if count != 1 and "jobs" in data else "" for name, count in members.items()
-        }
-        inside = " + ".join(f"{times[name]}{name}" for name in members)
-        devices = data.get("devices", 1)
-        return {**data, "name": f"{inside} on {f'{devices} ' if devices != 1 else ''}{data.get('hardware')}"}
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if not self.name:
+            counts = self.jobs or dict.fromkeys(self.requests_per_s, 1)
+            inside = " + ".join(name if many == 1 else f"{many} × {name}" for name, many in counts.items())
+            devices = "" if self.devices == 1 else f"{self.devices} "
+            object.__setattr__(self, "name", shortened(f"{inside} on {devices}{self.hardware}", 200))
+        return self
 
     @property
     def members(self) -> Mapping[str, float]:
         """How many jobs of each type it has, or how many requests of each it serves in a second."""
         return self.jobs or self.requests_per_s
-
-
-def _price(machine: HardwareType, row: Mapping[str, Any]) -> Fields:
-    del row
-    return {"price_usd_per_hour": machine.unit_price_usd_per_hour()}
 
 
 class MixInstance(Instance):
@@ -179,7 +182,17 @@ class MixInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        return fill_from_catalogue(data, "hardware", _price)
+        return fill_from_catalogue(
+            data, "hardware", lambda machine, _: {"price_usd_per_hour": machine.unit_price_usd_per_hour()}
+        )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_groups(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        given = handler(data)
+        if given.configurations or given.share_up_to is None:
+            return given
+        return handler({**data, "configurations": given._groups()})
 
     def _complaints(self) -> Iterator[Complaint]:
         types, hardware = [one.name for one in self.types], [one.name for one in self.hardware]
@@ -188,63 +201,102 @@ class MixInstance(Instance):
         for name in {*types, BUDGET, DEVICES}.intersection(hardware) | {BUDGET, DEVICES}.intersection(types):
             yield "hardware", f"and types have {name!r} in common; prices of a plan need names of their own"
         yield from repeated((one.name for one in self.configurations), "configurations")
-        yield from self._type_complaints()
+        yield from self._complaints_of_sort()
         for index, one in enumerate(self.configurations):
             path = f"configurations[{index}]"
-            yield from _unknown(one.hardware, hardware, f"{path}.hardware", "hardware")
+            if one.hardware not in hardware:
+                what = f"unknown hardware {one.hardware!r}; there are: {some(hardware)}"
+                yield f"{path}.hardware", what
             yield from unknown_names(one.members, types, path, "type")
-            yield from self._configuration_complaints(one, path)
+            for name in sorted(one.jobs.keys() ^ one.progress.keys()):
+                yield f"{path}.progress", f"or jobs has none of {name!r}; give the speed of each of its jobs"
+        for index, job in enumerate(self.types):
+            if job.names is not None and len(job.names) != job.count:
+                yield f"types[{index}].names", f"are {len(job.names):,}, and count is {job.count}"
         if not self.configurations and self.share_up_to is None:
-            yield (
-                "configurations",
-                "is missing; say what may run together, or give share_up_to and resource_s",
-            )
+            what = "is missing; say what may run together, or give share_up_to and resource_s"
+            yield "configurations", what
         priced = self.serves or self.budget_usd_per_hour is not None
         for index, each in enumerate(self.hardware):
             if priced and each.price_usd_per_hour is None:
-                yield (
-                    f"hardware[{index}].price_usd_per_hour",
-                    f"of {each.name!r} is missing; give the USD per hour of one",
-                )
+                what = f"of {each.name!r} is missing; give the USD per hour of one"
+                yield f"hardware[{index}].price_usd_per_hour", what
 
-    def _type_complaints(self) -> Iterator[Complaint]:
-        given, other = ("requests_per_s", "count") if self.serves else ("count", "requests_per_s")
-        for index, one in enumerate(self.types):
-            path = f"types[{index}]"
-            if getattr(one, given) is None:
-                yield (
-                    f"{path}.{given}",
-                    "is missing; give each type of job a count, or each of request a rate",
-                )
-            if getattr(one, other) is not None:
-                yield f"{path}.{other}", f"is given, and the types have a {given}; an instance has one sort"
-            if one.names is not None and len(one.names) != one.count:
-                yield f"{path}.names", f"are {len(one.names):,}, and count is {one.count}"
+    def _complaints_of_sort(self) -> Iterator[Complaint]:
+        """Yield a complaint for each field that types of jobs, or of requests, need or cannot have."""
+        own = "requests" if self.serves else "jobs"
+        for key, fields in SORTS.items():
+            for index, one in enumerate(getattr(self, key)):
+                for field, sort in fields.items():
+                    given = getattr(one, field) not in (None, NONE_NAMED)
+                    if given != (sort == own):
+                        word = "given" if given else "missing"
+                        what = f"is {word}; jobs have count, jobs and progress, requests have requests_per_s"
+                        yield f"{key}[{index}].{field}", f"{what}, and an instance has one sort"
         for key in ("must_run", "least_progress", "share_up_to", "overhead") if self.serves else ():
             if getattr(self, key):
                 yield key, "is for jobs, and the types are of requests"
 
-    def _configuration_complaints(self, one: Configuration, path: str) -> Iterator[Complaint]:
-        wanted = "requests_per_s" if self.serves else "jobs"
-        if not getattr(one, wanted):
-            yield f"{path}.{wanted}", "is missing; say which types it has"
-        for key in ("jobs", "progress") if self.serves else ("requests_per_s",):
-            if getattr(one, key):
-                yield f"{path}.{key}", f"is given beside types of {'requests' if self.serves else 'jobs'}"
-        for name in one.jobs if not self.serves else ():
-            if name not in one.progress:
-                yield f"{path}.progress", f"has none of {name!r}; give the speed of each of its jobs"
-        yield from unknown_names(one.progress, one.members, f"{path}.progress", "job of this configuration")
+    def _groups(self) -> list[Fields]:
+        """Return the groups of up to `share_up_to` jobs, each on hardware of every model.
+
+        Only jobs of equally many devices share them. A job makes progress at its seconds alone over the
+        period of its group.
+        """
+        resources = list(self.types[0].resource_s)
+        phases = [name.count(JOINED) + 1 for name in resources]
+        refuse(self._resource_complaints(sum(phases)))
+        room = MAX_CONFIGURATIONS // len(self.hardware)
+        groups = list(islice(_combinations(self.types, min(self.share_up_to or 1, sum(phases))), room + 1))
+        if len(groups) > room:
+            what = f"makes more than {MAX_CONFIGURATIONS:,} groups; let fewer share, or join similar types"
+            refuse([("share_up_to", what)])
+        seconds = np.array([[one.resource_s[name] for name in resources] for one in self.types])
+        rows: list[Fields] = []
+        for size, alike in groupby(groups, len):
+            index = np.array([*alike])
+            # Alone a job makes all its progress, also where its own stages overlap.
+            longer = self.overhead.get(size, 1.0) if size > 1 else 0.0
+            for group, period_s in zip(index, longer * periods(seconds[index], phases), strict=True):
+                members = [self.types[number] for number in group]
+                rows += (_group(members, period_s, each.name) for each in self.hardware)
+        return rows
+
+    def _resource_complaints(self, phases: int) -> Iterator[Complaint]:
+        resources = self.types[0].resource_s.keys()
+        if phases > MAX_PHASES:
+            yield "types[0].resource_s", f"has more than {MAX_PHASES} resources"
+        for index, one in enumerate(self.types):
+            path = f"types[{index}].resource_s"
+            if not any(one.resource_s.values()):
+                yield path, "has no seconds; share_up_to makes groups from those of a step on each resource"
+            elif one.resource_s.keys() != resources:
+                yield path, f"has other resources than types[0], {', '.join(sorted(resources)) or 'none'}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each configuration."""
         import pandas as pd
 
-        rows = [one.model_dump(include={"name", "hardware", "devices"}) for one in self.configurations]
+        rows = [(one.name, one.hardware, one.devices) for one in self.configurations]
         return pd.DataFrame(rows, columns=["name", "hardware", "devices"])
 
 
-def _unknown(name: str, known: list[str], path: str, what: str) -> Iterator[Complaint]:
-    """Yield a complaint at the path itself if a name is unknown."""
-    for _, message in unknown_names([name], known, "", what, what):
-        yield path, message
+def _combinations(types: Sequence[MixType], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield the groups of up to so many jobs of equally many devices, as numbers of their types."""
+    counts = [one.count or 0 for one in types]
+    for size in range(1, most + 1):
+        for devices in dict.fromkeys(one.devices for one in types):
+            alike = (number for number, one in enumerate(types) if one.count and one.devices == devices)
+            for group in combinations_with_replacement(alike, size):
+                if all(group.count(number) <= counts[number] for number in group):
+                    yield group
+
+
+def _group(members: Sequence[MixType], period_s: float, hardware: str) -> Fields:
+    alone = {one.name: one.step_s or math.fsum(one.resource_s.values()) for one in members}
+    return {
+        "hardware": hardware,
+        "devices": members[0].devices,
+        "jobs": Counter(one.name for one in members),
+        "progress": {name: round(step_s / max(step_s, period_s), 9) for name, step_s in alone.items()},
+    }

@@ -8,13 +8,11 @@ from typing import Any, Self
 from ..common.kind import Builder, InstanceKind, Rows
 from .generate import generate_mix
 from .instance import MixInstance
-from .overlap import with_groups
 
 MIX = InstanceKind(
     model=MixInstance,
     lists=("types", "hardware", "configurations"),
     tiny=lambda: generate_mix(2, 2, 3, load=4),
-    resolved=lambda data, source, _: with_groups(data, source),
 )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..common.base import Instance
-from ..common.errors import Fault, Faults, shown, some
+from ..common.errors import Fault, Faults, first_names, shown, some
 from ..common.fields import (
     NONE_NAMED,
     NUMBER,
@@ -78,10 +78,8 @@ def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iter
     try:
         sorter.prepare()
     except CycleError as error:
-        around = error.args[1][1:]
-        named = ", ".join(map(repr, around[:MAX_NAMED]))
-        more = f" and {len(around) - MAX_NAMED} more" if len(around) > MAX_NAMED else ""
-        yield "edges", f"have a cycle through {named}{more}"
+        around = [*map(repr, error.args[1][1:])]
+        yield "edges", f"have a cycle through {first_names(around, MAX_NAMED)}"
 
 
 ONE_OR_BY_TYPE = Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)")

@@ -19,7 +19,6 @@ from ..kind import FrontierKind, FrontierNotes
 from ..reports.frontier_page import MAX_POINTS, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
-    Column,
     Context,
     ScriptData,
     figure_column,
@@ -326,16 +325,6 @@ MIX = {
 }
 
 
-COLUMNS = (
-    Column("resource"),
-    Column("units", True),
-    Column("of today's cluster", True),
-    Column("USD/h", True),
-    Column("in use", True),
-    Column("one more unit saves at most", True, "of the mean completion time"),
-)
-
-
 class AllocationFrontierPage(FrontierPage):
     """The page of a frontier of mean completion time against the hourly cost of the cluster."""
 
@@ -431,7 +420,7 @@ class AllocationFrontierPage(FrontierPage):
         return {"figures": figures, "resources": self._resources(point)}
 
     def _resources(self, point: AllocationPoint) -> list[ScriptData]:
-        """Return the rows of the table of resources: cells in the order of `COLUMNS`, and utilisation."""
+        """Return the rows of the table of resources: cells in the order of its columns, and utilisation."""
         rows, used = [], self.formulation.usage(point.plan)
         for name, amount in point.capacities.items():
             today, taken = self.instance.resources.get(name, 0.0), used.get(name, 0.0)
@@ -453,27 +442,21 @@ class AllocationFrontierPage(FrontierPage):
     def columns(self) -> list[CellColumn[AllocationPoint]]:
         """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
         return [
-            figure_column("USD/h", lambda p: p.rate_usd_per_hour),
-            figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
-            figure_column("bound", lambda p: p.bound_s, seconds),
+            figure_column("USD/h", "rate_usd_per_hour"),
+            figure_column("mean completion", "mean_completion_s", seconds),
+            figure_column("bound", "bound_s", seconds),
             figure_column("gap", _gap, share),
             text_column("cluster", cluster_text, wide=True),
         ]
 
     def context(self) -> Context:
-        """Return the template's variables: sections, prices and facts of the instance."""
+        """Return the template's variables: prices and facts of the instance."""
         instance, frontier = self.instance, self.frontier
-        sections = [("certified", "What is certified")]
-        if self.points:
-            of_points = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
-            sections = [*of_points, *sections]
         prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
         jobs, clusters = jobs_fact(instance), ("clusters", MIX[frontier.mix])
         return {
-            "sections": [*sections, ("about", "The instance")],
             "has_current": frontier.current is not None,
             "has_bounds": any(point.bound_s is not None for point in self.points),
-            "columns": COLUMNS,
             "about": [*instance_facts(instance), jobs, clusters, *prices],
             "assumptions": [*instance.assumptions, *frontier.assumptions],
         }

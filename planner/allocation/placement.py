@@ -45,9 +45,7 @@ def servers_in_use(instance: AllocationInstance, plan: Plan) -> ServersInUse:
     lead = leading_resource(drawn.values())
     for name, server in instance.expanded_servers.items():
         own = lead if server.capacity.get(lead) else drawn[name]
-        capacity = server.capacity[own]
-        taken = capacity - server.available.get(own, 0.0)
-        rows[name] = ServerUsage(name, server.gpu_model, server.rack, own, capacity, taken)
+        rows[name] = ServerUsage.of(name, server, own)
     for entry in plan:
         for name, tasks in (entry.placement or {}).items():
             variant = variants[entry.job, entry.variant or ""]

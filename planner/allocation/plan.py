@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -43,7 +44,7 @@ from ..reports.plot_style import (
     symbol,
 )
 from ..reports.servers import ServersInUse
-from ..reports.text import TextColumn, counted, duration, short, unit_of_time
+from ..reports.text import TextColumn, counted, duration, number_column, plain_column, short, unit_of_time
 from .placement import FEW, placement_text, remarks, servers_in_use
 
 LONG_S = 1000.0
@@ -55,14 +56,14 @@ def columns(instance: AllocationInstance, entries: Plan) -> list[TextColumn[JobA
     del instance
     digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
     return [
-        ("job", False, lambda e: e.job),
+        plain_column("job", "job"),
         ("placed", False, lambda e: "yes" if e.placed else "no"),
-        ("variant", False, lambda e: e.variant or "–"),
-        ("ps", True, lambda e: str(e.ps)),
-        ("workers", True, lambda e: str(e.workers)),
+        plain_column("variant", "variant"),
+        number_column("ps", "ps", str),
+        number_column("workers", "workers", str),
         ("seconds", True, lambda e: f"{e.completion_s or 0.0:,.{digits}f}"),
         *(
-            [("servers", False, lambda e: placement_text(e, FEW) or "–")]
+            [plain_column("servers", partial(placement_text, most=FEW))]
             if any(entry.placement for entry in entries)
             else ()
         ),
@@ -98,23 +99,18 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> Context:
     """Return the variables of `plan_allocation.html.j2`, the template of a result's page."""
     plan = cast("tuple[JobAllocation, ...]", result.plan or ())
     names, limits = resource_limits(instance)
-    amounts = leading_first(dict(zip(names, limits.tolist(), strict=True)))
+    amounts = dict(zip(names, limits.tolist(), strict=True))
+    lead = leading_resource(names)
+    amounts = {lead: amounts[lead], **amounts}
     shown_jobs = shown_rows(plan)
     used = AllocationFormulation(instance).usage(plan) if plan else {}
-    sections = [("resources", "Resources")]
-    if plan:
-        sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
     figure = times_figure(shown_jobs) if plan else None
     servers = servers_in_use(instance, plan) if plan and instance.servers is not None else None
     drawn = servers.parts() if servers is not None else {"data": {"figures": {}}, "servers": None}
-    if servers is not None:
-        sections.insert(1, ("servers", "Servers"))
     return drawn | {
         "data": {"figures": drawn["data"]["figures"] | ({"times": figure} if figure else {})},
         "on_devices": False,
         "assumed": [*remarks(instance)],
-        "height": figure["layout"]["height"] if figure else 0,
-        "sections": sections,
         "summary": _summary(instance, plan, servers) if plan else [],
         "bars": usage_bars(amounts, used),
         "resources": _resources_table(instance, amounts, used, result.prices),
@@ -171,12 +167,6 @@ def _summary(instance: AllocationInstance, plan: Plan, servers: ServersInUse | N
     ]
 
 
-def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Return amounts by resource, reordered so that the leading resource (GPUs, if any) comes first."""
-    first = leading_resource(amounts)
-    return {first: amounts[first], **amounts}
-
-
 def usage_bars(amounts: Mapping[str, float], used: Mapping[str, float]) -> list[tuple[str, float, str]]:
     """Return (name, utilisation, amounts as text) of each resource; empty if no usage is given."""
     bars = []
@@ -195,9 +185,9 @@ def _resources_table(
 ) -> Table:
     usd = instance.prices_usd_per_hour
     columns: list[CellColumn[str]] = [text_column("resource", lambda name: NAMES.get(name, name))]
-    columns.append(figure_column("there are", lambda name: amounts[name]))
+    columns.append(figure_column("there are", amounts.get))
     if used:
-        columns.append(figure_column("in use", lambda name: used[name]))
+        columns.append(figure_column("in use", used.get))
         columns.append(figure_column("left", lambda name: max(0.0, amounts[name] - used[name])))
     if usd:
         columns.append(figure_column("USD/h per unit", usd.get))
@@ -243,16 +233,16 @@ def _jobs_table(instance: AllocationInstance, plan: Plan, servers: ServersInUse 
             Column("variant"),
             lambda e: Cell(e.variant or "–", swatch=None if servers else variants.get(e.variant or "")),
         ),
-        figure_column("parameter servers", lambda e: e.ps),
-        figure_column("workers", lambda e: e.workers),
-        figure_column("completes in", lambda e: e.completion_s, seconds),
+        figure_column("parameter servers", "ps"),
+        figure_column("workers", "workers"),
+        figure_column("completes in", "completion_s", seconds),
     ]
     if any(value != 1 for value in weight.values()):
         columns.append(figure_column("weight", lambda e: weight[e.job]))
     if deadline:
         columns.append(figure_column("deadline", lambda e: deadline.get(e.job), seconds))
     if servers is not None:
-        columns.append(text_column("servers", lambda e: placement_text(e, MANY), wide=True))
+        columns.append(text_column("servers", partial(placement_text, most=MANY), wide=True))
     filter = "Show jobs with these words"
     return table_of("configurations", "Configuration of each job", plan, columns, filter=filter)
 

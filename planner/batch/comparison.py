@@ -152,11 +152,9 @@ class Comparison(Model):
 def comparison_of(
     records: Sequence[Record],
     options: SolveOptions,
-    unread: Sequence[str] = (),
-    left_out: Sequence[str] = (),
-    interrupted: bool = False,
-    versions: dict[str, str] | None = None,
     measures: Mapping[Pair, Measures] | None = None,
+    left_out: Sequence[str] = (),
+    **more: Any,
 ) -> Comparison:
     """Build the comparison of solvers from records of solves; those without a result are left out.
 
@@ -164,6 +162,8 @@ def comparison_of(
     ----------
     measures
         Measures of plans, by source and solver.
+    more
+        Further fields.
     """
     by_instance: dict[str, list[Record]] = defaultdict(list)
     missing = list(left_out)
@@ -173,16 +173,13 @@ def comparison_of(
         else:
             by_instance[record.result.instance_sha256].append(record)
     names = _names(by_instance)
-    taken = measures or {}
-    groups = [_rows(group, names[sha256], taken) for sha256, group in by_instance.items()]
+    groups = [_rows(group, names[sha256], measures or {}) for sha256, group in by_instance.items()]
     return Comparison(
         rows=tuple(row for own in groups for row in own),
-        unread=tuple(unread),
         left_out=tuple(missing),
-        interrupted=interrupted,
         advice=_advice(groups),
         options=options,
-        versions=versions or {},
+        **more,
     )
 
 
@@ -458,8 +455,15 @@ def compare(
             interrupted = True
             records |= _left_in_journal(batch, heads, set(pairs) - set(records), measurer)
     ordered = [records[pair] for pair in pairs if pair in records]
-    left_out += measurer.faults
-    return comparison_of(ordered, options, unread, left_out, interrupted, library_versions(), measurer.taken)
+    return comparison_of(
+        ordered,
+        options,
+        measurer.taken,
+        left_out + measurer.faults,
+        unread=tuple(unread),
+        interrupted=interrupted,
+        versions=library_versions(),
+    )
 
 
 def _left_in_journal(

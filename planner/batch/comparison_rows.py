@@ -15,6 +15,9 @@ from ...instances.common.fields import Model
 from ...solvers.common.result import Limit, Status, status_text
 from ..output import grouped
 
+Unit = Literal["s", "share", "number"]
+"""Of a measure: seconds, a share of 1, or a plain number."""
+
 
 class Measure(Model):
     """One figure of a plan.
@@ -31,7 +34,7 @@ class Measure(Model):
 
     name: str
     value: float | None
-    unit: Literal["s", "share", "number"] = "number"
+    unit: Unit = "number"
 
 
 class Distribution(Model):

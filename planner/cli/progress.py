@@ -37,37 +37,38 @@ class Progress:
     """
 
     def __init__(self, quiet: bool) -> None:
-        self._quiet, self._bar = quiet, None
+        self._quiet = quiet
         self._done = self._total = 0
-        if not quiet and sys.stderr.isatty():
-            columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-            self._bar = Bar(
-                TextColumn("{task.description}"), *columns, console=console(stderr=True), transient=True
-            )
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            *columns,
+            console=console(stderr=True),
+            transient=True,
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("solving", total=None)
 
     def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
     def begin(self, finished: int, total: int) -> None:
         """Set the total number of solves, and print how many of them an earlier run has finished."""
         self._total = total
         if finished and not self._quiet:
             say(f"resuming: {finished:,} of {total:,} are finished")
-        if self._bar is not None:
-            self._bar.add_task("solving", total=total)
+        self._bar.update(self._task, total=total)
 
     def advance(self, record: Record) -> None:
         """Count one more solve, and show its outcome."""
         self._done += 1
         wrong = record.result is None or record.result.status in ("error", "unknown")
-        if self._bar is not None:
-            self._bar.advance(self._bar.task_ids[0])
+        if not self._bar.disable:
+            self._bar.advance(self._task)
             if wrong:
                 self._bar.console.print(_line(record))
         elif wrong or not self._quiet:
@@ -79,28 +80,6 @@ LONG_S = 2.0
 """What compiling takes at least for a line about it."""
 
 
-class _CompileTimer:
-    """Measures the wall-clock seconds that the compilation of numerical loops takes."""
-
-    def __init__(self) -> None:
-        self._begun = self._took = 0.0
-
-    def __call__(self, now: bool) -> None:
-        """Start the timer when compilation begins; stop it and add the seconds when it ends."""
-        if now:
-            self._begun = time.perf_counter()
-        else:
-            self._took += time.perf_counter() - self._begun
-
-    def report(self) -> None:
-        """Print the compilation time if it exceeds `LONG_S` seconds.
-
-        Compiled loops that are cached on disk load at once.
-        """
-        if self._took > LONG_S:
-            say(f"{COMPILING}: {self._took:.1f} s")
-
-
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     """Show the elapsed time, the time limit and the incumbent of a solve on a terminal while it runs."""
@@ -108,10 +87,12 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty():
-        compiling = _CompileTimer()
-        with compile_listener(compiling):
+        moments: list[float] = []  # when compiling began and ended, in turn
+        with compile_listener(lambda _: moments.append(time.perf_counter())):
             yield
-        compiling.report()
+        took = sum(moments[1::2]) - sum(moments[::2])
+        if took > LONG_S:  # compiled loops that are cached on disk load at once
+            say(f"{COMPILING}: {took:.1f} s")
         return
     limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
     nothing = f"{limit}Ctrl-C: the best plan so far"

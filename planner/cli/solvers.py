@@ -27,7 +27,7 @@ from ...solvers.common.result import SolveOptions
 from ...solvers.registry import all_solvers, suggestion_text
 from ..api import solve
 from ..exit_codes import FAILED, SOLVED
-from ..reports.text import console, csv_line, table
+from ..reports.text import console, csv_line, plain_column, table, table_of
 from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, argument, option, write_text
 
 NameOfOne = Annotated[str | None, argument("Only this one, with its options.", "[NAME]", show_default=False)]
@@ -177,8 +177,9 @@ def examine() -> list[Finding]:
 def doctor() -> None:
     """Check that the libraries load together and that every solver answers right."""
     findings = examine()
-    rows = [[finding.what, "fine" if finding.ok else "WRONG", finding.detail] for finding in findings]
-    console().print(table([("what", False), ("", False), ("detail", False)], rows))
+    outcome = ("", False, lambda finding: "fine" if finding.ok else "WRONG")
+    columns = [plain_column("what", "what"), outcome, plain_column("detail", "detail")]
+    console().print(table_of(columns, findings))
     raise typer.Exit(SOLVED if all(finding.ok or not finding.needed for finding in findings) else FAILED)
 
 

@@ -33,7 +33,22 @@ from ..exit_codes import INTERRUPTED, code_of_error, code_of_result, worst
 from ..output import say, write_all, write_file
 from ..registry import KINDS
 from ..reports.result_page import plan_page
-from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table, titled
+from ..reports.text import (
+    MAX_ROWS,
+    TextColumn,
+    cells_of,
+    console,
+    csv_line,
+    figure,
+    first_rows,
+    number_column,
+    percent,
+    plain_column,
+    safe_cell,
+    table,
+    table_of,
+    titled,
+)
 from ..stored_results import parse_result, read_results
 from ..verification import differs
 from .instances.output import Steps
@@ -126,20 +141,15 @@ COLUMNS = (
 )
 
 
-FIGURES = (("objective", False), ("value", True), ("bound", True), ("gap", True), ("certified bound", True))
+OBJECTIVES: list[TextColumn[ObjectiveRecord]] = [
+    plain_column("objective", titled),
+    number_column("value", "value"),
+    number_column("bound", "bound"),
+    number_column("gap", "gap", percent),
+    number_column("certified bound", "certified_bound"),
+]
 NARROW = 130
 """Terminal width below which each result is a line and a small table instead of a row."""
-
-
-def _figures(record: ObjectiveRecord) -> list[str]:
-    """Return the text cells of one objective: name, value, bound, gap and certified bound."""
-    return [
-        titled(record),
-        figure(record.value),
-        figure(record.bound),
-        percent(record.gap),
-        figure(record.certified_bound),
-    ]
 
 
 def summary(results: Sequence[Result], width: int) -> list[Table | str]:
@@ -150,7 +160,7 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
         ("instance", False),
         ("solver", False),
         ("status", False),
-        *FIGURES,
+        *(column[:2] for column in OBJECTIVES),
         ("check", False),
         ("seconds", True),
     ]
@@ -158,7 +168,7 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
     for result in results:
         head = [result.instance, result.solver, result.status_text]
         tail = [_check(result), f"{result.runtime_s:.2f}"]
-        first, *others = [*map(_figures, result.objectives)] or [["–"] * len(FIGURES)]
+        first, *others = cells_of(OBJECTIVES, result.objectives) or [["–"] * len(OBJECTIVES)]
         rows += [[*head, *first, *tail], *([*[""] * 3, *figures, *[""] * 2] for figures in others)]
     return [table(columns, rows)]
 
@@ -176,7 +186,7 @@ def _summary_in_parts(result: Result) -> list[Table | str]:
     line = f"{result.instance}: {result.status_text}, by {result.solver} in {result.runtime_s:.2f} s{check}"
     if not result.objectives:
         return [line]
-    return [line, table(FIGURES, map(_figures, result.objectives))]
+    return [line, table_of(OBJECTIVES, result.objectives)]
 
 
 def plan_table(instance: Instance, result: Result) -> Table | None:

@@ -28,8 +28,9 @@ from ..reports.text import (
     TextColumn,
     console,
     csv_of,
-    figure,
+    number_column,
     percent,
+    plain_column,
     table,
     table_of,
 )
@@ -193,16 +194,20 @@ def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
 
     An instance's name is only in its first row.
     """
-    titles = [("instance", False), ("solver", False), ("status", False), (objective, True), ("bound", True)]
-    titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
-    cells, before = [], None
-    for row in rows:
-        figures = [figure(row.objective), figure(row.bound)]
-        gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]
-        head = row.instance if row.instance != before else ""
-        cells.append([head, row.solver, row.status_text, *figures, *gaps, f"{row.runtime_s:.2f}"])
-        before = row.instance
-    return table(titles, cells)
+    first = {row.instance: row for row in reversed(rows)}
+    return table_of(
+        [
+            ("instance", False, lambda row: row.instance if row is first[row.instance] else ""),
+            plain_column("solver", "solver"),
+            plain_column("status", "status_text"),
+            number_column(objective, "objective"),
+            number_column("bound", "bound"),
+            number_column("to best bound", "gap_to_best_bound", percent),
+            ("to best plan", True, lambda row: "best" if row.best else percent(row.gap_to_best_plan)),
+            number_column("seconds", "runtime_s", "{:.2f}".format),
+        ],
+        rows,
+    )
 
 
 def failures(comparison: Comparison) -> Iterator[str]:
@@ -216,14 +221,14 @@ def summary_table(comparison: Comparison) -> Table:
     """Return the text table of aggregate results, with a row for each solver."""
     return table_of(
         [
-            ("solver", False, lambda one: one.solver),
-            ("instances", True, lambda one: str(one.instances)),
-            ("optimal", True, lambda one: one.optimal_text),
-            ("plans", True, lambda one: str(one.plans)),
-            ("best plan", True, lambda one: str(one.wins)),
-            ("failed", True, lambda one: str(one.failed)),
-            ("mean to best bound", True, lambda one: percent(one.mean_gap_to_best_bound)),
-            ("mean to best plan", True, lambda one: percent(one.mean_gap_to_best_plan)),
+            plain_column("solver", "solver"),
+            number_column("instances", "instances", str),
+            number_column("optimal", "optimal_text", str),
+            number_column("plans", "plans", str),
+            number_column("best plan", "wins", str),
+            number_column("failed", "failed", str),
+            number_column("mean to best bound", "mean_gap_to_best_bound", percent),
+            number_column("mean to best plan", "mean_gap_to_best_plan", percent),
             ("mean seconds", True, lambda one: f"{one.mean_runtime_s:.3g}"),
         ],
         comparison.summary(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Collection, Iterator
 
+from ...formulations.consolidation.fewest_servers import pooled_relaxation
 from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
 from ...instances.common.fields import Fields
 from ...instances.consolidation.instance import ConsolidationInstance
@@ -80,7 +81,8 @@ def changes(instance: ConsolidationInstance, before: Plan | None, after: Plan) -
     if before is None:
         # What keeps running need not say on which devices.
         new |= {entry.job: old[entry.job] for entry in after if entry.action == "keep"}
-    drawn = [ClusterUsage(instance, plan) for plan in plans]
+    pooled = pooled_relaxation(instance) if instance.has_devices else instance
+    drawn = [ClusterUsage(pooled, plan) for plan in plans]
     before_use, after_use = ({name: each[2] for name, each in one.total.items()} for one in drawn)
     there = {name: capacity - taken for name, (capacity, taken, _) in drawn[1].total.items() if capacity}
     totals = amounts_in_use(drawn[0].resource, before_use, after_use, there)

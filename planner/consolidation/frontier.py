@@ -15,7 +15,7 @@ from ...solvers.common.result import Result
 from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, with_units
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage, Place, Plot
+from ..reports.frontier_page import FrontierPage, Place, Plot
 from ..reports.page import (
     CellColumn,
     Context,
@@ -109,10 +109,10 @@ def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:
 def cell_columns(frontier: MovesFrontier) -> list[CellColumn[FreedPoint]]:
     """Return the columns of the page's table of points, without the point's number."""
     return [
-        figure_column(f"{frontier.per}s freed", lambda p: p.freed),
-        figure_column("tasks moved", lambda p: p.migrations),
-        figure_column("no plan moves fewer than", lambda p: p.bound),
-        figure_column("gap", lambda p: p.gap, share),
+        figure_column(f"{frontier.per}s freed", "freed"),
+        figure_column("tasks moved", "migrations"),
+        figure_column("no plan moves fewer than", "bound"),
+        figure_column("gap", "gap", share),
     ]
 
 
@@ -202,11 +202,8 @@ class MovesFrontierPage(FrontierPage):
         return cell_columns(self.frontier)
 
     def context(self) -> Context:
-        """Return the template's variables: sections and facts of the instance."""
-        return {
-            "sections": SECTIONS,
-            "about": [*instance_facts(self.instance), jobs_fact(self.instance)],
-        }
+        """Return the template's variables: facts of the instance."""
+        return {"about": [*instance_facts(self.instance), jobs_fact(self.instance)]}
 
 
 FRONTIER = FrontierKind(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -17,7 +16,7 @@ from ..migration.nodes import KUBERNETES_NODE, check_nodes, object_name
 from ..migration.steps import Migration
 from ..reports.text import counted, listed
 from .migration_steps import migration_of
-from .plan import counts_text, devices_text, named_jobs, to_carry_out
+from .plan import counts_text, devices_text, named_jobs, tasks_beyond, tasks_now, to_carry_out
 
 
 def script_lines(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
@@ -53,9 +52,7 @@ def scheduler_notes(instance: ConsolidationInstance, entries: Plan) -> Iterator[
 
 def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:
     """Return a job's plan entry, with action `keep` if its running tasks stay and others only start."""
-    planned = {name: Counter(servers) for name, servers in entry.tasks.items()}
-    stays = all(Counter(group.current) <= planned.get(group.name, Counter()) for group in job.task_groups)
-    if entry.action != "move" or not stays or entry.devices:
+    if entry.action != "move" or tasks_beyond(tasks_now(job), entry.tasks) or entry.devices:
         return entry
     return entry.model_copy(update={"action": "keep"})
 

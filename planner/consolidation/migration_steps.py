@@ -9,23 +9,18 @@ from collections.abc import Iterator, Sequence, Set
 from ...formulations.common.objective import within
 from ...formulations.consolidation.cluster_data import ClusterData
 from ...formulations.consolidation.formulation import freed_units
-from ...formulations.consolidation.plan import Action, JobPlacement, Placement, Plan
+from ...formulations.consolidation.plan import Action, JobPlacement, Plan
 from ...instances.common.errors import TooLargeError, some
 from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices, pack, states_after
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..migration.steps import Fits, Held, Migration, MovingJob
-from .plan import named_jobs
+from .plan import named_jobs, tasks_now
 
 
 def action_in(entry: JobPlacement) -> Action:
     """Return the action of a plan entry; `start` or `wait` if none is set."""
     return entry.action or ("start" if entry.placed else "wait")
-
-
-def tasks_now(job: PlacementJob) -> Placement:
-    """Return the number of running tasks of a job by task group and server."""
-    return {group.name: dict(group.current) for group in job.task_groups if group.current}
 
 
 def migration_of(instance: ConsolidationInstance, entries: Plan) -> Migration:

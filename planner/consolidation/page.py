@@ -26,18 +26,17 @@ from ..reports.page import (
 )
 from ..reports.servers import ServersInUse, ServerUsage
 from ..reports.text import counted, listed, short
-from .plan import ACTIONS, available_of, capacity_of, demand_of, named_jobs, placement_text
+from .plan import ACTIONS, named_jobs, placement_text
 
 
 class ClusterUsage(ServersInUse):
-    """The usage of all servers of an instance under a plan."""
+    """The usage of all servers of an instance without devices under a plan."""
 
     def __init__(self, instance: ConsolidationInstance, plan: Plan) -> None:
-        names = dict.fromkeys(name for server in instance.servers for name in capacity_of(server))
+        names = dict.fromkeys(name for server in instance.servers for name in server.capacity)
         counted = [name for name in names if name not in instance.choices]
         groups = [group for job in instance.jobs for group in job.task_groups]
         demanded = {name for group in groups for name, amount in group.demand.items() if amount}
-        demanded |= {name for group in groups for name in group.asks}
         # GPUs that nobody asks for are not what the plan is about.
         wanted = [name for name in counted if name in demanded]
         resource = leading_resource(wanted or counted or names)
@@ -46,13 +45,11 @@ class ClusterUsage(ServersInUse):
         self.servers = {s.name: s for s in instance.model_copy(update={"drain": None}).expanded_servers}
         self.total = {name: [0.0, 0.0, 0.0] for name in counted}
         for name, server in self.servers.items():
-            capacity, available = capacity_of(server), available_of(server)
-            taken = {key: amount - available.get(key, 0.0) for key, amount in capacity.items()}
-            for key in self.total.keys() & capacity.keys():
-                self.total[key][0] += capacity[key]
-                self.total[key][1] += taken[key]
-            drawn = resource, capacity.get(resource, 0.0), taken.get(resource, 0.0)
-            rows[name] = ServerUsage(name, server.gpu_model, server.rack, *drawn, name in instance.drained)
+            for key in self.total.keys() & server.capacity.keys():
+                amount = server.capacity[key]
+                self.total[key][0] += amount
+                self.total[key][1] += amount - server.available.get(key, 0.0)
+            rows[name] = ServerUsage.of(name, server, resource, name in instance.drained)
         super().__init__(resource, rows)
         self._place(instance, plan)
 
@@ -62,11 +59,10 @@ class ClusterUsage(ServersInUse):
             here: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
             for group in jobs[entry.job].task_groups:
                 for server, count in entry.tasks.get(group.name, {}).items():
-                    demand = demand_of(group, self.servers[server])
-                    here[server][0] += count * demand.get(self.resource, 0.0)
+                    here[server][0] += count * group.demand.get(self.resource, 0.0)
                     here[server][1] += count
-                    for name in self.total.keys() & demand.keys():
-                        self.total[name][2] += count * demand[name]
+                    for name in self.total.keys() & group.demand.keys():
+                        self.total[name][2] += count * group.demand[name]
             for server, (amount, tasks) in here.items():
                 words = counted(int(tasks), "task")
                 self.rows[server].allocations.append((entry.job, amount, words))
@@ -85,7 +81,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
         jobs_fact(instance),
     ]
     if result.plan is None:
-        return {"data": {"figures": {}}, "sections": [], "about": about, "servers": None}
+        return {"data": {"figures": {}}, "about": about, "servers": None}
     plan = cast("tuple[JobPlacement, ...]", result.plan)
     on_devices = instance.has_devices
     if on_devices:
@@ -94,13 +90,8 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
         instance = pooled_relaxation(instance.model_copy(update=plain))
     servers = ClusterUsage(instance, plan)
     waiting = [entry for entry in plan if not entry.placed]
-    sections = [("servers", "Servers"), ("jobs", "Jobs"), ("worth", "What to buy next")]
-    if waiting:
-        sections.insert(1, ("waiting", "Who waits, and why"))
-    drawn = servers.parts()
-    return drawn | {
+    return servers.parts() | {
         "about": about,
-        "sections": sections if result.prices else sections[:-1],
         "summary": _summary(plan, servers),
         "bars": _bars(servers),
         "on_devices": on_devices,

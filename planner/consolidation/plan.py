@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...formulations.consolidation.plan import Action, JobPlacement, Plan
-from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot, TaskDevices
-from ...instances.consolidation.instance import ConsolidationInstance, Server
-from ...instances.consolidation.job import Group, PlacementJob
+from ...formulations.consolidation.plan import Action, JobPlacement, Placement, Plan
+from ...instances.consolidation.devices import DeviceDemand, DeviceSlot, TaskDevices
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import PlacementJob
 from ...solvers.common.result import Result
 from ..migration.steps import total
 from ..output import some_lines
-from ..reports.text import TextColumn, counted
+from ..reports.text import TextColumn, counted, plain_column
 
 
 def named_jobs(instance: ConsolidationInstance) -> dict[str, PlacementJob]:
@@ -31,7 +31,7 @@ def actions(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     keep = sum(entry.action == "keep" for entry in entries)
     if keep:
         yield counted(keep, "job keeps running where it is", "jobs keep running where they are")
-    now = running_tasks(instance)
+    now = {job.name: tasks_now(job) for job in instance.jobs}
     stops = [
         f"to stop: {e.job}: runs on {counts_text(total(now[e.job]))}" for e in entries if e.action == "stop"
     ]
@@ -40,21 +40,22 @@ def actions(instance: ConsolidationInstance, entries: Plan) -> Iterator[str]:
     yield from some_lines(moves, "to move: {:,} more")
 
 
-def running_tasks(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
-    """Return the number of running tasks by job, task group and server."""
-    return {
-        job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
-    }
+def tasks_now(job: PlacementJob) -> Placement:
+    """Return the number of running tasks of a job by task group and server."""
+    return {group.name: dict(group.current) for group in job.task_groups if group.current}
 
 
-def _move_text(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
+def _move_text(now: Placement, entry: JobPlacement) -> str:
     """Return which tasks of a job move from which servers to which, as text."""
-    planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
-    leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
-    coming = total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
+    leaving, coming = tasks_beyond(now, entry.tasks), tasks_beyond(entry.tasks, now)
     parts = [f"from {counts_text(leaving)}" if leaving else "", f"to {counts_text(coming)}" if coming else ""]
     # Nothing leaves a server where tasks only change devices.
-    return " ".join(filter(None, parts)) or f"to other devices of {', '.join(total(planned))}"
+    return " ".join(filter(None, parts)) or f"to other devices of {', '.join(total(entry.tasks))}"
+
+
+def tasks_beyond(placed: Placement, other: Placement) -> Counter[str]:
+    """Return the tasks by server that one placement of a job has beyond another."""
+    return total({group: Counter(tasks) - Counter(other.get(group)) for group, tasks in placed.items()})
 
 
 def counts_text(servers: Mapping[str, int]) -> str:
@@ -115,40 +116,6 @@ def bracketed_devices(
     return f" ({devices_text(tasks)})" if tasks else ""
 
 
-def capacity_of(server: Server) -> dict[str, float]:
-    """Return the capacity of a server by resource; devices, such as GPUs, count as their number."""
-    return {**server.capacity, **{name: float(of.count) for name, of in (server.devices or {}).items()}}
-
-
-def available_of(server: Server) -> dict[str, float]:
-    """Return the free capacity of a server by resource; of shared devices, the free fraction."""
-    left = {
-        name: sum(_left(state, of) for state in server.device_states[name])
-        for name, of in (server.devices or {}).items()
-    }
-    return {**server.available, **left}
-
-
-def _left(state: Device, of: Devices) -> float:
-    if state.mode == "parted" and of.partitions is not None:
-        return 1.0 - state.used.bit_count() / of.partitions.slots
-    return {"free": 1.0, "shared": 1.0 - state.used / WHOLE}.get(state.mode, 0.0)
-
-
-def demand_of(group: Group, server: Server) -> dict[str, float]:
-    """Return a task's demand on a server by resource; for devices, a number or a fraction of one."""
-    if not group.asks:
-        return group.demand
-    return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
-
-
-def _size(ask: DeviceDemand, name: str, server: Server) -> float:
-    devices = (server.devices or {}).get(name)
-    if ask.profile and devices is not None and devices.partitions is not None:
-        return devices.partitions.profiles[ask.profile].size / devices.partitions.slots
-    return ask.thousandths / WHOLE
-
-
 ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MAX_REASONS = 5
 
@@ -158,7 +125,7 @@ def columns(instance: ConsolidationInstance, entries: Plan) -> list[TextColumn[J
     del instance
     acts = any(entry.action for entry in entries)
     return [
-        ("job", False, lambda e: e.job),
+        plain_column("job", "job"),
         ("action" if acts else "placed", False, lambda e: e.action or ("yes" if e.placed else "no")),
         ("where, or why not", False, lambda e: placement_text(e) if e.placed else e.reason or ""),
     ]
@@ -205,8 +172,8 @@ def as_data(instance: ConsolidationInstance, plan: Plan) -> dict[str, Any]:
     groups = {entry.job: entry.groups for entry in placed if entry.groups is not None}
     acts = {entry.job: entry.action for entry in plan if entry.action is not None}
     devices = {entry.job: entry.model_dump()["devices"] for entry in placed if entry.devices is not None}
-    now = running_tasks(instance) if acts else {}
-    runs = {job: dict(total(now[job])) for job, action in acts.items() if action in ("move", "stop")}
+    jobs = named_jobs(instance)
+    runs = {job: dict(total(tasks_now(jobs[job]))) for job, act in acts.items() if act in ("move", "stop")}
     return {
         "jobs": {entry.job: dict(total(entry.tasks)) for entry in placed},
         **({"groups": groups} if groups else {}),

@@ -12,7 +12,7 @@ from ...instances.mix.instance import MixInstance
 from ...solvers.mix.frontier import MixFrontier, MixStep, figures_of, find_frontier, grid_of, with_size
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage, Place, Plot
+from ..reports.frontier_page import FrontierPage, Place, Plot
 from ..reports.page import (
     CellColumn,
     Context,
@@ -84,9 +84,9 @@ def cell_columns(frontier: MixFrontier) -> list[CellColumn[MixStep]]:
     """Return the columns of the table of points, without the point's number."""
     size, value, bound = words(frontier)
     return [
-        figure_column(size, lambda p: p.size),
-        figure_column(value, lambda p: p.value),
-        figure_column(bound, lambda p: p.bound),
+        figure_column(size, "size"),
+        figure_column(value, "value"),
+        figure_column(bound, "bound"),
         figure_column("gap", lambda p: p.record.certified_gap, share),
     ]
 
@@ -174,9 +174,8 @@ class MixFrontierPage(FrontierPage):
         return cell_columns(self.frontier)
 
     def context(self) -> Context:
-        """Return the template's variables: sections and facts of the instance."""
-        about = instance_facts(self.instance)
-        return {"sections": SECTIONS, "bound": words(self.frontier)[2], "about": about}
+        """Return the template's variables: what a bound says, and facts of the instance."""
+        return {"bound": words(self.frontier)[2], "about": instance_facts(self.instance)}
 
 
 FRONTIER = FrontierKind(

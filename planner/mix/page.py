@@ -37,10 +37,8 @@ def mix_parts(instance: MixInstance, result: Result) -> Context:
     formulation, prices = MixFormulation(instance), result.prices or {}
     gain = "is worth, USD/h" if instance.serves else "is worth, in jobs of progress"
     chosen = sorted(plan, key=lambda e: (formulation.usd_per_hour([e]), e.count), reverse=True)
-    sections = [("plan", "Plan")] if result.plan is not None else []
     return {
         "data": {"figures": {}},
-        "sections": [*sections, ("hardware", "Hardware"), ("types", "Types")],
         "summary": [
             (one.name, percent(one.value) if one.unit == "share" else short(one.value, 5))
             for one in measures(instance, plan).figures
@@ -94,9 +92,9 @@ def _hardware_columns(formulation: MixFormulation, plan: Plan) -> list[CellColum
         return Cell(f"{count:,}", count, share=count / each.limit if each.limit else None)
 
     return [
-        text_column("hardware", lambda each: each.name),
-        figure_column("USD/h", lambda each: each.price_usd_per_hour, note="of one device"),
-        figure_column("there are", lambda each: each.limit, note="– is no limit"),
+        text_column("hardware", "name"),
+        figure_column("USD/h", "price_usd_per_hour", note="of one device"),
+        figure_column("there are", "limit", note="– is no limit"),
         (Column("in the plan", True), in_plan),
     ]
 
@@ -104,12 +102,12 @@ def _hardware_columns(formulation: MixFormulation, plan: Plan) -> list[CellColum
 def _type_columns(formulation: MixFormulation, plan: Plan) -> list[CellColumn[MixType]]:
     running = formulation.running(plan)
     amounts: list[CellColumn[MixType]] = [
-        figure_column("jobs", lambda one: one.count),
+        figure_column("jobs", "count"),
         figure_column("run", lambda one: running[one.name]),
     ]
     if formulation.instance.serves:
-        amounts = [figure_column("requests/s", lambda one: one.requests_per_s)]
-    return [text_column("type", lambda one: one.name), *amounts]
+        amounts = [figure_column("requests/s", "requests_per_s")]
+    return [text_column("type", "name"), *amounts]
 
 
 def pairs(formulation: MixFormulation, plan: Plan) -> tuple[list[str], list[Pair]]:

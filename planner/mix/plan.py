@@ -35,8 +35,8 @@ def cell_columns(instance: MixInstance) -> list[CellColumn[Copies]]:
     formulation = MixFormulation(instance)
     known = formulation.configurations
     first: list[CellColumn[Copies]] = [
-        text_column("configuration", lambda e: e.configuration),
-        figure_column("copies", lambda e: e.count),
+        text_column("configuration", "configuration"),
+        figure_column("copies", "count"),
         text_column("hardware", lambda e: known[e.configuration].hardware),
         figure_column("devices", lambda e: known[e.configuration].devices * e.count),
     ]

@@ -243,7 +243,7 @@ def measures_table(comparison: Comparison) -> Table | None:
         [
             *([INSTANCE] if several else []),
             _solver(comparison),
-            figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
+            figure_column("gap to best bound", "gap_to_best_bound", share),
             *(_column(name) for name in names),
         ],
     )
@@ -336,30 +336,18 @@ def comparison_page(comparison: Comparison) -> str:
     alone = comparison.advice if len(comparison.advice) == 1 else ()
     measures, spread = measures_table(comparison), distribution_plots(comparison)
     figures |= {plot.id: plot.figure for plot in spread}
-    sections = [("summary", "Summary"), ("plots", "Plots"), ("results", "All results")]
-    if comparison.faults:
-        sections.insert(0, ("faults", "Left out"))
-    if measures:
-        sections.insert(-2, ("plans", "Figures of the plans"))
-    if failed:
-        sections.insert(-1, ("failures", "Failures"))
     return render(
         "comparison.html.j2",
         data={"figures": figures},
         title=title(comparison),
         kicker="Comparison of solvers",
         verdict=("interrupted", "bad") if comparison.interrupted else ("complete", "good"),
-        claimed=(),
         lead=" ".join([*alone, _lead(comparison, len(failed))]),
         advice=() if alone else comparison.advice,
         measures=measures,
         spread=spread,
-        sections=[pair for pair in sections if pair[0] != "plots" or figures],
-        figures=figures,
-        solvers=comparison.solvers,
-        faults=comparison.faults,
+        comparison=comparison,
         most_faults=MAX_FAULTS,
-        interrupted=comparison.interrupted,
         sentence=sentence(rows),
         profile=profile,
         within=f"{100 * WITHIN:g} %",
@@ -400,21 +388,17 @@ def summary_table(comparison: Comparison) -> Table:
         comparison.summary(),
         [
             _solver(comparison),
-            figure_column("instances", lambda one: one.instances),
+            figure_column("instances", "instances"),
             (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
-            figure_column("plans", lambda one: one.plans),
+            figure_column("plans", "plans"),
             (
                 Column("failed", True),
                 lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
             ),
-            figure_column("best plan", lambda one: one.wins, note="ties count for all"),
-            figure_column("seconds", lambda one: one.mean_runtime_s, seconds, note="geometric mean"),
-            figure_column(
-                "gap to best bound", lambda one: one.mean_gap_to_best_bound, share, note="geometric mean"
-            ),
-            figure_column(
-                "gap to best plan", lambda one: one.mean_gap_to_best_plan, share, note="geometric mean"
-            ),
+            figure_column("best plan", "wins", note="ties count for all"),
+            figure_column("seconds", "mean_runtime_s", seconds, note="geometric mean"),
+            figure_column("gap to best bound", "mean_gap_to_best_bound", share, note="geometric mean"),
+            figure_column("gap to best plan", "mean_gap_to_best_plan", share, note="geometric mean"),
         ],
     )
 
@@ -425,7 +409,7 @@ def _solver(comparison: Comparison) -> CellColumn[Any]:
     return Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])
 
 
-INSTANCE: CellColumn[ComparisonRow] = text_column("instance", lambda row: row.instance)
+INSTANCE: CellColumn[ComparisonRow] = text_column("instance", "instance")
 STATUS: CellColumn[ComparisonRow] = (Column("status"), result_cell)
 SECONDS: CellColumn[ComparisonRow] = (
     Column("seconds", True),
@@ -441,7 +425,7 @@ def results_tables(comparison: Comparison) -> list[Table]:
 
 def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
     several = len({row.kind for row in rows}) > 1
-    kind: list[CellColumn[ComparisonRow]] = [text_column("kind", lambda row: row.kind)] if several else []
+    kind: list[CellColumn[ComparisonRow]] = [text_column("kind", "kind")] if several else []
     caption = f"{title}: every solver on every instance; ★ marks plans that no other solver beats"
     filter = "Show rows with these words (instance, solver, status …)"
     return table_of(
@@ -453,13 +437,13 @@ def _results(comparison: Comparison, place: int, title: str, rows: Sequence[Comp
             *kind,
             _solver(comparison),
             STATUS,
-            figure_column(title, lambda row: row.objective, exact),
-            figure_column("bound", lambda row: row.bound, exact),
-            figure_column("own gap", lambda row: row.gap, share),
-            figure_column("gap to best bound", lambda row: row.gap_to_best_bound, share),
+            figure_column(title, "objective", exact),
+            figure_column("bound", "bound", exact),
+            figure_column("own gap", "gap", share),
+            figure_column("gap to best bound", "gap_to_best_bound", share),
             (Column("gap to best plan", True), _gap_to_best_plan),
             SECONDS,
-            text_column("message", lambda row: row.message, wide=True),
+            text_column("message", "message", wide=True),
         ],
         filter=filter,
     )
@@ -477,10 +461,10 @@ def _failures(rows: list[ComparisonRow]) -> Table:
         rows,
         [
             INSTANCE,
-            text_column("solver", lambda row: row.solver),
+            text_column("solver", "solver"),
             STATUS,
             SECONDS,
-            text_column("what it said", lambda row: row.message, wide=True),
+            text_column("what it said", "message", wide=True),
         ],
     )
 

@@ -116,15 +116,6 @@ def evenly_spaced(points: Sequence[Any], most: int) -> list[Any]:
     return [points[index] for index in np.linspace(0, len(points) - 1, most).round().astype(int)]
 
 
-SECTIONS = (
-    ("plot", "Frontier"),
-    ("table", "All points"),
-    ("certified", "What is certified"),
-    ("about", "The instance"),
-)
-"""Sections of the page of a frontier whose points have no plans to show."""
-
-
 class FrontierPage(ABC):
     """Base class of the HTML pages of frontiers.
 

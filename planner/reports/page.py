@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +24,7 @@ from ...instances.common.errors import OptionError
 from ...solvers.common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions, is_certified
 from ..batch.comparison_rows import ComparisonRow
 from ..findings import Verification
-from .text import MARK, TextColumn, duration, percent, short, status_words, titled
+from .text import MARK, Field, TextColumn, duration, percent, short, status_words, titled, value_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -88,7 +89,7 @@ class Table:
     id
         Unique on the page.
     filter
-        Placeholder of the filter field; None if the rows cannot be filtered.
+        Placeholder of the filter field, which long tables have; None if the rows cannot be filtered.
     """
 
     id: str
@@ -115,10 +116,6 @@ CellColumn = tuple[Column, Callable[[ItemT], Cell]]
 """A column, and the function that returns its cell for an item."""
 
 
-FEW_ROWS = 12
-"""Most rows of a table that needs no filter."""
-
-
 def table_of(
     id: str, caption: str, items: Iterable[ItemT], columns: Sequence[CellColumn[ItemT]], **more: Any
 ) -> Table:
@@ -127,11 +124,9 @@ def table_of(
     Parameters
     ----------
     more
-        Further fields of the table; long tables alone get a `filter`.
+        Further fields of the table.
     """
     rows = [[cell(item) for _, cell in columns] for item in items]
-    if len(rows) <= FEW_ROWS:
-        more.pop("filter", None)
     return Table(id, caption, [column for column, _ in columns], rows, **more)
 
 
@@ -172,16 +167,18 @@ def inside_cell(inside: bool) -> Cell:
 
 def figure_column(
     title: str,
-    of: Callable[[ItemT], float | None],
+    field: Field[ItemT],
     cell: Callable[[float | None], Cell] = number,
     note: str | None = None,
 ) -> CellColumn[ItemT]:
-    """Return a numeric column, given the function that returns an item's figure, and that of a cell."""
+    """Return a numeric column, given the field with an item's figure, and the function that makes a cell."""
+    of = value_of(field)
     return Column(title, True, note), lambda item: cell(of(item))
 
 
-def text_column(title: str, of: Callable[[ItemT], str | None], wide: bool = False) -> CellColumn[ItemT]:
-    """Return a column of texts, given the function that returns an item's text; a dash stands for none."""
+def text_column(title: str, field: Field[ItemT], wide: bool = False) -> CellColumn[ItemT]:
+    """Return a column of texts, given the field with an item's text; a dash stands for none."""
+    of = value_of(field)
     return Column(title, wide=wide), lambda item: text(of(item))
 
 
@@ -217,9 +214,18 @@ def render(
     """
     texts = [_packaged(PLOTLY)] if data.get("figures") else []
     texts += [_packaged(name) for name in ("page.js", *scripts)]
-    page = _environment().get_template(template)
-    policy, style = _policy(texts), _packaged("page.css")
-    return page.render(policy=policy, style=style, scripts=texts, data=to_json(data), **context)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            policy=_policy(texts),
+            style=_packaged("page.css"),
+            scripts=texts,
+            data=to_json(data),
+            heights={name: figure["layout"]["height"] for name, figure in data["figures"].items()},
+            **context,
+        )
+    )
 
 
 PLOTLY = "plotly-basic.min.js"
@@ -250,13 +256,16 @@ def _packaged(name: str) -> str:
 def _environment() -> jinja2.Environment:
     import jinja2
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([HERE / "templates", HERE / "assets"]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    # The id and the title of each section of a page, for the links at its top.
+    made.filters["sections"] = re.compile(r'<section id="([^"]+)"[^>]*><h2>(.*?)</h2>').findall
+    return made
 
 
 Facts = list[tuple[str, str]]
@@ -286,11 +295,11 @@ def result_cell(result: Result | ComparisonRow) -> Cell:
     return Cell(result.status_text, mark=mark)
 
 
-def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
+def provenance(made: Result | AnyFrontier) -> Facts:
     """Return the facts of a page's footer: solver, runtime, options, versions and hash of the instance."""
     return known_facts(
-        ("solver", solver),
-        ("library", backend),
+        ("solver", getattr(made, "solver", None)),
+        ("library", getattr(made, "backend", None)),
         ("time to solve", duration(made.runtime_s)),
         ("options", options_text(made.options)),
         ("versions", versions_text(made.versions)),
@@ -326,13 +335,11 @@ def objectives_table(result: Result) -> Table:
         [
             text_column("objective", titled),
             text_column("better is", lambda o: "less" if o.sense == "min" else "more"),
-            figure_column("value", lambda o: o.value, exact),
-            figure_column("bound", lambda o: o.bound, exact, note="what the method proved"),
-            figure_column("gap", lambda o: o.gap, share),
-            figure_column(
-                "certified bound", lambda o: o.certified_bound, exact, note="what our own check derives"
-            ),
-            figure_column("certified gap", lambda o: o.certified_gap, share),
+            figure_column("value", "value", exact),
+            figure_column("bound", "bound", exact, note="what the method proved"),
+            figure_column("gap", "gap", share),
+            figure_column("certified bound", "certified_bound", exact, note="what our own check derives"),
+            figure_column("certified gap", "certified_gap", share),
             (Column("proven"), lambda o: _proven(o, result.options.gap)),
         ],
         sortable=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from ...instances.prediction import OF_MEMORY, Prediction
@@ -53,15 +54,7 @@ def prediction_page(prediction: Prediction) -> str:
         title=f"{prediction.model.name}: which GPUs?",
         kicker="Prediction: time, memory and cost of training a model",
         verdict=_verdict(None if best is None else best.in_time, rows),
-        claimed=(),
         lead=prediction.answer(),
-        sections=[
-            ("rent", "What to rent"),
-            *([("step", "A step")] if feasible else []),
-            ("memory", "Memory of a GPU"),
-            ("about", "What it rests on"),
-        ],
-        heights={name: figure["layout"]["height"] for name, figure in figures.items()},
         rent=_rent(rows, None if best is None else best.rented.name),
         measured=_measured(rows),
         step=_step(feasible),
@@ -105,7 +98,7 @@ def _interval(title: str, value: str, low: str, high: str) -> CellColumn[Row]:
     return Column(title, True, "with 90 % interval"), cell
 
 
-HARDWARE: CellColumn[Row] = text_column("hardware", lambda row: row["hardware"])
+HARDWARE: CellColumn[Row] = text_column("hardware", itemgetter("hardware"))
 
 
 def _rent(rows: Sequence[Row], best: str | None) -> Table:
@@ -119,8 +112,8 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
                 lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
             ),
             (Column("as"), _machines),
-            text_column("precision", lambda row: row["precision"]),
-            text_column("divided", lambda row: row["parallelism"], wide=True),
+            text_column("precision", itemgetter("precision")),
+            text_column("divided", itemgetter("parallelism"), wide=True),
             _interval("hours", "hours", "hours_low", "hours_high"),
             _interval("USD", "cost_usd", "cost_low_usd", "cost_high_usd"),
             (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
@@ -148,7 +141,7 @@ def _measured(rows: Sequence[Row]) -> Table:
         [
             HARDWARE,
             (Column("what was measured"), lambda row: inside_cell(row["inside"])),
-            text_column("rests on", lambda row: row["basis"], wide=True),
+            text_column("rests on", itemgetter("basis"), wide=True),
         ],
         sortable=False,
     )
@@ -165,10 +158,10 @@ def _step(rows: Sequence[Row]) -> Table:
         rows,
         [
             HARDWARE,
-            figure_column("samples", lambda row: row["global_batch"], note="of all GPUs"),
+            figure_column("samples", itemgetter("global_batch"), note="of all GPUs"),
             _interval("seconds", "step_s", "step_low_s", "step_high_s"),
             *((Column(name, True), lambda row, part=part: share(row, part)) for part, name in STEP_PARTS),
-            (Column("one batch", True, "on one GPU"), lambda row: _rough(row["batch_s"])),
+            figure_column("one batch", itemgetter("batch_s"), _rough, "on one GPU"),
         ],
         sortable=False,
     )
@@ -182,12 +175,12 @@ def _memory(rows: Sequence[Row]) -> Table:
         rows,
         [
             HARDWARE,
-            (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
+            figure_column("GB there", itemgetter("gpu_memory_gb"), _rough),
             (
                 Column("GB needed", True),
                 lambda row: replace(_rough(row["memory_gb"]), mark="" if row["fits"] else "bad"),
             ),
-            *((Column(name, True), lambda row, part=part: _rough(row[part])) for part, name in MEMORY_PARTS),
+            *(figure_column(name, itemgetter(part), _rough) for part, name in MEMORY_PARTS),
         ],
         sortable=False,
         footnotes=notes,

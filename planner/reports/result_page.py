@@ -35,10 +35,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
     check_same(instance, result.instance_sha256, "the result")
     kind = KINDS[instance.kind]
     parts = kind.page(instance, result)
-    sections = [*parts.pop("sections"), ("objectives", "How good it is"), ("about", "The instance")]
     seed = None if result.seed is None else str(result.seed)
-    if result.diagnosis is not None:
-        sections.insert(0, ("why", "Why there is no plan"))
     return render(
         kind.template,
         title=instance.name,
@@ -46,15 +43,14 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         verdict=_verdict(result, checked),
         claimed=checked.claimed if checked else (),
         lead=f"{_answer(kind, instance, result)}By {result.solver} in {duration(result.runtime_s)}.",
-        sections=sections,
         has_plan=result.plan is not None,
         objectives=objectives_table(result),
-        notes=_notes(result),
+        message=result.message,
         diagnosis=result.diagnosis,
         about=[*instance_facts(instance), *parts.pop("about")],
         assumptions=instance.assumptions,
         footer=[
-            *provenance(result, result.solver, result.backend),
+            *provenance(result),
             *known_facts(("seed", seed), ("sha256 of the plan", result.plan_sha256)),
         ],
         **parts,
@@ -74,15 +70,6 @@ def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
         return ""
     answer = kind.lead(instance, result) if kind.lead else kind.answer_of(instance, result.plan)
     return f"{answer} " if answer else ""
-
-
-def _notes(result: Result) -> list[str]:
-    notes = [result.message] if result.message else []
-    if result.plan is not None:
-        notes.append(
-            "The plan was checked against the instance, apart from the solver, before it was returned."
-        )
-    return notes
 
 
 def frontier_markdown(frontier: AnyFrontier) -> str:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ..output import grouped
 from .page import Cell, Column, Context, Table, number
@@ -50,6 +51,13 @@ class ServerUsage:
     taken: float
     drained: bool = False
     allocations: list[tuple[str, float, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, name: str, server: Any, resource: str, drained: bool = False) -> ServerUsage:
+        """Return the usage of a server of an instance, of which a plan uses nothing yet."""
+        capacity = server.capacity.get(resource, 0.0)
+        taken = capacity - server.available.get(resource, 0.0)
+        return cls(name, server.gpu_model, server.rack, resource, capacity, taken, drained)
 
     @property
     def used(self) -> float:
@@ -122,9 +130,8 @@ class ServersInUse:
                 (self.title(name, rows), [(row, self.segments(row)) for row in rows])
                 for name, rows in racks.items()
             ],
-            "named": len(racks) > 1 or "" not in racks,
+            "named": "" not in racks,
             "detailed": len(detailed),
-            "has_map": bool(figures),
             "states": self.states_table(rest) if rest else None,
             "slots": _slots,
         }

@@ -7,6 +7,7 @@ The page of intervals has the answer, the regret of each plan at each end, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ...instances.common.base import Instance
@@ -56,23 +57,19 @@ def _page(
     complete
         Whether all variants were solved.
     parts
-        Other variables of the template, of which `sections` come before that of the instance.
+        Other variables of the template.
     """
     proven = complete and all(each.result.status in ("optimal", "infeasible") for each in study.all())
-    results = [each.result for each in made]
-    parts["sections"].append(("about", "The instance"))
     return render(
         template,
         data={"figures": {"bars": figure} if figure else {}},
         title=f"{instance.name}: {question}",
         kicker=KINDS[instance.kind].title,
         verdict=("all proven", "good") if proven else ("not all is proven", "fair"),
-        claimed=(),
         lead=study.headline(),
-        height=figure["layout"]["height"] if figure else 0,
         about=instance_facts(instance),
         assumptions=instance.assumptions,
-        footer=[fact for each in results for fact in provenance(each, each.solver, each.backend)],
+        footer=[fact for each in made for fact in provenance(each.result)],
         **parts,
     )
 
@@ -101,11 +98,11 @@ def _plans(
         caption,
         study.all(),
         [
-            text_column(titles[0], lambda each: each.name),
+            text_column(titles[0], "name"),
             (Column("status"), lambda each: result_cell(each.result)),
             text_column(titles[1], lambda each: each.answer(reason), wide=True),
             *more,
-            figure_column("time to solve", lambda each: each.result.runtime_s, seconds),
+            figure_column("time to solve", "result.runtime_s", seconds),
         ],
         sortable=False,
     )
@@ -129,7 +126,6 @@ def what_if_page(analysis: WhatIf) -> str:
         [analysis.baseline],
         "what if?",
         _scenario_figure(analysis),
-        sections=[("scenarios", "Scenarios"), ("objectives", "All objectives")],
         answers=_plans("answers", "What is done in each scenario", analysis, titles, *left_out),
         objectives=_objectives(analysis),
     )
@@ -141,9 +137,9 @@ def _objectives(analysis: WhatIf) -> Table:
         "Each objective beside what it is now",
         analysis.rows(),
         [
-            text_column("scenario", lambda row: row.scenario.name),
-            text_column("objective", lambda row: row.objective.name),
-            figure_column("value", lambda row: row.objective.value, exact),
+            text_column("scenario", "scenario.name"),
+            text_column("objective", "objective.name"),
+            figure_column("value", "objective.value", exact),
             (
                 Column("difference", True, "of the plans"),
                 lambda row: Cell(signed(row.difference), row.difference),
@@ -152,9 +148,9 @@ def _objectives(analysis: WhatIf) -> Table:
                 Column("proven difference", True, "of the best possible"),
                 lambda row: Cell(row.proven, row.least),
             ),
-            figure_column("bound", lambda row: row.objective.bound, exact),
-            figure_column("gap", lambda row: row.objective.gap, share),
-            figure_column("certified bound", lambda row: row.objective.certified_bound, exact),
+            figure_column("bound", "objective.bound", exact),
+            figure_column("gap", "objective.gap", share),
+            figure_column("certified bound", "objective.certified_bound", exact),
         ],
         sortable=False,
     )
@@ -194,7 +190,6 @@ def robust_page(analysis: Robust) -> str:
         "how sure is the plan?",
         _regret_figure(analysis, objective),
         len(analysis.ends) == analysis.asked,
-        sections=[("regrets", "Regrets"), ("plans", "Plans"), ("intervals", "Intervals")],
         regrets=_regrets(analysis),
         broken=[f"The {line}" for line in analysis.not_allowed()],
         plans=_plans(
@@ -202,8 +197,8 @@ def robust_page(analysis: Robust) -> str:
             "The best plan of each end",
             analysis,
             titles,
-            figure_column(objective, lambda end: end.first.value, exact, note="there"),
-            figure_column("bound", lambda end: end.first.bound, exact),
+            figure_column(objective, "first.value", exact, note="there"),
+            figure_column("bound", "first.bound", exact),
             reason=False,
         ),
         intervals=_intervals(analysis),
@@ -255,20 +250,20 @@ def _lost(one: Regret) -> Cell:
 
 def _intervals(analysis: Robust) -> Table:
     """Return the table of the instance's uncertainty intervals."""
-    given = analysis.instance.uncertainty or ()
+    given, factor = analysis.instance.uncertainty or (), partial(number, digits=FACTOR_DIGITS)
     return table_of(
         "given",
         "All figures go to the same end together",
         given,
         [
-            text_column("figure", lambda one: one.figure, wide=True),
-            (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
-            (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
+            text_column("figure", "figure", wide=True),
+            figure_column("low end", "low", factor, "times the figure"),
+            figure_column("high end", "high", factor, "times the figure"),
             (
                 Column("what was measured"),
                 lambda one: inside_cell(one.inside),
             ),
-            text_column("rests on", lambda one: one.basis, wide=True),
+            text_column("rests on", "basis", wide=True),
         ],
         sortable=False,
     )

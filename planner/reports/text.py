@@ -7,6 +7,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
@@ -24,6 +25,8 @@ MAX_ROWS = 60
 ItemT = TypeVar("ItemT")
 TextColumn = tuple[str, bool, Callable[[ItemT], str]]
 """Title of a column, whether it is numeric, and the function that returns its cell for an item."""
+Field = str | Callable[[ItemT], Any]
+"""An attribute of an item by its name, such as `objective.value`, or a function that returns its value."""
 
 
 class VisibleConsole(Console):
@@ -61,6 +64,25 @@ def percent(value: float | None) -> str:
     if value == 0:
         return "0 %"
     return f"{100 * value:.2f} %" if value >= 5e-5 else f"{100 * value:.0e} %"
+
+
+def value_of(field: Field[ItemT]) -> Callable[[ItemT], Any]:
+    """Return the function that returns a field of an item."""
+    return attrgetter(field) if isinstance(field, str) else field
+
+
+def plain_column(title: str, field: Field[ItemT]) -> TextColumn[ItemT]:
+    """Return a column of texts, with a dash for a missing one."""
+    of = value_of(field)
+    return title, False, lambda item: of(item) or "–"
+
+
+def number_column(
+    title: str, field: Field[ItemT], written: Callable[..., str] = figure, **how: Any
+) -> TextColumn[ItemT]:
+    """Return a column of numbers; `written` returns one as text, with the options `how`."""
+    of = value_of(field)
+    return title, True, lambda item: written(of(item), **how)
 
 
 def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> Table:

@@ -10,7 +10,7 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.registry import solvers_for
 from ...solvers.scheduling.policy_solvers import PolicySolver
 from ...solvers.scheduling.view import Knowledge
-from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures
+from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures, Unit
 from ..reports.text import in_unit, unit_of_time
 from .plan import distribution_of, rounded_down
 
@@ -28,23 +28,17 @@ def measures(instance: SchedulingInstance, plan: Plan) -> Measures:
     """Return the measures of a feasible schedule, and the distribution of its completion times."""
     formulation = SchedulingFormulation(instance)
     metrics = formulation.metrics(plan)
-    figures = [
-        Measure(name="mean", value=metrics.mean_s, unit="s"),
-        Measure(name="median", value=metrics.median_s, unit="s"),
-        Measure(name="95th percentile", value=metrics.p95_s, unit="s"),
-        Measure(name="99th percentile", value=metrics.p99_s, unit="s"),
-    ]
-    if metrics.tenant_fairness is not None:
-        figures.append(Measure(name=FAIRNESS, value=metrics.tenant_fairness))
-    figures += [
-        Measure(name="mean slowdown", value=metrics.mean_slowdown),
-        Measure(name="mean queueing", value=metrics.mean_queueing_s, unit="s"),
-        Measure(name="makespan", value=metrics.makespan_s, unit="s"),
-        Measure(name="preemptions", value=metrics.preemptions),
-    ]
-    figures += [
-        Measure(name=f"{name} idle while jobs wait", value=share, unit="share")
-        for name, share in metrics.fragmentation.items()
+    known: list[tuple[str, float | None, Unit]] = [
+        ("mean", metrics.mean_s, "s"),
+        ("median", metrics.median_s, "s"),
+        ("95th percentile", metrics.p95_s, "s"),
+        ("99th percentile", metrics.p99_s, "s"),
+        (FAIRNESS, metrics.tenant_fairness, "number"),
+        ("mean slowdown", metrics.mean_slowdown, "number"),
+        ("mean queueing", metrics.mean_queueing_s, "s"),
+        ("makespan", metrics.makespan_s, "s"),
+        ("preemptions", metrics.preemptions, "number"),
+        *((f"{name} idle while jobs wait", share, "share") for name, share in metrics.fragmentation.items()),
     ]
     times = formulation.segments(plan).completion_s - instance.table().arrival_s
     quantiles, counts = distribution_of(times, MAX_POINTS)
@@ -54,6 +48,7 @@ def measures(instance: SchedulingInstance, plan: Plan) -> Measures:
         seconds=tuple(quantiles.tolist()),
         shares=tuple((counts / len(times)).tolist()),
     )
+    figures = [Measure(name=name, value=value, unit=unit) for name, value, unit in known if value is not None]
     return Measures(figures=tuple(figures), distribution=spread)
 
 

@@ -20,22 +20,20 @@ from ...solvers.scheduling.frontier import (
 )
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
 from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import SECTIONS, FrontierPage, Plot, lower_steps
+from ..reports.frontier_page import FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
-    Column,
     Context,
     ScriptData,
     figure_column,
     instance_facts,
     jobs_fact,
-    number,
     seconds,
     share,
     text_column,
 )
 from ..reports.plot_style import plot_text
-from ..reports.text import TextColumn, duration, figure, percent, short
+from ..reports.text import TextColumn, duration, figure, number_column, percent, plain_column, short
 
 
 def size_range_text(frontier: SchedulingFrontier) -> str:
@@ -123,16 +121,12 @@ class SchedulingFrontierCheck(FrontierCheck):
 def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
     """Return the columns of the text table of the frontier's points (cluster sizes)."""
     return [
-        (frontier.resource, True, lambda p: figure(p.size, 6)),
-        *(
-            [("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6))]
-            if frontier.prices_usd_per_hour
-            else ()
-        ),
-        ("mean completion", True, lambda p: duration(p.mean_completion_s)),
-        ("no plan is below", True, lambda p: duration(p.bound_s)),
+        number_column(frontier.resource, "size", digits=6),
+        *([number_column("USD/h", "rate_usd_per_hour", digits=6)] if frontier.prices_usd_per_hour else ()),
+        number_column("mean completion", "mean_completion_s", duration),
+        number_column("no plan is below", "bound_s", duration),
         ("gap", True, lambda p: percent(gap(p))),
-        ("found by", False, lambda p: p.solver),
+        plain_column("found by", "solver"),
     ]
 
 
@@ -233,18 +227,18 @@ class SchedulingFrontierPage(FrontierPage):
 
     def columns(self) -> list[CellColumn[SizePoint]]:
         """Return the columns of the table of points: size, USD/h, mean, bound, gap and solver."""
-        priced = self.frontier.prices_usd_per_hour
+        rate: CellColumn[SizePoint] = figure_column("USD/h", "rate_usd_per_hour")
         return [
-            figure_column(self.frontier.resource, lambda p: p.size),
-            *([(Column("USD/h", True), lambda p: number(p.rate_usd_per_hour))] if priced else []),
-            figure_column("mean completion", lambda p: p.mean_completion_s, seconds),
-            figure_column("no scheduler is below", lambda p: p.bound_s, seconds),
+            figure_column(self.frontier.resource, "size"),
+            *([rate] if self.frontier.prices_usd_per_hour else []),
+            figure_column("mean completion", "mean_completion_s", seconds),
+            figure_column("no scheduler is below", "bound_s", seconds),
             figure_column("gap", gap, share),
-            text_column("found by", lambda p: p.solver),
+            text_column("found by", "solver"),
         ]
 
     def context(self) -> Context:
-        """Return the template's variables: sections, prices and facts of the instance."""
+        """Return the template's variables: prices and facts of the instance."""
         frontier = self.frontier
         prices = [
             (f"price of {name}", f"{short(usd)} USD/h") for name, usd in frontier.prices_usd_per_hour.items()
@@ -253,7 +247,6 @@ class SchedulingFrontierPage(FrontierPage):
         if self.instance.objective != "mean_completion_time":
             here.append("The frontier is of mean completion times; the instance asks for the makespan.")
         return {
-            "sections": SECTIONS,
             "about": [*instance_facts(self.instance), jobs_fact(self.instance), *prices],
             "assumptions": [*self.instance.assumptions, *here],
         }

@@ -51,18 +51,28 @@ from ..reports.page import (
     text_column,
 )
 from ..reports.plot_style import Figure, axis, plot_of, plot_text, steps
-from ..reports.text import TextColumn, counted, duration, figure, in_unit, short, unit_of_time
+from ..reports.text import (
+    TextColumn,
+    counted,
+    duration,
+    figure,
+    in_unit,
+    number_column,
+    plain_column,
+    short,
+    unit_of_time,
+)
 
 
 def columns(instance: SchedulingInstance, entries: Plan) -> list[TextColumn[Segment]]:
     """Return the columns of the text table of a schedule's run segments."""
     del instance
     return [
-        ("job", False, lambda e: e.job),
-        ("starts at s", True, lambda e: figure(e.start_s)),
-        ("ends at s", True, lambda e: figure(e.end_s)),
+        plain_column("job", "job"),
+        number_column("starts at s", "start_s"),
+        number_column("ends at s", "end_s"),
         *(
-            [("configuration", False, lambda e: e.configuration)]
+            [plain_column("configuration", "configuration")]
             if any(entry.configuration for entry in entries)
             else ()
         ),
@@ -280,7 +290,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
         ("preemption", instance.preemption),
     ]
     if result.plan is None:
-        return {"data": {"figures": {}}, "sections": [], "about": about}
+        return {"data": {"figures": {}}, "about": about}
     plan = cast("tuple[Segment, ...]", result.plan)
     formulation = SchedulingFormulation(instance)
     segments = formulation.segments(plan)
@@ -292,19 +302,13 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> Context:
         "use": _use(usage, r, name),
         "times": _times(segments.completion_s - instance.table().arrival_s),
     }
-    grid = None if result.certificate is None else formulation.price_grid(result.certificate)
+    grid = None if result.certificate is None else formulation.read(result.certificate)
     if isinstance(grid, PriceGrid) and grid.price[:, r].any():
         figures["price"] = _price(grid, r, name, usage)
     if len(instance.jobs) <= MAX_BARS:
         figures["gantt"] = _gantt(instance, segments)
     return {
         "data": {"figures": figures},
-        "heights": {name: figure["layout"]["height"] for name, figure in figures.items()},
-        "sections": [
-            ("figures", "How jobs fare"),
-            ("time", "Over time"),
-            ("waited", "Who waited most, and why"),
-        ],
         "about": about,
         "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,

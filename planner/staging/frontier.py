@@ -31,7 +31,7 @@ from ..reports.page import (
     usd,
 )
 from ..reports.plot_style import Figure, line_at, marker, note, place_on, plot_of, plot_text, spread_axis
-from ..reports.text import TextColumn, duration, figure, percent, short
+from ..reports.text import TextColumn, duration, figure, number_column, percent, short
 from ..verification import check_infeasible
 from .plan import PlanDrawing, axis_of, figures_of, limits_facts, stages_text, types_table
 
@@ -113,17 +113,12 @@ def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
     """Return the columns of the text table of the frontier's points (plans)."""
     del frontier
     return [
-        ("samples/s", True, lambda p: figure(p.throughput_samples_per_s, 6)),
-        ("USD", True, lambda p: figure(p.cost_usd, 6)),
+        number_column("samples/s", "throughput_samples_per_s", digits=6),
+        number_column("USD", "cost_usd", digits=6),
         ("hours", True, lambda p: figure(p.time_s / 3600, 5)),
-        ("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)),
-        ("stages: units of each type, in order", False, _stages),
+        number_column("USD/h", "rate_usd_per_hour", digits=6),
+        ("stages: units of each type, in order", False, lambda p: stages_text(p.plan)),
     ]
-
-
-def _stages(point: FrontierPoint) -> str:
-    text = " → ".join(f"{stage.units} {stage.type}" for stage in point.plan[:6])
-    return text + (f" … ({len(point.plan)} stages)" if len(point.plan) > 6 else "")
 
 
 def frontier_notes(frontier: Frontier) -> FrontierNotes:
@@ -331,27 +326,25 @@ class StagingFrontierPage(FrontierPage):
     def columns(self) -> list[CellColumn[FrontierPoint]]:
         """Return the columns of the table of points: throughput, cost, time, USD/h and stages."""
         return [
-            figure_column("samples/s", lambda p: p.throughput_samples_per_s),
-            figure_column("USD", lambda p: p.cost_usd),
-            figure_column("training", lambda p: p.time_s, seconds),
-            figure_column("USD/h", lambda p: p.rate_usd_per_hour),
-            figure_column("slowest stage", lambda p: p.stage_time_s, seconds),
+            figure_column("samples/s", "throughput_samples_per_s"),
+            figure_column("USD", "cost_usd"),
+            figure_column("training", "time_s", seconds),
+            figure_column("USD/h", "rate_usd_per_hour"),
+            figure_column("slowest stage", "stage_time_s", seconds),
             figure_column("stages", lambda p: len(p.plan)),
             (STAGES, lambda p: Cell(stages_text(p.plan))),
         ]
 
     def context(self) -> Context:
-        """Return the template's variables: sections, baselines, types, limits and facts of the instance."""
+        """Return the template's variables: baselines, types, limits and facts of the instance."""
         instance, points, most = self.instance, self.points, self.frontier.most_usd
-        sections = (
-            [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
-        )
-        sections.append(("certified", "What is certified"))
-        sections += [("baselines", "Other methods")] if self.baselines else []
+        near = [] if self.limit is None else ["cost limit"]
+        near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
         left_out = [] if most is None else [("dearer plans were left out", usd(most))]
         return {
-            "sections": [*sections, ("hardware", "Types and limits"), ("about", "The instance")],
-            "keys": self._keys() if points else [],
+            "today": _today_words(instance),
+            "has_floor": instance.throughput_floor_samples_per_s is not None,
+            "limits_drawn": " and ".join(near),
             "baselines": _baseline_table(self.baselines),
             "without_plan": [f"{r.solver}: {r.status}" for r in self.results if r.plan is None],
             "axis": axis_of(instance),
@@ -359,21 +352,6 @@ class StagingFrontierPage(FrontierPage):
             "limits": [*limits_facts(instance), *left_out],
             "about": instance_facts(instance),
         }
-
-    def _keys(self) -> list[tuple[str, str]]:
-        """Return the legend of the plot as pairs of symbol and text."""
-        instance = self.instance
-        keys = [("line", "least cost at which a throughput can be had"), ("star", _today_words(instance))]
-        keys.append(("ring", "the point whose plan is shown below"))
-        if self.baselines:
-            keys.append(("diamond", "plans of other methods"))
-        if instance.throughput_floor_samples_per_s is not None:
-            keys.append(("dashes", "throughput floor"))
-        near = [] if self.limit is None else ["cost limit"]
-        near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
-        if near:
-            keys.append(("dots", " and ".join(near)))
-        return keys
 
 
 def _today_words(instance: StagingInstance) -> str:
@@ -409,14 +387,12 @@ def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
         "Plans of other methods, against the frontier",
         baselines,
         [
-            text_column("method", lambda b: b.solver),
-            figure_column("samples/s", lambda b: b.point.throughput_samples_per_s),
-            figure_column("USD", lambda b: b.point.cost_usd),
-            figure_column(
-                "USD on the frontier", lambda b: b.cheapest_usd, note="for a plan at least as fast"
-            ),
+            text_column("method", "solver"),
+            figure_column("samples/s", "point.throughput_samples_per_s"),
+            figure_column("USD", "point.cost_usd"),
+            figure_column("USD on the frontier", "cheapest_usd", note="for a plan at least as fast"),
             (Column("dearer by", True), lambda b: Cell(b.words, b.dearer)),
-            figure_column("time to solve", lambda b: b.runtime_s, seconds),
+            figure_column("time to solve", "runtime_s", seconds),
             (STAGES, lambda b: Cell(stages_text(b.point.plan))),
         ],
     )

@@ -27,7 +27,7 @@ from ..reports.page import (
     table_of,
     usd,
 )
-from ..reports.text import TextColumn, counted, duration, listed, short
+from ..reports.text import TextColumn, counted, duration, listed, number_column, plain_column, short
 
 MAX_RANGES = 6
 """Most ranges of layers that a table shows for a stage of a layer graph."""
@@ -53,8 +53,8 @@ def columns(instance: StagingInstance, entries: Plan) -> list[TextColumn[Stage]]
     return [
         ("stage", True, lambda stage: str(entries.index(stage))),
         ("layers", False, layers_of),
-        ("type", False, lambda stage: stage.type),
-        ("units", True, lambda stage: str(stage.units)),
+        plain_column("type", "type"),
+        number_column("units", "units", str),
     ]
 
 
@@ -142,7 +142,7 @@ def types_table(
     swatch = {hardware.name: index for index, hardware in enumerate(instance.types)}
     columns: list[CellColumn[StageType]] = [
         (Column("type"), lambda t: Cell(t.name, swatch=swatch[t.name])),
-        figure_column("USD/h per unit", lambda t: t.price_usd_per_hour),
+        figure_column("USD/h per unit", "price_usd_per_hour"),
         (
             Column("units there are", True),
             lambda t: Cell("no limit") if t.limit is None else number(t.limit),
@@ -220,7 +220,6 @@ def staging_parts(instance: StagingInstance, result: Result) -> Context:
     return {
         "scripts": ("choose.js", "chain.js"),
         "data": data,
-        "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
         "axis": axis_of(instance),
         "figures": figures_of(frontier_point(formulation_of(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),

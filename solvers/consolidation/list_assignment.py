@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.classes import common_divisor, exact_fraction
+from ...formulations.common.objective import common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.common.arrays import Floats

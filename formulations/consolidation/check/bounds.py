@@ -22,7 +22,16 @@ from typing import Any
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import PlacementJob
 from ...common.formulation import parsed_certificate
-from ...common.objective import TIE_TOLERANCE, Bounds, Diagnosis, agree, loosened, within
+from ...common.objective import (
+    TIE_TOLERANCE,
+    Bounds,
+    Diagnosis,
+    agree,
+    common_divisor,
+    exact_fraction,
+    loosened,
+    within,
+)
 from ..certificate import (
     MUST_PLACE,
     PRICED,
@@ -31,7 +40,7 @@ from ..certificate import (
     ConsolidationCertificate,
     PricedPieces,
 )
-from ..classes import Classes, common_divisor, exact_fraction, job_value
+from ..classes import Classes, job_value
 from ..cluster_data import ClusterData, limit_traffic, traffic_step
 from ..explain import tasks_on_shapes, unplaceable_text
 from .classes import CheckedCluster, ClassMismatch

@@ -28,18 +28,9 @@ from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.instance import ConsolidationInstance
 from ....instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from ...common.clock import check_time
-from ...common.objective import loosened
+from ...common.objective import exact_fraction, loosened
 from ..build_classes import ClassifiedCluster
-from ..classes import (
-    Classes,
-    CurrentPlacement,
-    JobClass,
-    Part,
-    ServerClass,
-    TaskShape,
-    exact_fraction,
-    job_value,
-)
+from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, job_value
 
 MAX_WORK = 200_000
 """Limit on states times patterns for one job; takes a fraction of a second."""

@@ -19,9 +19,9 @@ from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
 from ...common.formulation import parsed_certificate
-from ...common.objective import Bounds, Objective, agree, loosened
+from ...common.objective import Bounds, Objective, agree, common_divisor, exact_fraction, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
-from ..classes import common_divisor, exact_fraction, job_value
+from ..classes import job_value
 
 PRICE_SCALE = 2**50
 """Denominator of the integers to which prices are rounded."""

@@ -23,7 +23,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import accumulate, chain, combinations_with_replacement, islice
 
-from ..classes import common_divisor, exact_fraction
+from ...common.objective import common_divisor, exact_fraction
 from ..cluster_data import ClusterData
 
 MAX_SIZES = 60

@@ -24,7 +24,7 @@ import numpy as np
 from ....instances.mix.instance import MixInstance
 from ...common.clock import check_time
 from ...common.objective import TIE_TOLERANCE
-from ..certificate import MixCertificate, Tree
+from ..certificate import Branching, Leaf, MixCertificate, Tree
 from ..cuts import with_cuts
 from ..program import MixProgram, Numbers, better_in_second, program_of, whole_numbers
 
@@ -84,10 +84,10 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
     for node in tree.nodes:
         check_time()
         box = boxes.pop()
-        if node.prices is None:
-            boxes += _halves(box, number.get(node.configuration or 0), node.at_most or 0)
+        if isinstance(node, Branching):
+            boxes += _halves(box, number.get(node.configuration), node.at_most)
         elif box is not None:
-            bound = _leaf_bound(program, box, node.prices, node.infeasible)
+            bound = _leaf_bound(program, box, node)
             least = bound if least is None or (bound is not None and bound < least) else least
     return least
 
@@ -105,9 +105,9 @@ def _halves(box: Box | None, k: int | None, at_most: int) -> list[Box | None]:
     return [(above, high) if above[k] <= high[k] else None, (low, below) if low[k] <= below[k] else None]
 
 
-def _leaf_bound(program: MixProgram, box: Box, prices: Sequence[float], infeasible: bool) -> Fraction | None:
+def _leaf_bound(program: MixProgram, box: Box, leaf: Leaf) -> Fraction | None:
     """Return the bound of a leaf; None if its prices prove that it has no plan."""
-    wholes, unit = whole_numbers(prices)
-    if infeasible and program.bound(wholes, *box, 0) > 0:
+    wholes, unit = whole_numbers(leaf.prices)
+    if leaf.infeasible and program.bound(wholes, *box, 0) > 0:
         return None
     return Fraction(program.bound(wholes, *box, unit), unit * program.unit)

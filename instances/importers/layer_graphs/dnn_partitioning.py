@@ -25,6 +25,7 @@ from ...common.fields import (
     Positive,
     PositiveCount,
     repeated,
+    unknown_names,
     validated_in_batches,
 )
 from ...common.hardware import GIB
@@ -100,9 +101,7 @@ class DnnPartitioningOptions(GraphOptions):
 def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     """Return the staging instance of a graph in the layout of dnn-partitioning."""
     file = options.file
-    strange = [name for name in options.types if name not in (ACCELERATOR, CPU)]
-    what = f"the source has no such device; allowed: {ACCELERATOR}, {CPU}"
-    refuse_faults("options", ((f"types.{name}", what) for name in strange))
+    refuse_faults("options", unknown_names(options.types, (ACCELERATOR, CPU), "types", "device"))
     options.refuse_unknown("limit")
     data = read(file)
     limits = {ACCELERATOR: data.maxFPGAs, CPU: data.maxCPUs} | options.limit

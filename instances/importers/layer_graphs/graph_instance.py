@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import networkx as nx
 from pydantic import Field
 
-from ...common.errors import refuse_faults
+from ...common.errors import first_names, refuse_faults
 from ...common.faults import validated
 from ...common.fields import Name, NonNegative, Positive, PositiveCount, Share, unknown_names
 from ...common.hardware import GIB
@@ -181,8 +181,7 @@ def in_order(graph: LayerGraph) -> list[Hashable]:
         order = list(nx.topological_sort(forward))
     except nx.NetworkXUnfeasible:
         names = [nodes[edge[0]].name for edge in nx.find_cycle(forward)]
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        around = ", ".join(names[:MAX_NAMED]) + more
+        around = first_names(names, MAX_NAMED)
         raise fail(graph.source, f"has a cycle through {around}; layers need an order", "edges") from None
     return order if nx.is_path(forward, order) else list(nodes)
 

@@ -7,22 +7,22 @@ has beside ``null``, a job alone, an entry for each job with which it was measur
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from ...common.errors import refuse_faults, some
+from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...common.fields import Checked, Complaint, Fields, Name, NonNegative, PositiveCount
+from ...common.fields import Checked, Complaint, Fields, Name, NonNegative, PositiveCount, unknown_names
 from ...files.reading import fail
 from ...mix.instance import MixInstance
 from ..importer import Importer, ImportOptions, Option
 from ..traces.gavel import (
     ALLOCATION,
     FIRST,
-    KEY,
     Capacity,
     GavelFiles,
     chosen_jobs,
@@ -39,6 +39,8 @@ SENTENCES = (
     ("zero", "{zero} rows with a speed of 0 are left out, as of jobs that cannot run there."),
     ("others", "{others} rows of types or GPUs that are not asked for are not used."),
 )
+SINGLE = re.compile(r"\('([^']+)', 1\)")
+"""An entry of Gavel's table for jobs of one GPU."""
 PAIRS = TraceSource(name="{list}", files="{pairs.name}", sentences=SENTENCES, jobs="pairs")
 GAVEL = replace(
     ALLOCATION,
@@ -129,28 +131,15 @@ def _rows(table: Fields, source: str) -> Iterator[tuple[str, PairRow]]:
     """Yield place and row of each entry of Gavel's table for jobs of one GPU, each pair once."""
     for gpu in gpu_types(table):
         for key, entry in table[gpu].items() if isinstance(table[gpu], dict) else ():
-            a = _single(key)
+            a = SINGLE.fullmatch(key)
             for other, speeds in entry.items() if a and isinstance(entry, dict) else ():
-                b = _single(other)
-                if other == "null" or (b and a and a <= b):
-                    named = dict(
-                        zip(
-                            ("a_speed", "b_speed"),
-                            speeds if isinstance(speeds, list) else [speeds],
-                            strict=False,
-                        )
-                    )
+                b = SINGLE.fullmatch(other)
+                if a and (other == "null" or (b and a[1] <= b[1])):
+                    listed = speeds if isinstance(speeds, list) else [speeds]
+                    named = dict(zip(("a_speed", "b_speed"), listed, strict=False))
                     place = f"{gpu}.{key}.{other}"
-                    yield (
-                        place,
-                        validated(PairRow, {"a": a, "gpu": gpu, "b": b, **named}, f"{source}: {place}"),
-                    )
-
-
-def _single(key: str) -> str | None:
-    """Return the model of an entry for jobs of one GPU."""
-    match = KEY.fullmatch(key)
-    return match[1] if match and match[2] == "1" else None
+                    fields = {"a": a[1], "gpu": gpu, "b": b and b[1], **named}
+                    yield place, validated(PairRow, fields, f"{source}: {place}")
 
 
 def _alone(rows: Mapping[str, PairRow], reference: str) -> dict[str, float]:
@@ -175,9 +164,7 @@ def _shared(
     InstanceError
         If a GPU has no row, or two rows have the same jobs and GPU.
     """
-    measured = {row.gpu for row in rows.values()}
-    if unknown := set(gpus) - measured:
-        raise fail("options", f"GPUs {some(sorted(unknown))}: the table has {some(sorted(measured))}")
+    refuse_faults("options", unknown_names(gpus, sorted({row.gpu for row in rows.values()}), "GPUs", "GPU"))
     names, zero = {one["name"] for one in types}, 0
     configurations = dict[tuple[str, ...], Fields]()
     for place, row in rows.items():

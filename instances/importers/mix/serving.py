@@ -17,12 +17,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from ...common.errors import some
-from ...common.fields import Fields, Model, Name, NonNegative, Positive, PositiveCount
+from ...common.errors import refuse_faults
+from ...common.fields import (
+    Fields,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    unknown_names,
+)
 from ...documents import load_catalogue
 from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, read_text
@@ -116,9 +124,9 @@ class _Point(Model):
     moe_ep_size: PositiveCount = 1
 
     @property
-    def served(self) -> tuple[str, str]:
+    def served(self) -> str:
         """The model and its precision."""
-        return self.model_path, self.precision
+        return f"{self.model_path} {self.precision}"
 
     @property
     def gpu(self) -> str:
@@ -137,12 +145,18 @@ class _Point(Model):
         backend = f"{self.backend} {self.backend_version}".rstrip()
         return f"{self.gpu} {backend} tp{self.tp_size}{''.join(parts)} batch {self.batch_size}"
 
-    def replica(self, request: str) -> _Replica:
+    def serves(self, request: _Request) -> bool:
+        return (self.isl, self.osl) == (request.input_tokens, request.output_tokens)
+
+    def replica(self, request: _Request) -> _Replica:
         """Return the replica at this point, for a type of request."""
         rate = 1000 * self.batch_size * self.attention_dp_size / self.latency_ms
-        devices = self.tp_size * self.pp_size * self.attention_dp_size
         return _Replica(
-            name=self.name, gpu=self.gpu, devices=devices, type=request, requests_per_s=round(rate, 6)
+            name=self.name,
+            gpu=self.gpu,
+            devices=self.tp_size * self.pp_size * self.attention_dp_size,
+            type=request.called,
+            requests_per_s=round(rate, 6),
         )
 
 
@@ -157,19 +171,17 @@ def import_serving(options: ServingOptions) -> MixInstance:
     prices: dict[str | None, Fields] = {one.gpu_model: {"hardware": one.name} for one in by_size}
     prices |= {gpu: {"price_usd_per_hour": price} for gpu, price in options.price.items()}
     if "silicon_ttft_ms" in numbered_rows(read_text(options.measurements), source)[0]:
-        points = rows_of(options.measurements, _Point)
-        listed = {one.gpu for one in points.values()}
+        points = list(rows_of(options.measurements, _Point).values())
         replicas, facts = _measured(points, requests, prices, options)
+        listed = {one.gpu for one in points}
     else:
-        replicas = list(rows_of(options.measurements, _Replica).items())
-        listed = {one.gpu for _, one in replicas}
-        facts = dict.fromkeys(("chosen", *dict(LEFT_OUT)))
+        replicas, facts = rows_of(options.measurements, _Replica), dict.fromkeys(("chosen", *dict(LEFT_OUT)))
+        listed = {one.gpu for one in replicas.values()}
         if options.model or options.precision or options.ttft_ms or options.tpot_ms:
             raise fail("options", "name a model or limits, and the table has replicas within limits of yours")
-    if unknown := {*options.price, *options.stock} - listed:
-        what = f"name {some(sorted(unknown))}; the measurements have {some(sorted(listed))}"
-        raise fail("options", what, "price and stock")
-    served = {one.type for _, one in replicas}
+    asked = options.price | options.stock
+    refuse_faults("options", unknown_names(asked, sorted(listed), "price or stock", "GPU"))
+    served = {one.type for one in replicas.values()}
     unserved = named(one.called for one in requests if one.called not in served)
     return SERVING.instance(
         MixInstance,
@@ -179,63 +191,59 @@ def import_serving(options: ServingOptions) -> MixInstance:
         types=[{**one.model_dump(), "name": one.called} for one in requests],
         hardware=[
             {"name": gpu, "limit": options.stock.get(gpu), **prices.get(gpu, {})}
-            for gpu in sorted({one.gpu for _, one in replicas})
+            for gpu in sorted({one.gpu for one in replicas.values()})
         ],
         configurations=_configurations(replicas, source),
     )
 
 
 def _measured(
-    points: dict[str, _Point],
+    points: Sequence[_Point],
     requests: Sequence[_Request],
     priced: Container[str | None],
     options: ServingOptions,
-) -> tuple[list[tuple[str, _Replica]], Fields]:
-    """Return the replicas of operating points with their places, and facts about what is left out."""
-    served = sorted({one.served for one in points.values()})
-    asked = [
-        each for each in served if options.model in (None, each[0]) and options.precision in (None, each[1])
-    ]
-    if len(asked) != 1:
-        what = f"name {len(asked) or 'none'} of: {'; '.join(' '.join(each) for each in served)}"
-        raise fail("options", f"{what}; give those of one", "model and precision")
-    shapes = defaultdict[tuple[int, int], list[str]](list)
-    for request in requests:
-        shapes[request.input_tokens, request.output_tokens].append(request.called)
-    ttft_ms, tpot_ms = options.ttft_ms or math.inf, options.tpot_ms or math.inf
-    slowest: dict[tuple[object, ...], str] = {}
-    kept: dict[str, Callable[[str, _Point], bool]] = {
-        "other": lambda _, one: one.served == asked[0],
-        "shapes": lambda _, one: (one.isl, one.osl) in shapes,
-        "crossed": lambda _, one: min(one.moe_tp_size, one.moe_ep_size) == 1,
-        "unpriced": lambda _, one: one.gpu in priced,
-        "repeated": lambda place, one: slowest.setdefault((one.name, one.isl, one.osl), place) == place,
-        "slow": lambda _, one: one.silicon_ttft_ms <= ttft_ms and one.silicon_tpot_ms <= tpot_ms,
+) -> tuple[dict[str, _Replica], Fields]:
+    """Return the replicas of operating points, and facts about what is left out."""
+    asked = {
+        one.served
+        for one in points
+        if options.model in (None, one.model_path) and options.precision in (None, one.precision)
     }
-    facts: Fields = {"chosen": " ".join(asked[0])}
-    points = dict(sorted(points.items(), key=lambda item: -item[1].latency_ms))
-    for fact, keep in kept.items():
-        left = {place: one for place, one in points.items() if keep(place, one)}
-        facts[fact] = len(points) - len(left)
-        points = left
-    if not points:
-        reasons = " ".join(filled(LEFT_OUT, facts))
-        raise fail(str(options.measurements), f"has no point for these requests and limits: {reasons}")
-    replicas = [
-        (place, one.replica(name)) for place, one in points.items() for name in shapes[one.isl, one.osl]
-    ]
-    return replicas, facts
+    if len(asked) != 1:
+        what = f"name {len(asked) or 'none'} of: {'; '.join(sorted({one.served for one in points}))}"
+        raise fail("options", f"{what}; give those of one", "model and precision")
+    ttft_ms, tpot_ms = options.ttft_ms or math.inf, options.tpot_ms or math.inf
+    measured = set[tuple[object, ...]]()
+    left = defaultdict[str, list[_Point]](list)
+    for one in sorted(points, key=lambda one: -one.latency_ms):
+        key = one.name, one.isl, one.osl
+        reasons = {
+            "other": one.served not in asked,
+            "shapes": not any(map(one.serves, requests)),
+            "crossed": min(one.moe_tp_size, one.moe_ep_size) > 1,
+            "unpriced": one.gpu not in priced,
+            "repeated": key in measured,
+            "slow": one.silicon_ttft_ms > ttft_ms or one.silicon_tpot_ms > tpot_ms,
+        }
+        reason = next((reason for reason, holds in reasons.items() if holds), "")
+        left[reason].append(one)
+        if reason in ("slow", ""):
+            measured.add(key)
+    facts: Fields = {"chosen": asked.pop(), **{reason: len(left[reason]) for reason in dict(LEFT_OUT)}}
+    if not left[""]:
+        what = f"has no point for these requests and limits: {' '.join(filled(LEFT_OUT, facts))}"
+        raise fail(str(options.measurements), what)
+    replicas = (one.replica(request) for one in left[""] for request in requests if one.serves(request))
+    return {f"{one.name} for {one.type}": one for one in replicas}, facts
 
 
-def _configurations(replicas: Sequence[tuple[str, _Replica]], source: str) -> list[Fields]:
+def _configurations(replicas: Mapping[str, _Replica], source: str) -> list[Fields]:
     """Return the configurations of replicas, which have a row for each type of request that they serve."""
-    rates = defaultdict[tuple[str, str, int], dict[str, float]](dict)
-    for place, one in replicas:
-        served = rates[one.name, one.gpu, one.devices]
+    found: dict[tuple[str, str, int], Fields] = {}
+    for place, one in replicas.items():
+        fields = {"name": one.name, "hardware": one.gpu, "devices": one.devices, "requests_per_s": {}}
+        served = found.setdefault((one.name, one.gpu, one.devices), fields)["requests_per_s"]
         if one.type in served:
             raise fail(f"{source}: {place}", f"has {one.name!r} with type {one.type!r} again; give each once")
         served[one.type] = one.requests_per_s
-    return [
-        {"name": name, "hardware": gpu, "devices": devices, "requests_per_s": served}
-        for (name, gpu, devices), served in rates.items()
-    ]
+    return list(found.values())

@@ -34,6 +34,7 @@ from ...common.fields import (
     Positive,
     PositiveCount,
     ServerCount,
+    unknown_names,
 )
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import MAX_SMALL_ROWS, fail, read_mapping, read_text
@@ -150,7 +151,7 @@ COLUMNS = {
 """Number of columns of a trace → index of each column that is read."""
 
 UNCONSOLIDATED = "_unconsolidated"
-KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
+_KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 MAX_TABS = 1000
 
 Size = Annotated[
@@ -257,7 +258,7 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
     faults, zeros = Faults(), []
     speeds: Speeds = defaultdict(dict)
     for key, entry in entries.items():
-        match = KEY.fullmatch(key)
+        match = _KEY.fullmatch(key)
         if not match:
             what = "is not a key of the form ('Model (batch size 64)', 2)"
             faults.add(Fault(source, f"{name}.{shortened(key)}", what))
@@ -406,11 +407,9 @@ def _read_tables(options: GavelOptions) -> tuple[dict[str, Speeds], list[str]]:
     path, types = options.throughputs, list(options.capacity)
     data = read_table(path)
     known = gpu_types(data)
-    allowed = ", ".join(known) or "none"
-    unknown = [name for name in types if name not in known]
-    refuse_faults("options", ((f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown))
+    refuse_faults("options", unknown_names(types, known, "capacity", "GPU type"))
     if not types:
-        raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
+        raise fail("options", f"is empty; GPU types: {', '.join(known) or 'none'}", "capacity")
     tables: dict[str, Speeds] = {}
     zeros: list[str] = []
     apart = [name + UNCONSOLIDATED for name in types if options.gpus_per_server]

@@ -28,6 +28,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -47,6 +48,7 @@ from ...common.fields import (
     PositiveTaskCount,
     ServerCount,
     repeated,
+    unknown_names,
 )
 from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
@@ -282,14 +284,10 @@ def _by_application(options: PolluxOptions | PolluxTraceOptions) -> dict[str, Pa
     names = [folder.resolve().name for folder in options.folders]
     if not names:
         raise fail("options", "is empty; give at least one folder with placements.csv", "folders")
-    what = f"unknown application; allowed: {', '.join(names)}"
-    unknown = [
-        (f"{key}.{name}", what)
-        for key in ("batch", "samples")
-        for name in getattr(options, key, ())
-        if name not in names
-    ]
-    refuse_faults("options", [*repeated(names, "folders"), *unknown])
+    unknown = (
+        unknown_names(getattr(options, key, ()), names, key, "application") for key in ("batch", "samples")
+    )
+    refuse_faults("options", chain(repeated(names, "folders"), *unknown))
     return dict(zip(names, options.folders, strict=True))
 
 

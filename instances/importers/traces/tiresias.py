@@ -16,12 +16,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import Field
 
 from ...common.errors import refuse_faults, some
-from ...common.faults import validated, validated_rows
+from ...common.faults import validated
 from ...common.fields import (
     Fields,
     ManyNamed,
@@ -36,14 +36,12 @@ from ...common.fields import (
     validated_in_batches,
 )
 from ...consolidation.instance import ConsolidationInstance
-from ...files.csv_tables import parse_table
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import parse_document, read_text
 from ...mix.instance import MixInstance
-from ...mix.overlap import with_groups
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted
-from .trace import GANG, NO_CPU, TraceSource, gpu_job, gpu_row, only, row_of, rows_of, scheduling
+from .trace import GANG, NO_CPU, TraceSource, gpu_job, gpu_row, row_of, rows_of, scheduling
 
 FILES = "{jobs.name} and {cluster.name}, in the layout of "
 SOURCE = FILES + "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
@@ -107,7 +105,6 @@ SHARED = replace(
     ),
     columns={},
 )
-RESOURCES = ("storage+cpu", "gpu", "network")
 OVERHEAD = {jobs: round(factor / SLOWER, 6) for jobs, factor in ((2, 1.33), (3, 1.5), (4, 1.37))}
 """Factors by which Muri's simulator lengthens the period of so many jobs that share GPUs."""
 
@@ -155,24 +152,18 @@ class MuriMixOptions(MuriOptions):
 
 class _JobRow(Model):
     job_id: Name
-    num_gpu: PositiveCount
+    num_gpu: PositiveTaskCount
     model_name: Name
 
 
-class _TraceRow(Model):
-    job_id: Name
-    num_gpu: PositiveTaskCount
+class _TraceRow(_JobRow):
     submit_time: NonNegative
     duration: NonNegative
-    model_name: Name
 
 
-class _MuriRow(Model):
-    job_id: Name
-    num_gpu: PositiveTaskCount
+class _MuriRow(_JobRow):
     submit_time: NonNegative
     iterations: Positive
-    model_name: Name
     iteration_time: Positive
 
 
@@ -182,20 +173,6 @@ class _ProfileRow(_MuriRow):
     resource_time_1: NonNegative
     resource_time_2: NonNegative
 
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds of a step on each resource; the first column has those on two of them together."""
-        times = (self.resource_time_0, self.resource_time_1, self.resource_time_2)
-        return {name: time / 1000 for name, time in zip(RESOURCES, times, strict=True)}
-
-
-class _ClusterRow(Model):
-    num_switch: Annotated[PositiveCount, Field(le=10_000)]
-    num_node_p_switch: PositiveCount
-    num_gpu_p_node: PositiveCount
-    num_cpu_p_node: NonNegative
-    mem_p_node: NonNegative
-
 
 class _MuriClusterRow(Model):
     num_switch: ServerCount
@@ -203,19 +180,22 @@ class _MuriClusterRow(Model):
     num_gpu_p_node: PositiveTaskCount
 
 
+class _ClusterRow(_MuriClusterRow):
+    num_switch: Annotated[PositiveCount, Field(le=10_000)]
+    num_cpu_p_node: NonNegative
+    mem_p_node: NonNegative
+
+
 class _Tensors(Model):
     tensors_mb: ManyNamed[Name, Annotated[tuple[Positive, ...], Field(min_length=1), validated_in_batches()]]
-
-
-RowT = TypeVar("RowT", bound=Model)
 
 
 @Importer
 def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Tiresias job list on one of its clusters."""
-    rows = _rows(options.jobs, _JobRow)
+    rows = list(rows_of(options.jobs, _JobRow).values())
     refuse_faults(str(options.jobs), repeated((row.job_id for row in rows), "rows", "job_id"))
-    cluster = only(_rows(options.cluster, _ClusterRow), options.cluster)
+    cluster = row_of(options.cluster, _ClusterRow)
     skews = _skews(options.tensor_sizes)
     unknown = [row.model_name for row in rows if row.model_name not in skews]
     given = options.tensor_sizes
@@ -233,20 +213,16 @@ def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
         objectives=["value", "spread", "servers"],
         skew_threshold=SKEW_THRESHOLD,
         servers=_servers(cluster, others),
-        jobs=[_job(row, skews.get(row.model_name)) for row in rows],
+        jobs=[
+            gpu_job(
+                f"job-{row.job_id} {row.model_name}",
+                row.num_gpu,
+                "from_skew" if row.model_name in skews else "free",
+                skew=skews.get(row.model_name),
+            )
+            for row in rows
+        ],
     )
-
-
-def _rows(path: Path, model: type[RowT]) -> list[RowT]:
-    """Return the rows of a CSV file; errors name the row, counted from 0 below the header."""
-    source = str(path)
-    table = parse_table(read_text(path), source)
-    filled = set().union(*table)
-    missing = [name for name in model.model_fields if name not in filled]
-    if missing:
-        needed = ", ".join(model.model_fields)
-        raise fail(source, f"has no column {', '.join(missing)}, or nothing in it; needed: {needed}")
-    return [row for _, row in validated_rows(model, enumerate(table), source, "rows[{}]")]
 
 
 def _skews(path: Path | None) -> dict[str, float]:
@@ -273,11 +249,6 @@ def _servers(cluster: _ClusterRow, others: Mapping[str, float]) -> list[Fields]:
     ]
 
 
-def _job(row: _JobRow, skew: float | None) -> Fields:
-    spread = "free" if skew is None else "from_skew"
-    return gpu_job(f"job-{row.job_id} {row.model_name}", row.num_gpu, spread, skew=skew)
-
-
 @Importer
 def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of a Tiresias job list on one of its clusters."""
@@ -297,26 +268,30 @@ def import_muri_mix(options: MuriMixOptions) -> MixInstance:
     for row in rows_of(options.jobs, _ProfileRow).values():
         alike[f"{row.model_name}, batch {row.batch_size}, {counted(row.num_gpu, 'GPU')}"].append(row)
     gpus = cluster.num_switch * cluster.num_node_p_switch * cluster.num_gpu_p_node
-    document = {
-        "name": options.jobs.name,
-        "share_up_to": options.share_up_to,
-        "overhead": OVERHEAD,
-        "types": [_profile(name, same) for name, same in alike.items()],
-        "hardware": [{"name": "gpu", "limit": gpus}],
-    }
-    fields = with_groups(document, str(options.jobs))
-    del fields["name"]
-    return SHARED.instance(MixInstance, options, {"gpus": gpus}, **fields)
+    return SHARED.instance(
+        MixInstance,
+        options,
+        {"gpus": gpus},
+        share_up_to=options.share_up_to,
+        overhead=OVERHEAD,
+        types=[_profile(name, same) for name, same in alike.items()],
+        hardware=[{"name": "gpu", "limit": gpus}],
+    )
 
 
 def _profile(name: str, rows: Sequence[_ProfileRow]) -> Fields:
+    first = rows[0]
     return {
         "name": name,
         "count": len(rows),
         "names": [f"job-{row.job_id}" for row in rows],
-        "devices": rows[0].num_gpu,
-        "resource_s": rows[0].seconds,
-        "step_s": rows[0].iteration_time * SLOWER / 1000,
+        "devices": first.num_gpu,
+        "resource_s": {
+            "storage+cpu": first.resource_time_0 / 1000,
+            "gpu": first.resource_time_1 / 1000,
+            "network": first.resource_time_2 / 1000,
+        },
+        "step_s": first.iteration_time * SLOWER / 1000,
     }
 
 

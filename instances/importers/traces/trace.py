@@ -175,20 +175,10 @@ def row_of(path: Path, model: type[RowT]) -> RowT:
     InstanceError
         If it is no such table, or has another number of rows.
     """
-    return only(list(rows_of(path, model).values()), path)
-
-
-def only(rows: Sequence[RowT], path: Path) -> RowT:
-    """Return the only row of the description of a cluster.
-
-    Raises
-    ------
-    InstanceError
-        If there are more.
-    """
+    rows = rows_of(path, model)
     if len(rows) > 1:
         raise fail(str(path), f"has {len(rows)} rows; a cluster is one row")
-    return rows[0]
+    return next(iter(rows.values()))
 
 
 def gpu_row(name: str, arrival_s: float, gpus: int, duration_s: float, **others: Any) -> Fields:

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
@@ -21,7 +21,7 @@ from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
-from ...reports.text import console, figure, first_rows, percent, table_of
+from ...reports.text import console, figure, first_rows, number_column, percent, plain_column, table_of
 from ..options import Quiet, argument, option, option_field, pairs, parameters, start_logging
 from .output import BY_NAME, Output, Steps, emit
 
@@ -125,8 +125,6 @@ for _name, _importer in IMPORTERS.items():
     importers.command(_name)(_command(_importer))
 
 
-FitT = TypeVar("FitT", "LossFit", "SpeedFit")
-
 fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, argument("Measurements.", "FILE.csv", show_default=False)]
@@ -174,7 +172,7 @@ def loss(
     _print(fit_loss(file, steps_per_epoch, delta, patience, seed=seed), format, _show_loss)
 
 
-def _print(fit: FitT, format: str, show: Callable[[FitT], None]) -> None:
+def _print(fit: Any, format: str, show: Callable[[Any], None]) -> None:
     if format == "json":
         typer.echo(fit.model_dump_json())
     else:
@@ -203,13 +201,13 @@ def _show_speed(fit: SpeedFit) -> None:
     console().print(
         first_rows(
             [
-                ("where", False, lambda row: row.place),
-                ("ps", True, lambda row: str(row.ps)),
-                ("workers", True, lambda row: str(row.workers)),
-                ("batch", True, lambda row: figure(row.batch)),
-                ("measured s/step", True, lambda row: figure(row.step_s)),
-                ("fitted s/step", True, lambda row: figure(row.fitted_step_s)),
-                ("error", True, lambda row: _signed_percent(row.error)),
+                plain_column("where", "place"),
+                number_column("ps", "ps", str),
+                number_column("workers", "workers", str),
+                number_column("batch", "batch"),
+                number_column("measured s/step", "step_s"),
+                number_column("fitted s/step", "fitted_step_s"),
+                number_column("error", "error", _signed_percent),
             ],
             fit.rows,
         )
@@ -218,9 +216,9 @@ def _show_speed(fit: SpeedFit) -> None:
     console().print(
         table_of(
             [
-                ("model", False, lambda one: one.model),
-                ("MAPE", True, lambda one: percent(one.mape)),
-                ("leave-one-out", True, lambda one: percent(one.leave_one_out)),
+                plain_column("model", "model"),
+                number_column("MAPE", "mape", percent),
+                number_column("leave-one-out", "leave_one_out", percent),
                 ("rank", True, lambda one: f"{one.rank} of {one.coefficients}"),
                 ("", False, lambda one: "chosen" if one.model == fit.model else ""),
             ],
@@ -239,10 +237,10 @@ def _show_loss(fit: LossFit) -> None:
     console().print(
         first_rows(
             [
-                ("where", False, lambda row: row.place),
-                ("step", True, lambda row: figure(row.step)),
-                ("measured loss", True, lambda row: figure(row.loss)),
-                ("fitted loss", True, lambda row: figure(row.fitted_loss)),
+                plain_column("where", "place"),
+                number_column("step", "step"),
+                number_column("measured loss", "loss"),
+                number_column("fitted loss", "fitted_loss"),
                 ("error", True, lambda row: "outlier" if row.outlier else _signed_percent(row.error)),
             ],
             fit.rows,

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, DeviceSlot, HeldDevices
-from ....instances.consolidation.job import ONLY_GROUP
 from .shape_relaxation import Cluster, TaskKind
 
 FREE, TAKEN, SHARED, PARTED = range(4)
@@ -189,10 +188,13 @@ class PartialPlacement:
         Positions of the jobs on each server.
     log
         Servers whose tasks have changed, in order; None if not recorded.
+    prices
+        Dual cost of a task of each kind on each shape, in units of gaps, shape (K, S); None without prices.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.prices: Sequence[Sequence[float]] | None = None
         count = len(cluster.servers)
         self.shape_of = [0] * count
         for s, shape in enumerate(cluster.shapes):
@@ -233,32 +235,19 @@ class PartialPlacement:
             total += gap
         return total
 
-    def best(
-        self,
-        k: int,
-        servers: Iterable[int],
-        taste: ScoreWeights,
-        prices: Sequence[Sequence[float]] | None = None,
-    ) -> int | None:
+    def best(self, k: int, servers: Iterable[int], taste: ScoreWeights) -> int | None:
         """Return the server of minimum score for one more task of kind `k`; None if it fits nowhere."""
         best_server, least = None, math.inf
         for server in servers:
-            score = self.score(k, server, taste, prices)
+            score = self.score(k, server, taste)
             if score < least:
                 best_server, least = server, score
         return best_server
 
-    def score(
-        self, k: int, server: int, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None = None
-    ) -> float:
+    def score(self, k: int, server: int, taste: ScoreWeights) -> float:
         """Return the score of a server for one more task of kind `k`; infinite if it does not fit there.
 
         The minimum is best.
-
-        Parameters
-        ----------
-        prices
-            Dual cost of a task of each kind on each shape, in units of gaps; shape (K, S).
         """
         gap = self.gap(k, server)
         if gap is None:
@@ -276,8 +265,8 @@ class PartialPlacement:
             for amount, need, most in zip(left, kind.need, capacity, strict=True):
                 uneven += abs((amount - need) / most - spare)
             score += part * uneven
-        if prices is not None:
-            score += taste.price * prices[k][shape]
+        if self.prices is not None:
+            score += taste.price * self.prices[k][shape]
         if taste.fresh and not self.holds[server]:
             most = max((bank.most for bank in self.device_pools[server].values()), default=1)
             score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
@@ -307,7 +296,6 @@ class PartialPlacement:
         position: int,
         anywhere: Callable[[int], int | None],
         taste: ScoreWeights,
-        prices: Sequence[Sequence[float]] | None = None,
         most: int | None = None,
     ) -> bool:
         """Place all tasks of a job, or none; return whether they fit.
@@ -324,7 +312,7 @@ class PartialPlacement:
         for g, (k, count) in enumerate(self.cluster.groups_of[position]):
             for _ in range(count):
                 # The job's own servers come first: it spreads no further than it has to.
-                server = self.best(k, own_servers, taste, prices) if own_servers else None
+                server = self.best(k, own_servers, taste) if own_servers else None
                 if server is None and (most is None or len(own_servers) < most):
                     server = anywhere(k)
                 if server is None:
@@ -413,9 +401,7 @@ class PartialPlacement:
         named = {
             g: {n: tuple(tasks) for n, tasks in by_server.items()} for g, by_server in devices.items()
         } or None
-        if job.groups is not None:
-            return JobPlacement(job=job.name, groups=counts, devices=named)
-        return JobPlacement(job=job.name, servers=counts[ONLY_GROUP], devices=named)
+        return entry_of(job, counts).model_copy(update={"devices": named})
 
 
 MAX_HEAPS = 16
@@ -425,10 +411,8 @@ MAX_HEAPS = 16
 class ServerRanking:
     """Heaps of all servers by score for each kind of task, updated while tasks are placed."""
 
-    def __init__(
-        self, placement: PartialPlacement, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None
-    ) -> None:
-        self.board, self.taste, self.prices = placement, taste, prices
+    def __init__(self, placement: PartialPlacement, taste: ScoreWeights) -> None:
+        self.board, self.taste = placement, taste
         self.log: list[int] = []
         placement.log = self.log
         self.seen: dict[int, int] = {}
@@ -441,7 +425,7 @@ class ServerRanking:
             self._build(k)
         else:
             for server in sorted(set(self.log[self.seen[k] :])):
-                score = self.board.score(k, server, self.taste, self.prices)
+                score = self.board.score(k, server, self.taste)
                 self.scores[k][server] = score
                 if score < math.inf:
                     heapq.heappush(self.heaps[k], (score, server))
@@ -461,10 +445,10 @@ class ServerRanking:
             untouched: float | None = None
             for server in shape.members if self.board.hosts[k][s] else ():
                 if self.board.holds[server]:
-                    scores[server] = self.board.score(k, server, self.taste, self.prices)
+                    scores[server] = self.board.score(k, server, self.taste)
                 else:
                     if untouched is None:
-                        untouched = self.board.score(k, server, self.taste, self.prices)
+                        untouched = self.board.score(k, server, self.taste)
                     scores[server] = untouched
         heap = [(score, server) for server, score in enumerate(scores) if score < math.inf]
         heapq.heapify(heap)

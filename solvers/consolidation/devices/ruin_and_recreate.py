@@ -91,7 +91,7 @@ class DevicePlacement:
         self.jobs = self.formulation.instance.jobs
         self.random = random.Random(0 if seed is None else seed)
         relative = relative_prices(relaxed)
-        self.prices = None if relative is None else relative.tolist()
+        placement.prices = None if relative is None else relative.tolist()
         size = task_sizes(self.cluster)
         self.size = [float(sum(size[k] * count for k, count in groups)) for groups in self.cluster.groups_of]
         self.number = {p: c for c, alike in enumerate(self.cluster.classes) for p in alike.members}
@@ -118,7 +118,7 @@ class DevicePlacement:
 
     def fill(self, servers: Sequence[int], order: Iterable[int], taste: ScoreWeights, clock: Clock) -> None:
         """Place unplaced jobs on these servers in order; after a failure, equal jobs are skipped."""
-        self._one_by_one(order, lambda k: self.placement.best(k, servers, taste, self.prices), taste, clock)
+        self._one_by_one(order, lambda k: self.placement.best(k, servers, taste), taste, clock)
 
     def _one_by_one(
         self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: ScoreWeights, clock: Clock
@@ -132,14 +132,14 @@ class DevicePlacement:
             if clock.expired:
                 return
             most = self.most[position]
-            if most == 0 or not self.placement.place(position, anywhere, taste, self.prices, most):
+            if most == 0 or not self.placement.place(position, anywhere, taste, most):
                 failed.add(kind)
 
     def greedy(self, clock: Clock, taste: ScoreWeights = FIRST_WEIGHTS) -> None:
         """Place all unplaced jobs, required ones first, then by value; each on servers of minimum score."""
         order = sorted(range(len(self.jobs)), key=self._first)
         taste = replace(taste, fresh=self.fresh)
-        self._one_by_one(order, ServerRanking(self.placement, taste, self.prices).best, taste, clock)
+        self._one_by_one(order, ServerRanking(self.placement, taste).best, taste, clock)
         self.placement.log = None
 
     def _first(self, position: int) -> tuple[bool, float, float]:

@@ -27,9 +27,8 @@ from typing import Any
 import numpy as np
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.objective import loosened
+from ....formulations.common.objective import common_divisor, exact_fraction, loosened
 from ....formulations.consolidation.certificate import MAX_PRICE
-from ....formulations.consolidation.classes import common_divisor, exact_fraction
 from ....formulations.consolidation.fewest_servers import tasks_on_devices
 from ....formulations.consolidation.formulation import DeviceFormulation
 from ....instances.common.arrays import Floats

@@ -128,8 +128,8 @@ def test_gavel_bad_throughputs(tmp_path: Path, throughputs: Any, expected: str) 
 @pytest.mark.parametrize(
     ("capacity", "first", "expected"),
     [
-        ({"h100": 8}, None, "options: capacity.h100: unknown GPU type; allowed: v100, k80"),
-        ({"v100_unconsolidated": 8}, None, "unknown GPU type; allowed: v100, k80"),
+        ({"h100": 8}, None, "options: capacity.h100: unknown GPU type 'h100'; the GPU types are: v100, k80"),
+        ({"v100_unconsolidated": 8}, None, "the GPU types are: v100, k80"),
         ({}, None, "options: capacity: is empty; GPU types: v100, k80"),
         ({"v100": 0}, None, "options: capacity.v100: is 0, but must be at least 1"),
         ({"v100": 4}, 0, "options: first: is 0, but must be at least 1"),
@@ -205,13 +205,13 @@ def small_tiresias(
     ("files", "expected"),
     [
         ({"jobs": JOBS.replace("1,4,", "0,4,")}, "jobs.csv: rows[1].job_id: '0' is already used by rows[0]"),
-        ({"jobs": JOBS.replace("vgg19", "")}, "jobs.csv: rows[0].model_name: is missing"),
+        ({"jobs": JOBS.replace("vgg19", "")}, "jobs.csv: line 2: model_name: is missing"),
         ({"jobs": JOBS + "2,3\n"}, "jobs.csv: line 4: has 2 cells; the header has 6"),
         ({"jobs": JOBS.split("\n", maxsplit=1)[0]}, "jobs.csv: has a header but no rows"),
-        ({"cluster": CLUSTER.replace("256", "much")}, "rows[0].mem_p_node: is 'much', which is not a number"),
+        ({"cluster": CLUSTER.replace("256", "much")}, "line 2: mem_p_node: is 'much', which is not a number"),
         (
             {"cluster": CLUSTER.replace("1,2,", "1000000000,2,")},
-            "rows[0].num_switch: is '1000000000', but must",
+            "line 2: num_switch: is '1000000000', but must",
         ),
         ({"tensors": "{"}, "tensors.json: line 1, column 2: is not valid JSON"),
         ({"tensors": "[]"}, "tensors.json: tensors_mb: is [], which is not a mapping"),

@@ -26,10 +26,10 @@ def serving() -> Mix:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d["types"][0].pop("count"), "types[0].count: is missing; give each type of job a count"),
+        (lambda d: d["types"][0].pop("count"), "types[0].count: is missing; jobs have count"),
         (
             lambda d: d["types"][1].update(requests_per_s=1),
-            "types[1].requests_per_s: is given, and the types",
+            "types[1].requests_per_s: is given; jobs have count",
         ),
         (lambda d: d["types"][0].update(names=["x"]), "types[0].names: are 1, and count is 2"),
         (lambda d: d["types"][1].update(name="a"), "types[1].name: 'a' is already used"),
@@ -40,10 +40,13 @@ def serving() -> Mix:
         ),
         (
             lambda d: d["configurations"][1]["progress"].pop("b"),
-            "configurations[1].progress: has none of 'b'",
+            "configurations[1].progress: or jobs has none of 'b'",
         ),
         (lambda d: d["configurations"][0].update(jobs={}), "configurations[0].jobs: is missing"),
-        (lambda d: d["configurations"][0].update(requests_per_s={"a": 1}), "is given beside types of jobs"),
+        (
+            lambda d: d["configurations"][0].update(requests_per_s={"a": 1}),
+            "configurations[0].requests_per_s: is given; jobs have",
+        ),
         (lambda d: d.update(configurations=[]), "configurations: is missing; say what may run together"),
         (lambda d: d.update(budget_usd_per_hour=1), "hardware[0].price_usd_per_hour: of 'g' is missing"),
     ],

@@ -90,7 +90,6 @@ def test_what_tasks_on_one_server_save_is_an_assumption(share: float | None, sai
 def test_the_page_draws_servers_and_says_what_is_assumed() -> None:
     """Jobs have the colours of their tasks; a page without servers has no such section."""
     parts = allocation_parts(INSTANCE, result_of(PLAN))
-    assert ("servers", "Servers") in parts["sections"]
     facts = dict(parts["summary"])
     assert (facts["servers used by the plan"], facts["jobs on one server"]) == ("3 of 3", "1 of 2")
     assert [row[0].swatch for row in parts["jobs"].rows] == [0, 1, None]

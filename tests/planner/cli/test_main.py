@@ -22,6 +22,7 @@ from command_line import Done, invoke, run_here
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING, put
 from typer.testing import CliRunner
 
+from clusterplan.formulations.common.compiled import _notified_compilation
 from clusterplan.formulations.common.objective import Objective
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.cli import main, progress
@@ -191,13 +192,13 @@ def test_compiling_is_told_where_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is kept on disk is loaded in no time, and nobody need know."""
-    times = iter([0.0, 0.2, 1.0, 7.5])
+    times = iter([0.0, 0.2, 0.0, 0.2, 1.0, 7.5])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(times))
-    told = progress._CompileTimer()
-    for lines in ([], [f"{progress.COMPILING}: 6.7 s"]):
-        for now in (True, False):
-            told(now)
-        told.report()
+    for compiled, lines in ((1, []), (2, [f"{progress.COMPILING}: 6.7 s"])):
+        with working("name", SolveOptions(), quiet=False):
+            for _ in range(compiled):
+                with _notified_compilation():
+                    pass
         assert capsys.readouterr().err.splitlines() == lines
 
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from device_instances import gpus, job, placement, server, sharing
 
 import clusterplan
+from clusterplan.formulations.consolidation.fewest_servers import pooled_relaxation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import DeviceDemand, DeviceSlot
-from clusterplan.instances.consolidation.instance import Server
-from clusterplan.instances.consolidation.job import Group
 from clusterplan.planner.changes import leading_resource
 from clusterplan.planner.consolidation.kind import CONSOLIDATION
 from clusterplan.planner.consolidation.page import ClusterUsage, consolidation_parts
 from clusterplan.planner.consolidation.plan import (
     actions,
     as_data,
-    available_of,
     bracketed_devices,
-    capacity_of,
     columns,
-    demand_of,
     devices_text,
     notes,
     partitions,
@@ -144,32 +138,17 @@ def test_the_page_shows_devices_as_amounts() -> None:
     assert "--n:4" not in page
 
 
-def test_devices_as_amounts() -> None:
-    """Of four devices others hold one, a quarter of another, and a partition of two slots of a third."""
-    taken = [{"device": 0}, {"device": 1, "share": 250}, {"device": 2, "profile": "2g.10gb", "slot": 0}]
-    devices = {"gpu": {"count": 4, "geometry": "a100-40", "taken": taken}}
-    made = Server.model_validate({"name": "n", "capacity": {"cpu": 8}, "devices": devices})
-    assert capacity_of(made) == {"cpu": 8.0, "gpu": 4.0}
-    assert available_of(made) == {"cpu": 8.0, "gpu": 0.75 + 0.75 + 1.0}
-    asks: dict[str, dict[str, Any]] = {"whole": {"devices": {"gpu": 2}}, "share": {"share": {"gpu": 300}}}
-    asks["part"] = {"profile": {"gpu": "3g.20gb"}}
-    sizes = {
-        name: demand_of(Group.model_validate({"tasks": 1, "demand": {"cpu": 1}, **ask}), made)["gpu"]
-        for name, ask in asks.items()
-    }
-    assert sizes == {"whole": 2.0, "share": 0.3, "part": 0.5}
-
-
 def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
     """Words that stand for a choice of servers are no GPUs."""
     devices = {"gpu": {"count": 4}}
     capacity = {"cpu": 8, "toleration for taint nvidia.com/gpu:NoSchedule": 1}
     servers = [{"name": "n", "capacity": capacity, "devices": devices}]
     asking = {"name": "a", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}
-    drawn = ClusterUsage(placement(["value"], servers, [asking]), ())
+    drawn = ClusterUsage(pooled_relaxation(placement(["value"], servers, [asking])), ())
     assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
     # GPUs that no job asks for do not lead.
-    assert ClusterUsage(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
+    without = placement(["value"], servers, [job("a", 1, {"cpu": 1})])
+    assert ClusterUsage(pooled_relaxation(without), ()).resource == "cpu"
     # A resource that the document calls a restriction counts for nothing, and others in words do.
     capacity |= {"gpu licence": 2, "gpu disk": 2}
     servers = [{"name": "n", "capacity": capacity}]

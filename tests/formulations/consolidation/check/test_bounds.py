@@ -14,6 +14,7 @@ import pytest
 from device_instances import job, placement, server, three_jobs
 
 import clusterplan
+from clusterplan.formulations.common.objective import exact_fraction
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
 from clusterplan.formulations.consolidation.check import bounds as check_certificate
 from clusterplan.formulations.consolidation.check.bounds import (
@@ -28,7 +29,7 @@ from clusterplan.formulations.consolidation.check.bounds import (
 )
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.check.placement_enumeration import PriceBound, no_better_placement
-from clusterplan.formulations.consolidation.classes import Classes, exact_fraction
+from clusterplan.formulations.consolidation.classes import Classes
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.common.errors import TooLargeError

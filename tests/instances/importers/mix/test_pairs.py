@@ -57,7 +57,7 @@ def test_progress_is_relative_to_alone_on_the_reference(tmp_path: Path) -> None:
             {"reference": "old"},
             "options: jobs.gpt: has no row alone on 'old', the reference, with a speed",
         ),
-        (ROWS, {"gpus": {"new": 1, "x": 2}}, "options: GPUs x: the table has new, old"),
+        (ROWS, {"gpus": {"new": 1, "x": 2}}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: new, old"),
         (f"{ROWS}gpt,new,6,bert,4\n", {}, "pairs.csv: line 9: has bert + gpt on new again"),
         (f"{ROWS}gpt,old,6,bert,\n", {}, "pairs.csv: line 9: b_speed: and b are given both, or none"),
         ("a,gpu\nbert,new\n", {}, "pairs.csv: line 1: has no column a_speed"),
@@ -113,7 +113,7 @@ def test_gavels_single_gpu_jobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("speeds", "options", "says"),
     [
-        (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs x: the table has k80, v100"),
+        (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: k80, v100"),
         (SPEEDS, {"reference": "x"}, "has no job of one GPU that was measured alone on 'x'"),
         (
             {"v100": {"('A', 1)": {"null": 4, "('A', 1)": [2]}}},

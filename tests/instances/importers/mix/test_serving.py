@@ -109,7 +109,7 @@ def test_replicas_of_a_user(tmp_path: Path) -> None:
         (
             "",
             {**LIMITS, "stock": {"h10": 1}},
-            "price and stock: name h10; the measurements have b200, gb200, h100",
+            "price or stock.h10: unknown GPU 'h10'; the GPUs are: b200, gb200, h100",
         ),
         (REPLICAS, {}, "hardware[1].price_usd_per_hour: of 'mine' is missing"),
         (REPLICAS, {"price": {"mine": 1}, "ttft_ms": 5}, "options: name a model or limits"),

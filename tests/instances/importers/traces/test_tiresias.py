@@ -115,7 +115,7 @@ def test_malleable_jobs_run_on_every_measured_number_of_gpus_that_has_its_share(
 def test_applications_are_known(tmp_path: Path) -> None:
     """Those of `samples`, and one at least of the workload."""
     work, app = files(tmp_path)
-    with pytest.raises(InstanceError, match=r"samples\.c: unknown application; allowed: a"):
+    with pytest.raises(InstanceError, match=r"samples\.c: unknown application 'c'; the applications are: a"):
         import_pollux_trace(work, (app, app), 8, samples={"c": 1})
     work.write_text("name,time,application,num_replicas,batch_size\nb,0,b,1,8\n")
     with pytest.raises(InstanceError, match="has no job of a with measured numbers of GPUs"):

@@ -51,7 +51,7 @@ def test_what_is_taken_is_given_back(seed: int) -> None:
         if position not in board.jobs:
             most = formulation.fewest(formulation.instance.jobs[position])
             board.place(
-                position, lambda k: board.best(k, everywhere, ScoreWeights()), ScoreWeights(), None, most or 0
+                position, lambda k: board.best(k, everywhere, ScoreWeights()), ScoreWeights(), most or 0
             )
         elif choose.random() < 0.5:
             board.remove(position)
@@ -110,7 +110,7 @@ def test_it_is_the_best_of_all(seed: int, most: int, monkeypatch: pytest.MonkeyP
     cluster, choose = Cluster(DeviceFormulation(device_instance(seed, jobs=6))), random.Random(seed)
     board, everywhere = PartialPlacement(cluster), range(len(cluster.servers))
     taste = ScoreWeights(fresh=choose.choice((0.0, 3.0)))
-    found = ServerRanking(board, taste, None)
+    found = ServerRanking(board, taste)
     for _ in range(40):
         k = choose.randrange(len(cluster.kinds))
         assert found.best(k) == board.best(k, everywhere, taste)
@@ -132,7 +132,7 @@ def test_the_first_of_equal_servers_is_taken() -> None:
     board = PartialPlacement(Cluster(formulation))
     holding = [k for k, row in enumerate(board.hosts) if any(row)]
     assert holding
-    assert all(ServerRanking(board, ScoreWeights(), None).best(k) == 0 for k in holding)
+    assert all(ServerRanking(board, ScoreWeights()).best(k) == 0 for k in holding)
 
 
 INTEGERS = placement(

@@ -22,7 +22,7 @@ def _as_data(instance: Any, plan: Sequence[Chosen]) -> dict[str, Any]:
 
 def _page(instance: Any, result: Any) -> dict[str, Any]:
     del instance, result
-    return {"scripts": (), "data": {"figures": {}}, "sections": [], "about": []}
+    return {"scripts": (), "data": {"figures": {}}, "about": []}
 
 
 CHOICE = PlannerKind(
