@@ -18,7 +18,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-functions bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-again bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-functions bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-again bench-default-limit bench-mix bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all kinds"
@@ -42,6 +42,7 @@ help:
 	@echo "make bench-default-limit   what the default time limit costs beside none; about five minutes"
 	@echo "make bench-prediction   predictions beside what was measured, and published errors; some minutes"
 	@echo "make bench-scheduling   every scheduling policy on traces, its distance from the best possible, beside published figures; about an hour and a half"
+	@echo "make bench-mix          who shares a GPU, and which machines serve a model: measured jobs and models, beside simple rules; some ten minutes"
 	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=… | INSTANCES=5000   random instances, forged results, damaged files; adds to the recorded counts"
 	@echo "make mutate SEED=1 COUNT=60 WORKERS=2   small mistakes in the checks, and whether tests notice; about 20 minutes"
 	@echo "make record PART=solves   store what users get anew, and say what changed; all parts without PART"
@@ -166,6 +167,9 @@ bench-prediction: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/prediction_names.py
 	$(BIN)/python benchmarks/prediction_plans.py
 	$(BIN)/python benchmarks/prediction_trees.py
+
+bench-mix: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/mix.py
 
 bench-scheduling: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/scheduling.py

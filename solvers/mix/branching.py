@@ -20,7 +20,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Fields
 from ..common.base import Clock
 from .relaxation import Relaxation, Relaxed
-from .separation import Separation
+from .separation import FREE, Separation
 
 MAX_LEAVES = 20_000
 """Leaves at which the search stops."""
@@ -127,13 +127,16 @@ class BranchAndBound:
     def __init__(self, program: MixProgram, goal: Goal, clock: Clock) -> None:
         self.goal, self.clock = goal, clock
         low = np.zeros(len(program.cost))
-        self._first = Relaxation(program).solve(low, program.most)
+        # Limits of counts that follow from the rows would have a part of the prices of these.
+        free = np.where(program.most > 0, FREE, 0.0)
+        first = Relaxation(program, clock).solve(low, free)
+        self._first = replace(first, bound=program.bound(first.prices, low, program.most))
         high = self._limited(program)
         self._inside = high > 0
         self._inside[:1] = True  # HiGHS knows nothing of rows without any columns
         self._separation = Separation(program.of(self._inside))
         self._separation.run(goal.target, clock.share(SEPARATION_SHARE))
-        self._relaxation = Relaxation(self._separation.program)
+        self._relaxation = Relaxation(self._separation.program, clock)
         self._high = high[self._inside]
         cuts = len(self._separation.program.rows) - len(program.rows)
         self._root = replace(self._first, prices=np.append(self._first.prices, np.zeros(cuts)))

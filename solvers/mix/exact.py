@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,14 +20,17 @@ from ...formulations.mix.plan import Plan
 from ...formulations.mix.program import MixProgram, better_in_second, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
+from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
+from .baselines import BestFirst, CheapestForEachType, OneConfiguration
 from .branching import BranchAndBound, Goal, Proof
 from .relaxation import Relaxation, model_of
 
 SEARCH_SHARE = 0.5
 """Share of the remaining time for HiGHS."""
+RULES = (BestFirst(), OneConfiguration(), CheapestForEachType())
 
 
 class MixExact(Solver[MixFormulation]):
@@ -82,7 +86,10 @@ class MixSearch:
         self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
     def minimise(self, program: MixProgram) -> None:
-        """Consider the plan that HiGHS finds for a programme."""
+        """Consider the plans of simple rules, and what HiGHS finds for a programme."""
+        for rule in RULES:
+            if rule.serves == self.formulation.instance.serves:
+                self.consider(rule.plan(self.formulation))
         clock = self.clock.share(SEARCH_SHARE)
         values, _, _ = branch_and_bound(model_of(program, whole=True), {}, clock, self.options)
         if values is not None:
@@ -142,7 +149,8 @@ def certify(formulation: MixFormulation, outcome: Outcome, clock: Clock) -> None
     """Add the proofs of our own branch and bound to the outcome of another method."""
     search = MixSearch(formulation, SolveOptions(), clock)
     search.consider(outcome.plan)
-    outcome.certificate = search.outcome().certificate
+    with suppress(BackendError):  # the plan stays, with what counting proves
+        outcome.certificate = search.outcome().certificate
 
 
 def diagnose(formulation: MixFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:

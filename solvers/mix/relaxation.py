@@ -17,6 +17,7 @@ from ...instances.common.arrays import Floats
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
 from ..backends.highs import TOLERANCE, Columns, highs_with_settings, linear_program
+from ..common.base import Clock
 
 SETTINGS: Fields = {
     "presolve": "off",  # the last basis is a better start
@@ -87,10 +88,16 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
 
 
 class Relaxation:
-    """The relaxations of one programme in many boxes, each begun from the basis of the one before."""
+    """The relaxations of one programme in many boxes, each begun from the basis of the one before.
 
-    def __init__(self, program: MixProgram) -> None:
-        self.program = program
+    Parameters
+    ----------
+    clock
+        Where it ends a relaxation, the bound is that without any prices.
+    """
+
+    def __init__(self, program: MixProgram, clock: Clock | None = None) -> None:
+        self.program, self.clock = program, clock or Clock()
         self._highs = _loaded(program, elastic=False)
         self._elastic: Any = None
 
@@ -101,13 +108,16 @@ class Relaxation:
 
     def solve(self, low: Floats, high: Floats) -> Relaxed:
         """Return the bound of a box, with counts and prices."""
-        if self._run(self._highs, low, high):
+        feasible = self._run(self._highs, low, high)
+        if feasible:
             prices = self._prices(self._highs)
             counts = np.array(self._highs.getSolution().col_value[: len(low)])
             return Relaxed(self.program.bound(prices, low, high), counts, prices)
         if self._elastic is None:
             self._elastic = _loaded(self.program, elastic=True)
-        self._run(self._elastic, low, high)
+        if feasible is None or not self._run(self._elastic, low, high):
+            nothing = np.zeros(len(self.program.demand) + len(self.program.rows))
+            return Relaxed(self.program.bound(nothing, low, high), low, nothing)
         prices = self._prices(self._elastic)
         proven = self.program.bound(prices, low, high, 0) > 0
         return Relaxed(math.inf if proven else -math.inf, low, prices)
@@ -120,8 +130,10 @@ class Relaxation:
                 _, multipliers = self._highs.getBasisInverseRow(place)[:2]
                 yield np.array(multipliers[: len(self.program.rows)])
 
-    def _run(self, highs: Any, low: Floats, high: Floats) -> bool:
+    def _run(self, highs: Any, low: Floats, high: Floats) -> bool | None:
         """Run HiGHS in a box; return whether it found an optimum, and not that there is no plan.
+
+        None if the time ended.
 
         Raises
         ------
@@ -133,8 +145,12 @@ class Relaxation:
             if tolerance != TOLERANCE:  # bounds follow from the prices, whatever their precision
                 highs.clearSolver()
                 highs.setOptionValue("dual_feasibility_tolerance", tolerance)
+            if self.clock.remaining_s is not None:  # HiGHS counts the time of all its runs
+                highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
             highs.run()
             status = highs.getModelStatus().name
+            if status == "kTimeLimit":
+                return None
             if status in ("kOptimal", "kModelEmpty", "kInfeasible"):
                 return bool(status != "kInfeasible")
         raise BackendError(f"HiGHS ended a relaxation with the status {status}")

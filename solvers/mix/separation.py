@@ -61,7 +61,7 @@ class Separation:
         # Limits of counts of groups follow from the rows; without them the tableau is that of the rows.
         low, high = np.zeros(count), self.program.most if len(self.program.demand) else np.full(count, FREE)
         for _ in range(MAX_ROUNDS if count <= MAX_CONFIGURATIONS else 0):
-            relaxation = Relaxation(replace(self.program, most=high))
+            relaxation = Relaxation(replace(self.program, most=high), clock)
             relaxed = relaxation.solve(low, high)
             bound = self.program.bound(relaxed.prices, low, self._base.most)
             if clock.expired or bound >= target or not self._add_violated(relaxation, relaxed):

@@ -23,6 +23,7 @@ INSTANCES = {
     "staging": 200,
     "consolidation": 500,
     "scheduling": 200,
+    "mix": 500,
     "devices": 500,
     "unlike": 200,
     "rows": 200,
@@ -31,7 +32,9 @@ QUICK, BATCH = 25, 100
 """The first few instances are tried by the quick tests, the others in batches by the slow ones."""
 FEW = 2
 """Of a method that trains a network for each, or starts a process."""
-PARTIAL = ("minlp", "geometric")
+RULES = ("best-pair-first", "matching-rounds", "nobody-shares", "one-configuration", "cheapest-for-each-type")
+"""Methods for a mix of jobs, or of requests."""
+PARTIAL = ("minlp", "geometric", *RULES)
 """Methods that refuse what they do not cover."""
 LEFT_OUT = ("brute-force", "optimus", "pool-then-pack")
 """What others are compared with, and methods that need servers."""

@@ -1,0 +1,54 @@
+"""Rules for a mix: what each does on an example by hand, and of which sort of instance."""
+
+from __future__ import annotations
+
+import pytest
+
+import clusterplan
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.mix.instance import MixInstance
+from clusterplan.instances.mix.kind import Mix
+
+JOBS = ("best-pair-first", "matching-rounds", "nobody-shares")
+REQUESTS = ("one-configuration", "cheapest-for-each-type")
+
+
+def jobs() -> MixInstance:
+    """Return two jobs of each type on two GPUs, where the best pair leaves a poor one."""
+    built = Mix().add_jobs("a", 2).add_jobs("b", 2).add_hardware("g", limit=2)
+    built.add_group("g", {"a": 1.0}).add_group("g", {"b": 0.9})
+    built.add_group("g", {"a": 0.8}, jobs={"a": 2}).add_group("g", {"b": 0.3}, jobs={"b": 2})
+    return built.add_group("g", {"a": 0.75, "b": 0.7}).build()
+
+
+def requests() -> MixInstance:
+    """Return two types, a replica for both and one for each."""
+    built = Mix().add_requests("a", 3).add_requests("b", 1).add_hardware("g", 2).add_hardware("h", 3)
+    built.add_replica("g", {"a": 1, "b": 1}, name="both").add_replica("h", {"a": 3}, name="a")
+    return built.add_replica("g", {"b": 0.5}, name="b").build()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("best-pair-first", 1.6 + 0.9), ("matching-rounds", 2.9), ("nobody-shares", 2.0), ("exact", 2.9)],
+)
+def test_rules_of_jobs(name: str, value: float) -> None:
+    """The best pair, 1.6, leaves 0.9; a matching makes two pairs of 1.45."""
+    result = clusterplan.solve(jobs(), name)
+    assert result.objectives[0].value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("one-configuration", 8.0), ("cheapest-for-each-type", 5.0), ("exact", 5.0)]
+)
+def test_rules_of_requests(name: str, value: float) -> None:
+    """Four for both, or one for each type."""
+    assert clusterplan.solve(requests(), name).objectives[0].value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", [*JOBS, *REQUESTS])
+def test_each_is_for_one_sort(name: str) -> None:
+    """And says so."""
+    instance = requests() if name in JOBS else jobs()
+    with pytest.raises(OptionError, match=f"{name}' is for types of .*, and these are"):
+        clusterplan.solve(instance, name)

@@ -1,0 +1,130 @@
+"""`exact` for a mix: the optimum of our own enumeration, ends before time, warm starts, diagnoses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mix_truth import best_values, instances_of
+
+import clusterplan
+from clusterplan.formulations.mix.formulation import MixFormulation
+from clusterplan.instances.mix.generate import generate_mix
+from clusterplan.instances.mix.instance import MixInstance
+from clusterplan.instances.mix.kind import Mix
+from clusterplan.solvers.common.result import Result, SolveOptions
+
+BATCHES = [(0, 30), *(pytest.param(1000 * k, 118, marks=pytest.mark.slow) for k in range(1, 5))]
+
+
+@pytest.mark.parametrize("serves", [False, True])
+@pytest.mark.parametrize(("first", "count"), BATCHES)
+def test_the_optimum_is_that_of_another_enumeration(serves: bool, first: int, count: int) -> None:
+    """Certified in both objectives; `milp:highs` says the same."""
+    for instance in instances_of(serves, first, count):
+        best = best_values(instance)
+        for solver in ("exact", "milp:highs"):
+            result = clusterplan.solve(instance, solver)
+            assert result.status == ("optimal" if best else "infeasible"), (instance.name, solver)
+            assert clusterplan.verify(instance, result).ok
+            for record, value in zip(result.objectives, best or (), strict=bool(best)):
+                assert record.value == pytest.approx(value, rel=1e-9, abs=1e-9), (instance.name, solver)
+                assert record.certified_bound == pytest.approx(value, rel=1e-8, abs=1e-8), instance.name
+
+
+def jobs(limit: int = 10**9, **fields: Any) -> MixInstance:
+    """Return two types of a thousand million jobs, alone and in pairs."""
+    built = Mix(**fields).add_jobs("a", 10**9).add_jobs("b", 10**9 - 1).add_hardware("g", limit=limit)
+    return built.add_group("g", {"a": 1.0}).add_group("g", {"a": 0.7, "b": 0.6}).build()
+
+
+def requests(a: float, b: float, price: float = 1.0, **fields: Any) -> MixInstance:
+    """Return requests at rates of this size, and replicas that serve a few times as many."""
+    built = Mix(**fields).add_requests("a", a).add_requests("b", 3 * b).add_hardware("g", price)
+    built.add_replica("g", {"a": a, "b": 1.1 * b})
+    return built.add_replica("g", {"a": 2.1 * a, "b": 1.4 * b}, devices=2).build()
+
+
+@pytest.mark.parametrize(
+    ("instance", "values"),
+    [
+        pytest.param(jobs(), (1.3e9 - 0.3, 0.6), id="1e9 jobs"),
+        pytest.param(jobs(must_run=True), (1.3e9 - 0.3, 0.6), id="all of them"),
+        pytest.param(jobs(must_run=True, limit=10**9 - 1), None, id="one GPU too few"),
+        pytest.param(jobs(least_progress=0.65), (1e9, 1.0), id="the least progress"),
+        pytest.param(jobs(limit=0), (0.0, 0.0), id="no GPUs"),
+        pytest.param(jobs(must_run=True, limit=0), None, id="no GPUs for jobs that must run"),
+        pytest.param(requests(1e-9, 1e-9), (4.0, 4.0), id="rates of 1e-9"),
+        pytest.param(requests(1e12, 1e12), (4.0, 4.0), id="rates of 1e12"),
+        pytest.param(requests(1e12, 1e-9), (4.0, 4.0), id="both"),
+        pytest.param(requests(1, 1, budget_usd_per_hour=4), (4, 4), id="budget"),
+        pytest.param(requests(1, 1, budget_usd_per_hour=3.9), None, id="a budget too small"),
+        pytest.param(requests(1, 1, price=0.1, budget_usd_per_hour=0.4), (0.4, 4), id="0.1 four times"),
+        pytest.param(requests(1, 1, devices=4), (4.0, 4.0), id="devices"),
+        pytest.param(requests(1, 1, devices=3), None, id="too few devices"),
+        pytest.param(requests(1, 1, price=0.0), (0.0, 4.0), id="free"),
+    ],
+)
+def test_limits_and_sizes(instance: MixInstance, values: tuple[float, float] | None) -> None:
+    """Of counts, rates and prices."""
+    result = clusterplan.solve(instance, "exact", time_limit_s=20)
+    assert result.status == ("infeasible" if values is None else "optimal")
+    assert tuple(o.value for o in result.objectives) == pytest.approx(values or (), rel=1e-9)
+    checked = clusterplan.verify(instance, result)
+    assert checked.ok
+    assert not checked.claimed
+
+
+def test_a_thousand_types() -> None:
+    """All in one pair each."""
+    built = Mix().add_hardware("g", limit=600)
+    for number in range(1000):
+        built.add_jobs(f"t{number}", 1)
+    for number in range(999):
+        built.add_group("g", {f"t{number}": 0.5, f"t{number + 1}": 0.6})
+    result = clusterplan.solve(built.build(), "exact")
+    assert (result.status, result.objectives[0].value) == ("optimal", pytest.approx(550))
+
+
+@pytest.fixture(scope="module")
+def hard() -> tuple[MixInstance, Result]:
+    """Return an instance whose proof takes more than a tenth of a second, and what is found till then."""
+    instance = generate_mix(10, 4, 400, load=60, seed=1)
+    return instance, clusterplan.solve(instance, "exact", time_limit_s=0.1)
+
+
+def test_little_time_leaves_a_plan_with_a_bound(hard: tuple[MixInstance, Result]) -> None:
+    """An unfinished tree proves what its leaves say."""
+    instance, result = hard
+    assert result.status == "feasible"
+    assert result.certified_bound is not None
+    assert 0 < result.certified_bound < result.objectives[0].value
+    assert clusterplan.verify(instance, result).ok
+
+
+def test_a_warm_start_is_not_lost() -> None:
+    """The optimum of a longer solve is the plan of one without time."""
+    instance = generate_mix(8, 3, 200, load=60, seed=1)
+    best = clusterplan.solve(instance, "exact", time_limit_s=20)
+    assert best.plan is not None
+    options = SolveOptions(time_limit_s=0.05, warm_start=best.plan)
+    again = clusterplan.solve(instance, "exact", options)
+    assert again.objectives[0].value <= best.objectives[0].value * (1 + 1e-9)
+
+
+def test_a_diagnosis_names_what_is_in_the_way() -> None:
+    """The rows with prices."""
+    instance = requests(1, 1, devices=3)
+    result = clusterplan.solve(instance, "exact")
+    assert result.diagnosis is not None
+    assert "devices" in result.diagnosis.reasons[0]
+
+
+def test_prices_are_what_one_more_is_worth() -> None:
+    """One more GPU, where pairs are alike."""
+    result = clusterplan.solve(jobs(limit=10), "exact")
+    assert result.prices is not None
+    assert result.prices["g"] == pytest.approx(1.3)
+    assert result.message is not None
+    assert "one more g would bring" in result.message
+    assert MixFormulation(jobs(limit=10)).prices({"first": {}}, []) is None
