@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -82,19 +82,15 @@ def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iter
         yield "edges", f"have a cycle through {first_names(around, MAX_NAMED)}"
 
 
-ONE_OR_BY_TYPE = Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)")
-Shares = Annotated[
-    Annotated[Share, Tag("(one number)")]
-    | Annotated[dict[Name, Share], validated_in_batches(1000), Tag("(by type)")],
-    ONE_OR_BY_TYPE,
+NumberT = TypeVar("NumberT")
+OneOrByType = Annotated[
+    Annotated[NumberT, Tag("(one number)")]
+    | Annotated[dict[Name, NumberT], validated_in_batches(1000), Tag("(by type)")],
+    Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
 ]
-"""A share for all types, or one for each."""
-Memory = Annotated[
-    Annotated[NonNegative, Tag("(one number)")]
-    | Annotated[dict[Name, NonNegative], validated_in_batches(1000), Tag("(by type)")],
-    ONE_OR_BY_TYPE,
-]
-"""GiB on all types, or on each."""
+"""A number for all types, or one for each."""
+Seconds = Annotated[dict[Name, NonNegative], validated_in_batches(1000)]
+"""Times by type."""
 
 
 SHARE = {"compute_parallel": 0.99}
@@ -159,15 +155,15 @@ class Layer(Model):
 
     name: Name
     kind: Name = "layer"
-    memory_gib: Memory = 0.0
+    memory_gib: OneOrByType[NonNegative] = 0.0
     input_bytes: NonNegative = 0.0
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), validated_in_batches(1000)]
-    communication_s: Annotated[dict[Name, NonNegative], validated_in_batches(1000)] = NONE_NAMED
-    compute_parallel: Shares
-    communication_parallel: Shares = 0.0
-    transfer_s: Annotated[dict[Name, NonNegative] | None, validated_in_batches(1000)] = None
+    communication_s: Seconds = NONE_NAMED
+    compute_parallel: OneOrByType[Share]
+    communication_parallel: OneOrByType[Share] = 0.0
+    transfer_s: Seconds | None = None
     colour: Name | None = None
     backward: Flag | None = None
 
