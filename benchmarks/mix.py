@@ -184,7 +184,7 @@ def measured(case: Row) -> Iterable[Row]:
         if value and value[0].value is not None:
             row[f"{rule} worse"] = round(abs(value[0].value - best) / abs(best), 6)
     row["objective"], row["bound"] = best, result.objectives[0].bound
-    row["certified_gap"] = result.objectives[0].certified_gap
+    row |= {key: getattr(result.objectives[0], key) for key in ("gap", "certified_gap")}
     return [row]
 
 
