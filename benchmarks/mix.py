@@ -115,7 +115,7 @@ def groups(case: Row) -> Any:
 
     folder = data_folder("muri")
     assert folder is not None
-    (trace,) = folder.glob(f"{case['case']}.csv*")
+    (trace,) = folder.glob(f"{case['instance']}.csv*")
     made = import_muri_mix(trace, folder / "n8g8.csv")
     hardware = tuple(one.model_copy(update={"limit": case["size"]}) for one in made.hardware)
     return made.model_copy(update={"hardware": hardware})
