@@ -19,6 +19,7 @@ simulator in the long run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import permutations
 
 import numpy as np
@@ -40,10 +41,10 @@ def periods(seconds: Floats, phases: Sequence[int]) -> Floats:
     count, firsts = sum(phases), np.cumsum([0, *phases[:-1]])
     shortest = np.full(groups, np.inf)
     for starts in permutations(range(1, count), members - 1):
-        least = np.full((groups, count, count + 1), -np.inf)  # of f_{p+n} − f_p
+        least = np.full((count + 1, count, groups), -np.inf)  # of f_{p+n} − f_p, by n and p
         for start, times in zip((0, *starts), seconds.swapaxes(0, 1), strict=True):
-            # To the next job that uses the same resources: it begins and ends later, and after this one ends
-            # where it can.
+            # The next job begins and ends its stages no earlier than this one. It begins after this one's end
+            # too, unless a stage takes more phases than lie between the starts of both.
             step = min((each for each in starts if each > start), default=count) - start
             for first, length, time_s in zip(start + firsts, phases, times.T, strict=True):
                 last = first + length
@@ -53,7 +54,7 @@ def periods(seconds: Floats, phases: Sequence[int]) -> Floats:
                     (last, step, 0.0),
                     (last, max(step - length, 0), 0.0),
                 ):
-                    entry = least[:, phase % count, later]
+                    entry = least[later, phase % count]
                     np.maximum(entry, bound_s, out=entry)
         shortest = np.minimum(shortest, _largest_mean(least))
     return shortest
@@ -65,12 +66,12 @@ def _largest_mean(least: Floats) -> Floats:
     A cycle that has no smaller ones passes each phase at most once, and so has at most as many rounds as
     there are phases.
     """
-    groups, count, _ = least.shape
-    paths = [np.zeros((groups, count))]  # the least seconds from each phase to so many phases later
+    _, count, groups = least.shape
+    paths = [np.zeros((count, groups))]  # the least seconds from each phase to so many phases later
     for end in range(1, count * count + 1):
         lengths = range(1, min(end, count) + 1)
-        ways = [paths[end - n] + np.roll(least[:, :, n], n - end, axis=1) for n in lengths]
-        paths.append(np.max(ways, axis=0))
+        ways = (paths[end - n] + np.roll(least[n], n - end, axis=0) for n in lengths)
+        paths.append(reduce(np.maximum, ways))
     means = [paths[count * rounds] / rounds for rounds in range(1, count + 1)]
-    largest: Floats = np.max(means, axis=(0, 2))
+    largest: Floats = np.max(means, axis=(0, 1))
     return largest

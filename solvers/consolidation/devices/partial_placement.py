@@ -276,10 +276,10 @@ class PartialPlacement:
         """Place a task of kind `k` on a server where it fits; return its devices of each name."""
         kind, banks = self.cluster.kinds[k], self.device_pools[server]
         devices = tuple(banks[d].choose(ask) for d, ask in kind.asks)
-        self._allocate(kind, server, devices)
+        self._allocate(kind, server, devices, 1)
         return devices
 
-    def _allocate(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices], sign: int = 1) -> None:
+    def _allocate(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices], sign: int) -> None:
         """Subtract a task's demand and devices from the residual capacities of a server; add them for −1."""
         left, pools = self.left[server], self.device_pools[server]
         for r, need in enumerate(kind.need):
@@ -316,7 +316,7 @@ class PartialPlacement:
                 if server is None and (most is None or len(own_servers) < most):
                     server = anywhere(k)
                 if server is None:
-                    self._release_tasks(position, tasks)
+                    self._allocate_tasks(position, tasks, -1)
                     return False
                 if server not in own_servers:
                     own_servers.append(server)
@@ -338,21 +338,19 @@ class PartialPlacement:
         for g, server, devices in wanted:
             k = self.cluster.groups_of[position][g][0]
             if self.gap(k, server) is None:
-                self._release_tasks(position, tasks)
+                self._allocate_tasks(position, tasks, -1)
                 return False
             if devices is None:
                 devices = self.place_task(k, server)  # noqa: PLW2901
             else:
-                self._allocate(self.cluster.kinds[k], server, devices)
+                self._allocate(self.cluster.kinds[k], server, devices, 1)
             tasks.append(Task(g, server, devices))
         self._record(position, tasks)
         return True
 
     def restore(self, position: int, tasks: list[Task]) -> None:
         """Place a removed job again on its former servers and devices."""
-        for task in tasks:
-            kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
-            self._allocate(kind, task.server, task.held)
+        self._allocate_tasks(position, tasks, 1)
         self._record(position, tasks)
 
     def _record(self, position: int, tasks: list[Task]) -> None:
@@ -365,13 +363,13 @@ class PartialPlacement:
         tasks = self.jobs.pop(position)
         for task in tasks:
             self.on[task.server].discard(position)
-        self._release_tasks(position, tasks)
+        self._allocate_tasks(position, tasks, -1)
         return tasks
 
-    def _release_tasks(self, position: int, tasks: Iterable[Task]) -> None:
+    def _allocate_tasks(self, position: int, tasks: Iterable[Task], sign: int) -> None:
         for task in tasks:
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
-            self._allocate(kind, task.server, task.held, -1)
+            self._allocate(kind, task.server, task.held, sign)
 
     def plan(self) -> list[JobPlacement]:
         """Return the plan of this placement: an entry for each job, empty for unplaced ones."""
