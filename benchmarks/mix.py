@@ -115,7 +115,7 @@ def groups(case: Row) -> Any:
 
     folder = data_folder("muri")
     assert folder is not None
-    (trace,) = folder.glob(f"{case['case']}.csv*")
+    (trace,) = folder.glob(f"{case['instance']}.csv*")
     made = import_muri_mix(trace, folder / "n8g8.csv")
     hardware = tuple(one.model_copy(update={"limit": case["size"]}) for one in made.hardware)
     return made.model_copy(update={"hardware": hardware})
@@ -184,7 +184,7 @@ def measured(case: Row) -> Iterable[Row]:
         if value and value[0].value is not None:
             row[f"{rule} worse"] = round(abs(value[0].value - best) / abs(best), 6)
     row["objective"], row["bound"] = best, result.objectives[0].bound
-    row["certified_gap"] = result.objectives[0].certified_gap
+    row |= {key: getattr(result.objectives[0], key) for key in ("gap", "certified_gap")}
     return [row]
 
 
