@@ -188,12 +188,15 @@ def _most(instance: MixInstance) -> Iterator[int]:
     """
     replaced = _replaced(instance) if instance.serves else set()
     limits = {each.name: each.limit for each in instance.hardware}
-    types = {each.name: each for each in instance.types}
+    price = {each.name: Fraction(each.price_usd_per_hour or 0.0) for each in instance.hardware}
+    types, budget = {each.name: each for each in instance.types}, instance.budget_usd_per_hour
     for one in instance.configurations:
         slow = any(one.progress[name] < (instance.least_progress or 0.0) for name in one.jobs)
         most = [0] if slow or one.name in replaced else []
         most += [each // one.devices for each in (limits[one.hardware], instance.devices) if each is not None]
         most += [(types[name].count or 0) // count for name, count in one.jobs.items()]
+        if budget is not None and price[one.hardware]:
+            most.append(Fraction(loosened(budget)) // (one.devices * price[one.hardware]))
         rates = one.requests_per_s.items()
         needed = [
             math.ceil(Fraction(types[name].requests_per_s or 0.0) / Fraction(rate)) for name, rate in rates
