@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from ...common.faults import validated
-from ...common.fields import Given, Listed, Many, Part
+from ...common.fields import Given, Listed, Part
 from .kubernetes_jobs import PodGroup, PodJob
 from .kubernetes_objects import (
     MACHINE,
@@ -191,26 +189,19 @@ class _Spec(Part):
     nodeAffinity: Given[_Affinity] = _Affinity()
 
 
-class _Object(Part):
+class VolumeObject(Part):
+    """A persistent volume, or a claim of one."""
+
     kind: str
     metadata: _Metadata
     spec: _Spec = _Spec()
-
-
-class _List(Part):
-    items: Many[_Object]
 
 
 @dataclass(frozen=True)
 class Volumes:
     """The persistent volumes and claims of a cluster."""
 
-    objects: tuple[_Object, ...]
-
-    @classmethod
-    def of_list(cls, data: Any, source: str) -> Volumes:
-        """Return the volumes and claims of a list of objects."""
-        return cls(validated(_List, data, source).items)
+    objects: tuple[VolumeObject, ...]
 
     @cached_property
     def _claimed(self) -> dict[tuple[str, str], _Spec]:
@@ -234,7 +225,7 @@ class Volumes:
         return (self._claimed.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
 
     @cached_property
-    def _volumes(self) -> dict[str, _Object]:
+    def _volumes(self) -> dict[str, VolumeObject]:
         return {each.metadata.name: each for each in self.objects if each.kind == "PersistentVolume"}
 
     def of(self, pod: Pod) -> tuple[str, ...]:
@@ -269,7 +260,7 @@ def claims_of(pod: Pod) -> Iterator[str]:
             yield f"{pod.name}-{volume.get('name')}"
 
 
-def _reaches(volume: _Object, node: Node) -> bool:
+def _reaches(volume: VolumeObject, node: Node) -> bool:
     required = volume.spec.nodeAffinity.required
     if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms):
         return False
