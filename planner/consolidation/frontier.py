@@ -12,7 +12,7 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation, 
 from ...instances.common.errors import some
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
-from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, with_units
+from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, moves_of, with_units
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind
 from ..reports.frontier_page import FrontierNotes, FrontierPage, Place, Plot
@@ -71,20 +71,12 @@ class MovesFrontierCheck(FrontierCheck):
             return
         faults = verify(with_units(self.instance, self.frontier.per, count), record).faults
         yield from (f"{place}: {fault}" for fault in faults)
-        if not faults and place != "furthest" and record.objectives[0].value != count:
+        if faults or place == "furthest":
+            return
+        if record.objectives[0].value != count:
             yield f"{place}: its plan does not free the {count} units that it is of"
-
-    def error_faults(self) -> Iterator[str]:
-        """Yield faults of the certified error, which needs the fewest and the most units."""
-        frontier = self.frontier
-        freed = {point.freed for point in (*frontier.points, *frontier.others)}
-        if frontier.certified_error is not None and not {frontier.least, frontier.most} <= freed:
-            yield "certified_error is given, and the fewest or the most units are missing"
-        yield from super().error_faults()
-
-    def proven(self) -> float:
-        """Return the error that the certified bounds of all results prove."""
-        return self.frontier.proven_error()
+        moves = moves_of(record)
+        self.values[-count], self.bounds[-count] = moves.value or 0.0, moves.certified_bound or 0.0
 
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault unless a certified bound says that so many units cannot be freed."""

@@ -101,13 +101,6 @@ class SchedulingFrontierCheck(FrontierCheck):
             rate = sum(price * amounts.get(name, 0.0) for name, price in prices.items())
             yield from figure_faults(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
 
-    def error_faults(self) -> Iterator[str]:
-        """Yield faults of the certified error, which needs the smallest and the largest size."""
-        ends = {self.frontier.least, self.frontier.most}
-        if self.frontier.certified_error is not None and not ends <= self.bounds.keys():
-            yield "certified_error is given, and the smallest or the largest size is missing"
-        yield from super().error_faults()
-
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault: every job trace has a schedule, so that no frontier is infeasible."""
         findings.faults.append("status is infeasible, and every trace has a plan")
