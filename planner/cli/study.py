@@ -22,7 +22,8 @@ from ..batch.comparison_rows import ComparisonRow
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED, code_of_result, worst
 from ..output import say
 from ..reports.comparison_page import measures_table, summary_table, to_csv, write
-from ..reports.study_page import robust_page, what_if_page
+from ..reports.page import as_text_column
+from ..reports.study_page import SCENARIO_COLUMNS, robust_page, what_if_page
 from ..reports.text import (
     MAX_ROWS,
     TextColumn,
@@ -34,7 +35,7 @@ from ..reports.text import (
     table,
     table_of,
 )
-from ..study import AS_IT_IS, REGRET_COLUMNS, SCENARIO_COLUMNS, Study, WhatIf, robust, what_if
+from ..study import AS_IT_IS, REGRET_COLUMNS, Study, WhatIf, robust, what_if
 from .options import RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
 from .solving import batch_options, search_of, search_options
@@ -70,7 +71,8 @@ def study_instance(run: RunOptions, as_batch: bool) -> int:
     if name is not None and output is not None:
         _write_plan(run, scenarios, name, output)
         run = replace(run, output=None)
-    _show(run, scenarios, lambda: what_if_page(scenarios), SCENARIO_COLUMNS, scenarios.rows())
+    columns = [*map(as_text_column, SCENARIO_COLUMNS)]
+    _show(run, scenarios, lambda: what_if_page(scenarios), columns, scenarios.rows())
     return worst(code_of_result(each.result) for each in scenarios.all())
 
 
