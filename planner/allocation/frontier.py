@@ -15,8 +15,8 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound, find_frontier
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
-from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import MAX_POINTS, FrontierPage, Plot, lower_steps
+from ..kind import FrontierKind
+from ..reports.frontier_page import MAX_POINTS, FrontierNotes, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
     Context,
@@ -249,10 +249,13 @@ def _cluster(point: AllocationPoint) -> str:
 def frontier_notes(frontier: AllocationFrontier) -> FrontierNotes:
     """Return the footnotes of the frontier's text table: current cluster, assumptions, certified error."""
     most = cost_limit_text(frontier)
+    open_ = f"how far plans could be below the points{most}"
+    if frontier.certified_error is None:
+        open_ = f"that clusters{most} without a point have no plan"
     return FrontierNotes(
-        none=f"no plan exists{most}",
+        none=f"no cluster{most} has a plan",
         about=(*frontier.assumptions, *_current_cluster_note(frontier)),
-        uncertified=f"not certified: that clusters{most} without a point have no plan",
+        uncertified=f"not certified: {open_}",
         certified=f"certified: for every cluster{most} there is a point that costs no more, and no "
         f"plan for it has a mean more than {percent(frontier.certified_error)} below the point's",
     )
@@ -317,8 +320,6 @@ def cluster_text(point: AllocationPoint) -> str:
 
 MAX_ENTRIES = 2_000_000
 """Most entries of all plans shown together; summing them up takes some seconds."""
-VACUOUS_ERROR = 0.995
-"""Certified error from which on the certificate is shown as proving nothing."""
 MIX = {
     "fixed": "the cluster as it is, scaled",
     "any": "any amounts of the resources that have a price",
@@ -330,6 +331,7 @@ class AllocationFrontierPage(FrontierPage):
 
     template = "allocation_frontier.html.j2"
     script = "cluster.js"
+    sentences = staticmethod(frontier_notes)
     kicker = "Allocation: mean completion time against the cost of the cluster"
     noun = "cluster"
     order = "from the dearest to the cheapest"
@@ -367,34 +369,6 @@ class AllocationFrontierPage(FrontierPage):
         """Return the mean completion time and the cost of a point as text."""
         mean = duration(point.mean_completion_s)
         return f"mean completion {mean} for {short(point.rate_usd_per_hour, 5)} USD/h"
-
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; error certified; error not certified; search complete."""
-        frontier = self.frontier
-        limit = frontier.most_usd_per_hour
-        most = "" if limit is None else f" of at most {short(limit)} USD/h"
-        error = frontier.certified_error or 0.0
-        below = f"has a mean completion time more than {percent(error)} below the point’s"
-        certified = (
-            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
-            f"that costs no more, and no plan for the cluster {below}."
-        )
-        return (
-            f"It is proven that no cluster{most} has a plan.",
-            certified
-            if error < VACUOUS_ERROR
-            else f"Not certified: how far plans could be below the points{most}.",
-            f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan.",
-            f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
-        )
-
-    def compared(self) -> Iterator[str]:
-        """Yield a sentence that compares the current cluster with the frontier."""
-        now = self.frontier.current
-        if now is not None:
-            cheaper = rate_of_cheaper_point(self.frontier, now)
-            more = "" if cheaper is None else f"; a cluster of {short(cheaper, 5)} USD/h would be as fast"
-            yield f"Today’s cluster: {self.text(now)}{more}."
 
     def figure(self) -> Plot:
         """Return the plot of mean completion time against cost."""
@@ -439,8 +413,10 @@ class AllocationFrontierPage(FrontierPage):
             rows.append({"name": "budget [USD/h]", "cells": cells, "share": None})
         return rows
 
-    def columns(self) -> list[CellColumn[AllocationPoint]]:
+    @staticmethod
+    def columns(frontier: AllocationFrontier) -> list[CellColumn[AllocationPoint]]:
         """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
+        del frontier
         return [
             figure_column("USD/h", "rate_usd_per_hour"),
             figure_column("mean completion", "mean_completion_s", seconds),
@@ -458,7 +434,6 @@ class AllocationFrontierPage(FrontierPage):
             "has_current": frontier.current is not None,
             "has_bounds": any(point.bound_s is not None for point in self.points),
             "about": [*instance_facts(instance), jobs, clusters, *prices],
-            "assumptions": [*instance.assumptions, *frontier.assumptions],
         }
 
 
@@ -484,5 +459,4 @@ FRONTIER = FrontierKind(
     check=AllocationFrontierCheck,
     page=AllocationFrontierPage,
     columns=columns,
-    sentences=frontier_notes,
 )

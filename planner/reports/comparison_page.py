@@ -396,9 +396,9 @@ def summary_table(comparison: Comparison) -> Table:
                 lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
             ),
             figure_column("best plan", "wins", note="ties count for all"),
-            figure_column("seconds", "mean_runtime_s", seconds, note="geometric mean"),
-            figure_column("gap to best bound", "mean_gap_to_best_bound", share, note="geometric mean"),
-            figure_column("gap to best plan", "mean_gap_to_best_plan", share, note="geometric mean"),
+            figure_column("mean seconds", "mean_runtime_s", seconds, note="geometric"),
+            figure_column("mean gap to best bound", "mean_gap_to_best_bound", share, note="geometric"),
+            figure_column("mean gap to best plan", "mean_gap_to_best_plan", share, note="geometric"),
         ],
     )
 
