@@ -211,19 +211,15 @@ class MixFormulation(Formulation[MixInstance, Copies]):
                 least[name] = min(amount / rate, least.get(name, math.inf))
         return float(self.program.demand @ [least.get(one.name, 0.0) for one in self.instance.types])
 
-    def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first format error of a certificate; None if it can be read."""
-        read = self._read(certificate)
-        return read if isinstance(read, str) else None
-
-    def _read(self, certificate: Any) -> MixCertificate | str:
+    def read(self, certificate: Any) -> MixCertificate | str:
+        """Return a certificate in the types of a mix, or its first format error as text."""
         prices = len(self.program.demand) + len(self.program.rows)
         counted = self.instance.serves and self.instance.devices is None
         return read_certificate(certificate, len(self.program.cost), (prices, prices + counted))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""
-        read = None if certificate is None else self._read(certificate)
+        read = None if certificate is None else self.read(certificate)
         bounds = self.elementary_bounds()
         if not isinstance(read, MixCertificate):
             return bounds
@@ -236,7 +232,7 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         Requests have the cost of one more in a second, as a first estimate, all others the gain.
         """
         del plan
-        read = self._read(certificate)
+        read = self.read(certificate)
         if isinstance(read, str):
             return None
         prices: dict[str, float] = {}

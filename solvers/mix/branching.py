@@ -120,12 +120,12 @@ class BranchAndBound:
     ----------
     program
         With the objective as its cost.
-    goal
-        At the beginning; its cutoff and target fall with what is found.
+    goal_of
+        Returns the goal; its cutoff and target fall with what is found.
     """
 
-    def __init__(self, program: MixProgram, goal: Goal, clock: Clock) -> None:
-        self.goal, self.clock = goal, clock
+    def __init__(self, program: MixProgram, goal_of: Callable[[], Goal], clock: Clock) -> None:
+        self.goal, self._goal_of, self.clock = goal_of(), goal_of, clock
         low = np.zeros(len(program.cost))
         # Limits of counts that follow from the rows would have a part of the prices of these.
         free = np.where(program.most > 0, FREE, 0.0)
@@ -135,7 +135,7 @@ class BranchAndBound:
         self._inside = high > 0
         self._inside[:1] = True  # HiGHS knows nothing of rows without any columns
         self._separation = Separation(program.of(self._inside))
-        self._separation.run(goal.target, clock.share(SEPARATION_SHARE))
+        self._separation.run(self.goal.target, clock.share(SEPARATION_SHARE))
         self._relaxation = Relaxation(self._separation.program, clock)
         self._high = high[self._inside]
         cuts = len(self._separation.program.rows) - len(program.rows)
@@ -152,14 +152,13 @@ class BranchAndBound:
         copies = np.floor(max(room, 0.0) / np.maximum(reduced, 1e-300))
         return np.where(reduced > 0, np.minimum(program.most, copies), program.most)
 
-    def run(self, found: Callable[[Ints], Goal]) -> Proof:
+    def run(self, found: Callable[[Ints], None]) -> Proof:
         """Return the proof, complete or as far as the time and the number of leaves allow.
 
         Parameters
         ----------
         found
-            Called with the whole counts of all configurations wherever a relaxation has some; returns the
-            goal from then on.
+            Called with the whole counts of all configurations wherever a relaxation has some.
         """
         low = np.zeros(len(self._high))
         root = _Node(low, self._high, self._relaxed(self._root, low, self._high))
@@ -179,7 +178,7 @@ class BranchAndBound:
         """Return whether the time or the number of leaves ends the search."""
         return leaves >= MAX_LEAVES or self.clock.expired
 
-    def _divide(self, node: _Node, found: Callable[[Ints], Goal]) -> bool:
+    def _divide(self, node: _Node, found: Callable[[Ints], None]) -> bool:
         """Divide the box of a node at the best of some counts; return whether there is any to divide at."""
         counts = node.relaxed.counts
         below = np.floor(counts + INTEGRAL)
@@ -188,7 +187,8 @@ class BranchAndBound:
         if not len(open_):
             whole = np.zeros(len(self._inside), dtype=np.int64)
             whole[self._inside] = below
-            self.goal = found(whole)
+            found(whole)
+            self.goal = self._goal_of()
             return False  # where the check does not accept them, nothing better is proven here
         weight = np.minimum(part, 1 - part) * (np.abs(self._relaxation.program.cost) + LEAST_GAIN)
         best = -1.0

@@ -8,7 +8,6 @@ of its own: of requests with the cost as one more row, of jobs over the groups o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
 
@@ -17,7 +16,7 @@ import numpy as np
 from ...formulations.common.objective import TIE_TOLERANCE, Diagnosis
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Plan
-from ...formulations.mix.program import MixProgram, better_in_second, program_of
+from ...formulations.mix.program import better_in_second, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
@@ -47,7 +46,7 @@ class MixExact(Solver[MixFormulation]):
         search = MixSearch(formulation, options, clock)
         if options.warm_start is not None:
             search.consider(formulation.parse_plan(options.warm_start))
-        search.minimise(search.program)
+        search.minimise()
         return search.outcome()
 
 
@@ -85,19 +84,19 @@ class MixSearch:
         shares = self._relaxation.shares(counts.astype(float)) if serves else np.zeros(0)
         self.consider(None if shares is None else self.formulation.copies(counts.tolist(), shares.tolist()))
 
-    def minimise(self, program: MixProgram) -> None:
-        """Consider the plans of simple rules, and what HiGHS finds for a programme."""
+    def minimise(self) -> None:
+        """Consider the plans of simple rules, and what HiGHS finds."""
         for rule in RULES:
             if rule.serves == self.formulation.instance.serves:
                 self.consider(rule.plan(self.formulation))
         clock = self.clock.share(SEARCH_SHARE)
-        values, _, _ = branch_and_bound(model_of(program, whole=True), {}, clock, self.options)
+        values, _, _ = branch_and_bound(model_of(self.program, whole=True), {}, clock, self.options)
         if values is not None:
-            self.consider_counts(np.round(values[: len(program.cost)]).astype(np.int64))
+            self.consider_counts(np.round(values[: len(self.program.cost)]).astype(np.int64))
 
     def outcome(self) -> Outcome:
         """Return the incumbent with the bounds of both objectives, after proving them."""
-        proof = self._proof(self.program, self._first_goal)
+        proof = BranchAndBound(self.program, self._first_goal, self.clock).run(self.consider_counts)
         certificate: Fields = {"first": proof.tree()}
         if self.plan is None or self.values is None:
             return Outcome(
@@ -122,16 +121,6 @@ class MixSearch:
         cutoff = self.sign * self.values[0]
         return Goal(cutoff, cutoff - self.options.gap / 2 * abs(cutoff))
 
-    def _proof(self, program: MixProgram, goal_of: Callable[[], Goal]) -> Proof:
-        """Return the proof of a programme, whose goal changes with the incumbent."""
-        search = BranchAndBound(program, goal_of(), self.clock)
-
-        def found(counts: Ints) -> Goal:
-            self.consider_counts(counts)
-            return goal_of()
-
-        return search.run(found)
-
     def _second(self) -> Fields:
         """Return the proof that no plan as good is better in the second objective, if there is one."""
         while True:
@@ -140,7 +129,8 @@ class MixSearch:
             cutoff = self.sign * before[0]
             cutoff += 2 * TIE_TOLERANCE * abs(cutoff)
             program = program_of(better_in_second(self.formulation.instance, before[1])).as_floats()
-            proof = self._proof(program, partial(Goal, cutoff, math.nextafter(cutoff, math.inf)))
+            goal_of = partial(Goal, cutoff, math.nextafter(cutoff, math.inf))
+            proof = BranchAndBound(program, goal_of, self.clock).run(self.consider_counts)
             if self.values == before:
                 return {"second": proof.tree()} if proof.bound > cutoff else {}
 

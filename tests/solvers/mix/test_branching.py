@@ -24,8 +24,8 @@ from clusterplan.solvers.mix.separation import Separation
 
 def proof_of(instance: MixInstance, goal: Goal, clock: Clock | None = None) -> Proof:
     """Return the proof of the first objective, with a goal that stays."""
-    search = BranchAndBound(program_of(instance).as_floats(), goal, clock or Clock())
-    return search.run(lambda _: goal)
+    search = BranchAndBound(program_of(instance).as_floats(), lambda: goal, clock or Clock())
+    return search.run(lambda _: None)
 
 
 def serving() -> MixInstance:
