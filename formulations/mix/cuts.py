@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Count, Model
 from ..common.clock import check_time
 from .program import FINENESS, Entries, MixProgram, Numbers, Row, whole_numbers
@@ -28,6 +29,8 @@ from .program import FINENESS, Entries, MixProgram, Numbers, Row, whole_numbers
 MAX_PRICE = 1e100
 """Upper limit of prices, so that no product of figures overflows."""
 MAX_PRICES = 100_000
+MAX_ENTRIES = 20_000_000
+"""Weights of all cuts together, of which one takes about 50 bytes."""
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 CUT = "cut"
 """Name of the rows that are cuts."""
@@ -75,7 +78,17 @@ def with_rows(program: MixProgram, cuts: Iterable[tuple[Numbers, Any]]) -> MixPr
 
 
 def with_cuts(program: MixProgram, cuts: Sequence[Cut], priced: Sequence[int]) -> MixProgram:
-    """Return a programme in whole numbers with some of the cuts, which may be made of all before them."""
+    """Return a programme in whole numbers with some of the cuts, which may be made of all before them.
+
+    Raises
+    ------
+    TooLargeError
+        If they would take too much memory.
+    """
+    if len(cuts) * len(program.cost) > MAX_ENTRIES:
+        raise TooLargeError(
+            f"{len(cuts):,} cuts of {len(program.cost):,} configurations are too many to check"
+        )
     rows, first = list[tuple[Numbers, Any]](), len(program.demand) + len(program.rows)
     for cut in cuts:
         check_time()

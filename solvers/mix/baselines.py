@@ -112,7 +112,7 @@ class NobodyShares(_Rule):
 
 
 class MatchingRounds(_Rule):
-    """Two rounds of matching (Muri): jobs to pairs, pairs to groups of four; then the best groups first."""
+    """Up to two rounds of matching (Muri): jobs to pairs, pairs to groups of four; the best groups first."""
 
     name = "matching-rounds"
     what = "jobs: two rounds of matching (Muri), then the best groups first"
@@ -125,9 +125,12 @@ class MatchingRounds(_Rule):
         groups: dict[Members, int] = {
             frozenset({(one.name, 1)}): one.count or 0 for one in formulation.instance.types
         }
+        plans = [_filled(formulation, groups)]
         for _ in range(ROUNDS):
             groups = _matched(groups, best)
-        return _filled(formulation, groups)
+            plans.append(_filled(formulation, groups))
+        # Where there are devices enough, jobs that are merged make less progress.
+        return max(plans, key=formulation.evaluate)
 
 
 def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> dict[Members, int]:
