@@ -209,20 +209,14 @@ class Volumes:
         claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
         return {(each.metadata.namespace, each.metadata.name): each.spec for each in claims}
 
-    @cached_property
-    def _exclusive(self) -> frozenset[tuple[str, str]]:
-        """Namespace and name of the claims that only one pod at a time may use."""
-        alone = "ReadWriteOncePod"
-        return frozenset(name for name, spec in self._claimed.items() if alone in spec.accessModes)
-
     def exclusive(self, pod: Pod) -> list[tuple[str, str]]:
         """Return those claims of a pod that only one pod at a time may use."""
-        mounted = ((pod.metadata.namespace, claim) for claim in claims_of(pod))
-        return [claim for claim in mounted if claim in self._exclusive]
+        mounted = zip(claims_of(pod), self._claims(pod), strict=True)
+        return [claim for claim, spec in mounted if spec and "ReadWriteOncePod" in spec.accessModes]
 
     def _claims(self, pod: Pod) -> Iterator[_Spec | None]:
         """Yield the fields of each claim of a pod; None for one that is not listed."""
-        return (self._claimed.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
+        return map(self._claimed.get, claims_of(pod))
 
     @cached_property
     def _volumes(self) -> dict[str, VolumeObject]:
@@ -250,14 +244,14 @@ class Volumes:
 NO_VOLUMES = Volumes(())
 
 
-def claims_of(pod: Pod) -> Iterator[str]:
-    """Yield the names of the claims that a pod mounts; an ephemeral one is named after pod and volume."""
+def claims_of(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Yield namespace and name of the claims that a pod mounts; an ephemeral one is called POD-VOLUME."""
     for volume in pod.spec.volumes:
         claim = volume.get("persistentVolumeClaim")
         if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
-            yield claim["claimName"]
+            yield pod.metadata.namespace, claim["claimName"]
         if "ephemeral" in volume:
-            yield f"{pod.name}-{volume.get('name')}"
+            yield pod.metadata.namespace, f"{pod.name}-{volume.get('name')}"
 
 
 def _reaches(volume: VolumeObject, node: Node) -> bool:

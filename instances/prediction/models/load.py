@@ -6,7 +6,6 @@ known by name, with the shapes of torchvision.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import yaml
 from pydantic import BeforeValidator
 
 from ...common.errors import Fault, Faults, InstanceError, OptionError
-from ...common.faults import validated
+from ...common.faults import suggestion_text, validated
 from ...common.fields import Model, Name
 from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, parse_yaml, read_text
@@ -68,8 +67,7 @@ def load_model(given: str | Path) -> ModelDescription:
 
 
 def _unknown(text: str) -> InstanceError:
-    near = difflib.get_close_matches(text.lower()[:60], named(), n=1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
+    guess = suggestion_text(text.lower(), named())
     known = ", ".join(named())
     what = f"there is no such model; {guess}known are {known}; or give a file ({', '.join(SUFFIXES)})"
     return fail(text[:200], what)
