@@ -115,8 +115,7 @@ def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the text table of the frontier's points, thinned if there are many, and its footnotes."""
     traded = frontier_kinds()[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
-    on_page = map(as_text_column, traded.page.columns(frontier))
-    columns = traded.columns(frontier) if traded.columns else [*on_page]
+    columns = [*map(as_text_column, traded.page.columns(frontier))]
     return table_of(columns, points), [*_lines(frontier, len(points), traded.page.sentences(frontier))]
 
 

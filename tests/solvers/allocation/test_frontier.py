@@ -425,7 +425,7 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     printed = run_here("pareto", name, *given).stdout
     for text in (
         "USD/h",
-        "mean completion, h",
+        "mean completion",
         "scarcest",
         "certified: ",
         "own cluster: 20.6",
