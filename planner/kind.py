@@ -59,8 +59,6 @@ class FrontierKind:
         Searches the frontier, given an instance, options, error, cost limit and settings.
     check, page
         Classes of its verification, with the default error, and of its page.
-    columns
-        Returns the columns of the text table; by default they are those of the page.
     settings
         Names of the settings, each with its noun in messages.
     baselines
@@ -71,7 +69,6 @@ class FrontierKind:
     find: Callable[..., AnyFrontier]
     check: type[FrontierCheck]
     page: type[FrontierPage]
-    columns: Callable[[Any], Sequence[TextColumn[Any]]] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from rich.table import Table
-
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..solvers.common.conclude import hard_deadline
@@ -15,8 +13,7 @@ from ..solvers.common.result import AnyFrontier, SolveOptions
 from .output import thinned
 from .registry import frontier_kinds
 from .reports.frontier_page import FrontierNotes, is_certified
-from .reports.page import as_text_column
-from .reports.text import table_of
+from .reports.page import Table, table_of
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 
@@ -112,12 +109,11 @@ def _setting(name: str) -> str:
 
 
 def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
-    """Return the text table of the frontier's points, thinned if there are many, and its footnotes."""
+    """Return the table of the frontier's points for texts, thinned if there are many, and its footnotes."""
     traded = frontier_kinds()[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
-    on_page = map(as_text_column, traded.page.columns(frontier))
-    columns = traded.columns(frontier) if traded.columns else [*on_page]
-    return table_of(columns, points), [*_lines(frontier, len(points), traded.page.sentences(frontier))]
+    table = table_of("points", "Points of the frontier", points, traded.page.columns(frontier))
+    return table, [*_lines(frontier, len(points), traded.page.sentences(frontier))]
 
 
 def _lines(frontier: AnyFrontier, shown_points: int, notes: FrontierNotes) -> Iterator[str]:

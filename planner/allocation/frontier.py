@@ -29,10 +29,8 @@ from ..reports.page import (
     text_column,
 )
 from ..reports.plot_style import plot_text
-from ..reports.text import TextColumn, duration, figure, percent, short
+from ..reports.text import duration, figure, percent, short
 from ..verification import check_infeasible, differs
-
-HOUR = 3600.0
 
 
 def cost_limit_text(frontier: AllocationFrontier) -> str:
@@ -199,29 +197,6 @@ class AllocationFrontierCheck(FrontierCheck):
                 yield f"that {name} costs {price:g} USD/h, which is not what the instance says"
 
 
-def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
-    """Return the columns of the text table of the frontier's points (clusters)."""
-    unit, scale = _unit(frontier)
-
-    def saved(point: AllocationPoint) -> str:
-        worth = _worth(point, frontier)[0]
-        return "–" if worth is None else f"{worth / scale:.3g}"
-
-    return [
-        ("USD/h", True, lambda p: figure(round(p.rate_usd_per_hour, 6), 6)),
-        (f"mean completion, {unit}", True, lambda p: figure(round(p.mean_completion_s / scale, 6), 6)),
-        (f"1 USD/h more saves about, {unit}", True, saved),
-        ("scarcest", False, lambda p: _worth(p, frontier)[1]),
-        ("cluster", False, _cluster),
-    ]
-
-
-def _unit(frontier: AllocationFrontier) -> tuple[str, float]:
-    """Return the unit in which mean completion times are shown (`h` or `s`), and its length in seconds."""
-    long = frontier.points and frontier.points[0].mean_completion_s >= HOUR
-    return ("h", HOUR) if long else ("s", 1.0)
-
-
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
     """Return the dual price of 1 USD/h (reduction of the mean, in s), and the scarcest resource's name.
 
@@ -240,10 +215,6 @@ def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float 
     total = worth[BUDGET] if frontier.mix == "any" else math.fsum(worth.values())
     name = "USD/h" if scarcest == BUDGET else scarcest
     return (total / spent / frontier.weight if spent > 0 else None), name
-
-
-def _cluster(point: AllocationPoint) -> str:
-    return ", ".join(f"{figure(round(amount, 6))} {name}" for name, amount in point.capacities.items())
 
 
 def frontier_notes(frontier: AllocationFrontier) -> FrontierNotes:
@@ -274,9 +245,8 @@ def _current_cluster_note(frontier: AllocationFrontier) -> Iterator[str]:
     now = frontier.current
     if now is None:
         return
-    unit, scale = _unit(frontier)
-    mean, rate = figure(now.mean_completion_s / scale, 6), figure(round(now.rate_usd_per_hour, 6), 6)
-    text = f"the instance's own cluster: {rate} USD/h, mean {mean} {unit}"
+    mean, rate = duration(now.mean_completion_s), figure(round(now.rate_usd_per_hour, 6), 6)
+    text = f"the instance's own cluster: {rate} USD/h, mean {mean}"
     cheaper = rate_of_cheaper_point(frontier, now)
     yield text + ("" if cheaper is None else f"; {figure(round(cheaper, 6), 6)} USD/h would be as fast")
 
@@ -415,13 +385,14 @@ class AllocationFrontierPage(FrontierPage):
 
     @staticmethod
     def columns(frontier: AllocationFrontier) -> list[CellColumn[AllocationPoint]]:
-        """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
-        del frontier
+        """Return the columns of the table of points: costs, means, bounds, what more is worth, clusters."""
         return [
             figure_column("USD/h", "rate_usd_per_hour"),
             figure_column("mean completion", "mean_completion_s", seconds),
             figure_column("bound", "bound_s", seconds),
             figure_column("gap", _gap, share),
+            figure_column("1 USD/h more saves about", lambda p: _worth(p, frontier)[0], seconds),
+            text_column("scarcest", lambda p: _worth(p, frontier)[1]),
             text_column("cluster", cluster_text, wide=True),
         ]
 
@@ -458,5 +429,4 @@ FRONTIER = FrontierKind(
     settings={"mix": "a mix", "prices": "a price"},
     check=AllocationFrontierCheck,
     page=AllocationFrontierPage,
-    columns=columns,
 )

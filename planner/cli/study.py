@@ -21,7 +21,7 @@ from ..batch.comparison import Comparison, compare
 from ..batch.comparison_rows import ComparisonRow
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED, code_of_result, worst
 from ..output import say
-from ..reports.comparison_page import measures_table, summary_table, to_csv, write
+from ..reports.comparison_page import figure_columns, measures_table, summary_table, to_csv, write
 from ..reports.page import as_text_column
 from ..reports.study_page import SCENARIO_COLUMNS, robust_page, what_if_page
 from ..reports.text import (
@@ -29,8 +29,6 @@ from ..reports.text import (
     TextColumn,
     console,
     csv_of,
-    number_column,
-    percent,
     plain_column,
     table,
     table_of,
@@ -202,12 +200,7 @@ def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
         [
             ("instance", False, lambda row: row.instance if row is first[row.instance] else ""),
             plain_column("solver", "solver"),
-            plain_column("status", "status_text"),
-            number_column(objective, "objective"),
-            number_column("bound", "bound"),
-            number_column("to best bound", "gap_to_best_bound", percent),
-            ("to best plan", True, lambda row: "best" if row.best else percent(row.gap_to_best_plan)),
-            number_column("seconds", "runtime_s", "{:.2f}".format),
+            *map(as_text_column, figure_columns(objective)),
         ],
         rows,
     )

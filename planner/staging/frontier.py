@@ -31,7 +31,7 @@ from ..reports.page import (
     usd,
 )
 from ..reports.plot_style import Figure, line_at, marker, note, place_on, plot_of, plot_text, spread_axis
-from ..reports.text import TextColumn, duration, figure, number_column, percent, short
+from ..reports.text import duration, figure, percent, short
 from ..verification import check_infeasible
 from .plan import PlanDrawing, axis_of, figures_of, limits_facts, stages_text, types_table
 
@@ -107,18 +107,6 @@ class StagingFrontierCheck(FrontierCheck):
         corners = [Corner(point.stage_time_s, point.cost_usd) for point in points]
         limits = frontier.error, frontier.most_usd, frontier.certificate
         return self.formulation.check.certified_error(corners, *limits) if corners else None
-
-
-def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
-    """Return the columns of the text table of the frontier's points (plans)."""
-    del frontier
-    return [
-        number_column("samples/s", "throughput_samples_per_s", digits=6),
-        number_column("USD", "cost_usd", digits=6),
-        ("hours", True, lambda p: figure(p.time_s / 3600, 5)),
-        number_column("USD/h", "rate_usd_per_hour", digits=6),
-        ("stages: units of each type, in order", False, lambda p: stages_text(p.plan)),
-    ]
 
 
 def frontier_notes(frontier: Frontier) -> FrontierNotes:
@@ -393,6 +381,5 @@ FRONTIER = FrontierKind(
     find=find_frontier,
     check=StagingFrontierCheck,
     page=StagingFrontierPage,
-    columns=columns,
     baselines=("single-type", "greedy", "genetic"),
 )

@@ -360,7 +360,7 @@ def test_every_step_of_a_frontier_is_the_optimum(servers: int, per: Any, most: i
     html = MovesFrontierPage(instance, frontier).html(None)
     assert "no plan gets here: proven" in html
     table, notes = frontier_table(frontier)
-    assert table.row_count == len(frontier.points)
+    assert len(table.rows) == len(frontier.points)
     assert notes[-1].startswith("certified: from 1 to ")
 
 
