@@ -29,7 +29,8 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
     import pulp
 
     program, configurations = formulation.program, formulation.instance.configurations
-    weights, rates, serves = program.weights, program.rates, formulation.instance.serves
+    weights, rates, parts = program.weights, program.rates, program.parts
+    serves = formulation.instance.serves
     check_model_size(
         len(weights.value) + 2 * len(rates.value) + 3 * len(configurations), "the textbook model"
     )
@@ -44,8 +45,7 @@ def milp_model(formulation: MixFormulation) -> MilpModel[Copies]:
     for i in np.flatnonzero(program.demand).tolist():
         # In parts of all requests of the type, so that coefficients are alike.
         own = np.flatnonzero(rates.column == i)
-        parts = (rates.value[own] / program.demand[i]).tolist()
-        problem += pulp.LpAffineExpression(zip((x[e] for e in own), parts, strict=True)) >= FULL
+        problem += pulp.LpAffineExpression(zip((x[e] for e in own), parts[own].tolist(), strict=True)) >= FULL
     for k in np.unique(rates.configuration).tolist():
         problem += pulp.lpSum(x[e] for e in np.flatnonzero(rates.configuration == k)) <= y[k]
     cost = pulp.LpAffineExpression(list(zip(y, abs(program.cost).tolist(), strict=True)))
@@ -76,15 +76,14 @@ def _shares(program: MixProgram, counts: Sequence[int]) -> list[float]:
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
-    rates, size = program.rates, len(program.demand)
-    part = -rates.value / np.where(program.demand > 0, program.demand, np.inf)[rates.column]
-    values = np.concatenate([part, np.ones(len(part))])
+    rates, size, count = program.rates, len(program.demand), len(program.rates.value)
+    values = np.concatenate([-program.parts, np.ones(count)])
     rows = np.concatenate([rates.column, size + rates.configuration])
-    places = rows, np.tile(np.arange(len(part)), 2)
+    places = rows, np.tile(np.arange(count), 2)
     limits = np.concatenate([np.where(program.demand > 0, -FULL, 0.0), counts])
-    matrix = coo_array((values, places), shape=(len(limits), len(part)))
-    found = linprog(np.ones(len(part)), matrix, limits, method="highs")
-    return [0.0] * len(part) if found.x is None else found.x.tolist()
+    matrix = coo_array((values, places), shape=(len(limits), count))
+    found = linprog(np.ones(count), matrix, limits, method="highs")
+    return [0.0] * count if found.x is None else found.x.tolist()
 
 
 def _least_progress(

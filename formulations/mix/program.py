@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.common.arrays import Flags, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.objective import TOLERANCE, loosened
 
@@ -111,6 +111,12 @@ class MixProgram:
         weights, rates = (each._replace(value=floats(each.value)) for each in (self.weights, self.rates))
         most, limits, demand = self.most.astype(float), floats(self.limits), floats(self.demand)
         return MixProgram(floats(self.cost), most, weights, self.rows, limits, rates, demand, 1)
+
+    @property
+    def parts(self) -> Floats:
+        """The rates in parts of all requests of their type; 0 where there are none."""
+        parts: Floats = self.rates.value / np.where(self.demand > 0, self.demand, np.inf)[self.rates.column]
+        return parts
 
     def reduced_costs(self, prices: Numbers, scale: float = 1) -> Numbers:
         """Return `scale` times c, plus Aᵀτ − max_i π_i μ_i at the prices (π, τ) of types and rows."""

@@ -141,6 +141,11 @@ class Columns:
         starts, rows = np.array(self.starts, dtype=np.int32), np.array(self.rows, dtype=np.int32)
         return starts, rows, np.array(self.values, dtype=float)
 
+    def program(self, rows: tuple[Floats, Floats], whole: Iterable[bool] = ()) -> Any:
+        """Return the `HighsLp` with the least and the most of each row, and integer columns if any."""
+        most = np.array(self.most)
+        return linear_program(np.array(self.costs), (np.zeros(len(most)), most), rows, self.matrix, whole)
+
 
 @dataclass
 class LinearOptimum:

@@ -20,7 +20,7 @@ from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
-from ..backends.highs import Columns, branch_and_bound, linear_program
+from ..backends.highs import Columns, branch_and_bound
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 
@@ -56,6 +56,11 @@ Members = frozenset[tuple[str, int]]
 
 def _members(one: Configuration) -> Members:
     return frozenset(one.jobs.items())
+
+
+def _single_jobs(formulation: MixFormulation) -> dict[Members, int]:
+    """Return the groups of one job, with their numbers."""
+    return {frozenset({(one.name, 1)}): one.count or 0 for one in formulation.instance.types}
 
 
 def _filled(formulation: MixFormulation, groups: Mapping[Members, int]) -> Plan:
@@ -94,7 +99,7 @@ class BestFirst(_Rule):
         """Return the copies of each group."""
         program, instance = formulation.program, formulation.instance
         return _filled(
-            formulation, dict.fromkeys(map(_members, instance.configurations), int(program.most.max()))
+            formulation, dict.fromkeys(map(_members, instance.configurations), int(program.most.max(initial=0)))
         )
 
 
@@ -106,9 +111,7 @@ class NobodyShares(_Rule):
 
     def plan(self, formulation: MixFormulation) -> Plan:
         """Return the copies of each job alone."""
-        return _filled(
-            formulation, {frozenset({(one.name, 1)}): one.count or 0 for one in formulation.instance.types}
-        )
+        return _filled(formulation, _single_jobs(formulation))
 
 
 class MatchingRounds(_Rule):
@@ -122,9 +125,7 @@ class MatchingRounds(_Rule):
         best: dict[Members, float] = {}
         for one, cost in zip(formulation.instance.configurations, formulation.program.cost, strict=True):
             best[_members(one)] = max(-cost, best.get(_members(one), 0.0))
-        groups: dict[Members, int] = {
-            frozenset({(one.name, 1)}): one.count or 0 for one in formulation.instance.types
-        }
+        groups = _single_jobs(formulation)
         plans = [_filled(formulation, groups)]
         for _ in range(ROUNDS):
             groups = _matched(groups, best)
@@ -145,10 +146,7 @@ def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> di
             pairs.append((merged, i, j))
             columns.add(-best[merged], [(i, 1.0), (j, 1.0)])
     least, most = np.full(len(names), -np.inf), np.array([*groups.values()], dtype=float)
-    limits = np.zeros(len(pairs)), np.array(columns.most)
-    model = linear_program(
-        np.array(columns.costs), limits, (least, most), columns.matrix, whole=[True] * len(pairs)
-    )
+    model = columns.program((least, most), [True] * len(pairs))
     counts = branch_and_bound(model, {}, Clock(), SolveOptions())[0] if pairs else None
     found = Counter(groups)
     for (merged, i, j), count in zip(pairs, np.zeros(len(pairs)) if counts is None else counts, strict=True):

@@ -16,7 +16,7 @@ from ...formulations.mix.program import FULL, MixProgram
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
-from ..backends.highs import TOLERANCE, Columns, highs_with_settings, linear_program
+from ..backends.highs import TOLERANCE, Columns, highs_with_settings
 from ..common.base import Clock
 
 SETTINGS: Fields = {
@@ -71,20 +71,14 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
         entries[k].append((time + k, -1.0))
     for cost, own, most in zip(program.cost.tolist(), entries, program.most.tolist(), strict=True):
         columns.add(0.0 if elastic else cost, own, most)
-    for k, i, rate in zip(*(each.tolist() for each in program.rates), strict=True):
-        columns.add(0.0, [(m + i, rate / program.demand[i] if asked[i] else 0.0), (time + k, 1.0)])
+    of_copies, of_types, _ = program.rates
+    for k, i, part in zip(of_copies.tolist(), of_types.tolist(), program.parts.tolist(), strict=True):
+        columns.add(0.0, [(m + i, part), (time + k, 1.0)])
     for row in range(time if elastic else 0):
         columns.add(1.0, [(row, -1.0 if row < m else 1.0)])
     least = np.concatenate([np.full(m, -np.inf), FULL * asked, np.full(n, -np.inf)])
     most = np.concatenate([program.limits, np.full(types, np.inf), np.zeros(n)])
-    count = len(columns.costs)
-    return linear_program(
-        np.array(columns.costs),
-        (np.zeros(count), np.array(columns.most)),
-        (least, most),
-        columns.matrix,
-        whole=np.arange(count) < n if whole else (),
-    )
+    return columns.program((least, most), np.arange(len(columns.costs)) < n if whole else ())
 
 
 class Relaxation:

@@ -23,7 +23,7 @@ from ....formulations.consolidation.classes import (
     JobClass,
 )
 from ....instances.common.arrays import Floats, offsets
-from ...backends.highs import Columns, linear_optimum, linear_program
+from ...backends.highs import Columns, linear_optimum
 from ..progress import SETTINGS
 from .master import DualPrices, RestrictedMaster, server_groups
 
@@ -83,10 +83,7 @@ class AssignmentRelaxation:
         low[self.job_row : self.level_row][must] = high[self.job_row : self.level_row][must]
         high[self.level_row : self.level_row + len(self.levels)] = list(self.levels.values())
         high[self.level_row + len(self.levels) :] = 0.0
-        most = np.array(columns.most)
-        costs = np.array(columns.costs)
-        model = linear_program(costs, (np.zeros(len(most)), most), (low, high), columns.matrix)
-        found = linear_optimum(model, time_limit_s)
+        found = linear_optimum(columns.program((low, high)), time_limit_s)
         return None if found is None else (found.value, self._prices(found.prices))
 
     def _prices(self, duals: Floats) -> DualPrices:
