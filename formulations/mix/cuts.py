@@ -31,6 +31,8 @@ MAX_PRICE = 1e100
 MAX_PRICES = 100_000
 MAX_ENTRIES = 20_000_000
 """Weights of all cuts together, of which one takes about 50 bytes."""
+LARGEST = 2**200
+"""Largest weight of a cut: cuts that are made of cuts at large prices would grow without end."""
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 CUT = "cut"
 """Name of the rows that are cuts."""
@@ -99,5 +101,8 @@ def with_cuts(program: MixProgram, cuts: Sequence[Cut], priced: Sequence[int]) -
         number = {place: first + index for index, place in enumerate(chosen)}
         prices[[number.get(place, place) for place in cut.places]] = wholes
         own = with_rows(program, [rows[place - first] for place in chosen])
-        rows.append(rounded_row(own, prices, unit))
+        weights, limit = rounded_row(own, prices, unit)
+        if max(abs(weights).max(initial=0), abs(limit)) > LARGEST:
+            raise TooLargeError("a cut of the certificate has weights that are too large to check")
+        rows.append((weights, limit))
     return with_rows(program, [rows[place - first] for place in priced])

@@ -18,6 +18,7 @@ import numpy as np
 from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
+from ...formulations.mix.program import MAX_COPIES
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
 from ..backends.highs import Columns, branch_and_bound
@@ -99,7 +100,8 @@ class BestFirst(_Rule):
         """Return the copies of each group."""
         program, instance = formulation.program, formulation.instance
         return _filled(
-            formulation, dict.fromkeys(map(_members, instance.configurations), int(program.most.max(initial=0)))
+            formulation,
+            dict.fromkeys(map(_members, instance.configurations), int(program.most.max(initial=0))),
         )
 
 
@@ -197,5 +199,5 @@ class OneConfiguration(CheapestForEachType):
 
 def _copies(one: Configuration, asked: Mapping[str, float]) -> int:
     """Return how many copies of a configuration serve the requests of some types."""
-    busy = math.fsum(rate / one.requests_per_s[name] for name, rate in asked.items())
-    return max(1, math.ceil(busy * (1 - TOLERANCE)))
+    busy = sum(rate / one.requests_per_s[name] for name, rate in asked.items())
+    return max(1, math.ceil(min(busy, MAX_COPIES) * (1 - TOLERANCE)))
