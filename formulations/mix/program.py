@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
-from ..common.objective import TOLERANCE, loosened
+from ..common.objective import TOLERANCE, loosened, whole_numbers
 
 Entry = tuple[int, int, Any]
 """Configuration, column and value of an entry of a matrix."""
@@ -41,13 +41,6 @@ FINENESS = 2**40
 """Least common denominator of the figures of a programme in whole numbers."""
 MAX_COMPARED = 5_000
 """Largest number of replicas of which each is compared with every other."""
-
-
-def whole_numbers(figures: Iterable[Fraction | float], finest: int = 1) -> tuple[Numbers, int]:
-    """Return numbers times their least common denominator with `finest`, and that denominator."""
-    ratios = [each.as_integer_ratio() for each in figures]
-    unit = math.lcm(finest, *{denominator for _, denominator in ratios})
-    return np.array([numerator * (unit // part) for numerator, part in ratios], dtype=object), unit
 
 
 class Entries(NamedTuple):

@@ -23,10 +23,10 @@ import numpy as np
 
 from ....instances.mix.instance import MixInstance
 from ...common.clock import check_time
-from ...common.objective import TIE_TOLERANCE
+from ...common.objective import TIE_TOLERANCE, whole_numbers
 from ..certificate import Branching, Leaf, MixCertificate, Tree
 from ..cuts import with_cuts
-from ..program import MixProgram, Numbers, better_in_second, program_of, whole_numbers
+from ..program import MixProgram, Numbers, better_in_second, program_of
 
 Box = tuple[Numbers, Numbers]
 """The least and the most copies of each configuration."""
