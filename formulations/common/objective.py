@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Many, Model
@@ -118,10 +119,14 @@ def exact_fraction(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
+def whole_numbers(figures: Iterable[Fraction | float], finest: int = 1) -> tuple[NDArray[Any], int]:
+    """Return figures times their least common denominator with `finest`, and that denominator."""
+    ratios = [each.as_integer_ratio() for each in figures]
+    unit = math.lcm(finest, *{denominator for _, denominator in ratios})
+    return np.array([numerator * (unit // part) for numerator, part in ratios], dtype=object), unit
+
+
 def common_divisor(amounts: Iterable[Fraction]) -> Fraction | None:
     """Return the greatest common divisor of the amounts; None if all amounts are 0."""
-    listed = {amount for amount in amounts if amount}
-    if not listed:
-        return None
-    common = math.lcm(*(amount.denominator for amount in listed))
-    return Fraction(math.gcd(*(int(amount * common) for amount in listed)), common)
+    wholes, unit = whole_numbers(set(amounts))
+    return Fraction(math.gcd(*wholes), unit) or None

@@ -24,7 +24,8 @@ from pydantic import Field
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Count, Model
 from ..common.clock import check_time
-from .program import FINENESS, Entries, MixProgram, Numbers, Row, whole_numbers
+from ..common.objective import whole_numbers
+from .program import FINENESS, Entries, MixProgram, Numbers, Row
 
 MAX_PRICE = 1e100
 """Upper limit of prices, so that no product of figures overflows."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.clock import check_time
-from ..common.objective import TOLERANCE, loosened
+from ..common.objective import TOLERANCE, loosened, whole_numbers
 
 Entry = tuple[int, int, Any]
 """Configuration, column and value of an entry of a matrix."""
@@ -44,13 +44,6 @@ MAX_COPIES = 1_000_000_000
 """Largest number of copies that a plan can state of a configuration."""
 MAX_COMPARED = 200_000_000
 """Most comparisons of the rates of one replica with those of another."""
-
-
-def whole_numbers(figures: Iterable[Fraction | float], finest: int = 1) -> tuple[Numbers, int]:
-    """Return numbers times their least common denominator with `finest`, and that denominator."""
-    ratios = [each.as_integer_ratio() for each in figures]
-    unit = math.lcm(finest, *{denominator for _, denominator in ratios})
-    return np.array([numerator * (unit // part) for numerator, part in ratios], dtype=object), unit
 
 
 class Entries(NamedTuple):

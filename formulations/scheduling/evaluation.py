@@ -11,14 +11,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import Moments, SchedulingInstance
-from ..common.objective import TOLERANCE, Violation, all_loosened
+from ..common.objective import TOLERANCE, Violation, all_loosened, whole_numbers
 from .plan import SegmentTable, differs
 
 EPSILON = float(np.finfo(np.longdouble).eps)
@@ -40,10 +39,8 @@ def cumulative_sums(changes: Floats, least: float) -> Floats:
         largest < EXACT**3 and np.array_equal(parts, np.rint(parts))
     ):
         return totals.astype(float)
-    fractions = [Fraction(change) for change in changes.tolist()]
-    unit = math.lcm(*(fraction.denominator for fraction in fractions))
-    whole = (fraction.numerator * (unit // fraction.denominator) for fraction in fractions)
-    return np.array([total / unit for total in itertools.accumulate(whole)])
+    wholes, unit = whole_numbers(changes.tolist())
+    return np.array([total / unit for total in itertools.accumulate(wholes)])
 
 
 def amounts_in_use(at: Moments, start: Moments, end: Moments, amount: Floats, least: Floats) -> Floats:

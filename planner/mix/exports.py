@@ -105,9 +105,8 @@ def consolidation_lines(instance: MixInstance, plan: Plan) -> Iterator[str]:
     used, models = formulation.devices(plan), {each.name for each in instance.hardware}
     for each in instance.hardware:
         whole, rest = divmod(used[each.name] if each.limit is None else each.limit, PER_SERVER)
-        part = next(
-            name for n in itertools.count() if (name := f"{each.name[:180]}-rest{n or ''}") not in models
-        )
+        names = (f"{each.name[:180]}-rest{number or ''}" for number in itertools.count())
+        left = next(name for name in names if name not in models)
         for name, count, devices in ((each.name, whole, PER_SERVER), (left, 1, rest)):
             if used[each.name] and count and devices:
                 row = {"name": name, "count": count, "capacity": {"gpu": devices}, "gpu_model": each.name}

@@ -24,10 +24,10 @@ import numpy as np
 from ....instances.common.errors import TooLargeError
 from ....instances.mix.instance import MixInstance
 from ...common.clock import check_time
-from ...common.objective import TIE_TOLERANCE
+from ...common.objective import TIE_TOLERANCE, whole_numbers
 from ..certificate import Branching, Leaf, MixCertificate, Tree
 from ..cuts import with_cuts
-from ..program import MixProgram, Numbers, better_in_second, program_of, whole_numbers
+from ..program import MixProgram, Numbers, better_in_second, program_of
 
 MAX_OPEN = 20_000_000
 """Most counts of all boxes that wait for their nodes."""

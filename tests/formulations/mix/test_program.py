@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from clusterplan.formulations.mix.program import better_in_second, program_of, whole_numbers
+from clusterplan.formulations.common.objective import whole_numbers
+from clusterplan.formulations.mix.program import better_in_second, program_of
 from clusterplan.instances.mix.generate import generate_mix
 from clusterplan.instances.mix.kind import Mix
 
