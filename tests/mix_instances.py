@@ -16,7 +16,7 @@ def sharing(**fields: Any) -> MixInstance:
         .add_jobs("b", 2)
         .add_jobs("wide", 2, devices=12)
         .add_hardware("v100", limit=14)
-        .add_group("v100", {"a": 1.0})
+        .add_group("v100", {"a": 0.99})
         .add_group("v100", {"a": 0.8, "b": 0.7})
         .add_group("v100", {"wide": 1.0}, devices=12)
         .build()

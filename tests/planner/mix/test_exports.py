@@ -10,7 +10,9 @@ from kubernetes_cluster import wrong_in
 from mix_instances import serving, sharing
 
 import clusterplan
+from clusterplan.formulations.mix.plan import Copies
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.mix.exports import MAX_JOBS, consolidation_lines
 
 
 def exported(instance: Any, form: str) -> str:
@@ -64,3 +66,9 @@ def test_what_the_mix_does_not_say_is_assumed() -> None:
     assert [(row["count"], row["capacity"]["gpu"]) for row in data["servers"]] == [(1, 8), (1, 6)]
     assert [job.get("assumed") for job in data["jobs"]] == [["runs a1"], ["runs a2"], None]
     assert (data["jobs"][2]["tasks"], data["jobs"][2]["task_demand"]) == (12, {"gpu": 1})
+
+
+def test_too_many_copies_for_a_line_each_are_refused() -> None:
+    plan = [Copies(configuration="a on v100", count=MAX_JOBS + 1)]
+    with pytest.raises(OptionError, match="as many jobs"):
+        next(consolidation_lines(sharing(), plan))

@@ -8,9 +8,16 @@ import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.mix.instance import MixInstance
 from clusterplan.instances.mix.kind import Mix
+from clusterplan.solvers.mix.baselines import (
+    BestFirst,
+    CheapestForEachType,
+    MatchingRounds,
+    NobodyShares,
+    OneConfiguration,
+)
 
-JOBS = ("best-pair-first", "matching-rounds", "nobody-shares")
-REQUESTS = ("one-configuration", "cheapest-for-each-type")
+JOBS = (BestFirst.name, MatchingRounds.name, NobodyShares.name)
+REQUESTS = (OneConfiguration.name, CheapestForEachType.name)
 
 
 def jobs() -> MixInstance:

@@ -6,8 +6,12 @@ import pytest
 from mix_truth import best_values, instances_of
 
 import clusterplan
+from clusterplan.formulations.mix.formulation import MixFormulation
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.mix.generate import generate_mix
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.mix.brute_force import MixBruteForce
 
 
 @pytest.mark.parametrize("serves", [False, True])
@@ -22,4 +26,4 @@ def test_it_finds_the_best_plan(serves: bool) -> None:
 def test_what_is_not_tiny_is_refused() -> None:
     """With the number of plans."""
     with pytest.raises(TooLargeError, match="tiny instances"):
-        clusterplan.solve(generate_mix(), "brute-force")
+        MixBruteForce().solve(MixFormulation(generate_mix()), SolveOptions(), Clock())

@@ -13,6 +13,7 @@ from clusterplan.instances.mix.generate import generate_mix
 from clusterplan.instances.mix.instance import MixInstance
 from clusterplan.instances.mix.kind import Mix
 from clusterplan.solvers.common.result import Result, SolveOptions
+from clusterplan.solvers.mix.exact import MixExact
 
 BATCHES = [(0, 30), *(pytest.param(1000 * k, 118, marks=pytest.mark.slow) for k in range(1, 5))]
 
@@ -23,7 +24,7 @@ def test_the_optimum_is_that_of_another_enumeration(serves: bool, first: int, co
     """Certified in both objectives; `milp:highs` says the same."""
     for instance in instances_of(serves, first, count):
         best = best_values(instance)
-        for solver in ("exact", "milp:highs"):
+        for solver in (MixExact.name, "milp:highs"):
             result = clusterplan.solve(instance, solver)
             assert result.status == ("optimal" if best else "infeasible"), (instance.name, solver)
             assert clusterplan.verify(instance, result).ok
@@ -128,3 +129,24 @@ def test_prices_are_what_one_more_is_worth() -> None:
     assert result.message is not None
     assert "one more g would bring" in result.message
     assert MixFormulation(jobs(limit=10)).prices({"first": {}}, []) is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "asked", "price"), [(1e-300, 1e-300, 1e10), (1.0, 1e12, 1.0), (1e-300, 1e15, 1.0)]
+)
+def test_extreme_figures_make_no_wrong_claim(rate: float, asked: float, price: float) -> None:
+    """Nothing is infeasible by an infinite figure alone, and nothing fails with an error of Python."""
+    instance = Mix().add_requests("a", asked).add_hardware("g", price).add_replica("g", {"a": rate}).build()
+    for solver in ("exact", "one-configuration", "cheapest-for-each-type"):
+        result = clusterplan.solve(instance, solver, time_limit_s=5)
+        assert result.status in ("optimal", "feasible", "unknown", "infeasible")
+        assert clusterplan.verify(instance, result).ok
+    if asked == rate:
+        assert clusterplan.solve(instance).status == "optimal"
+
+
+def test_nothing_to_run_is_a_plan() -> None:
+    """No group can have a copy."""
+    built = Mix().add_jobs("a", 0).add_hardware("g", limit=2).add_group("g", {"a": 1.0})
+    result = clusterplan.solve(built.build())
+    assert (result.status, result.plan) == ("optimal", ())

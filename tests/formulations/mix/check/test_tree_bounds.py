@@ -22,6 +22,7 @@ from clusterplan.formulations.mix.certificate import Tree
 from clusterplan.formulations.mix.check.tree_bounds import tree_bound
 from clusterplan.formulations.mix.formulation import MixFormulation
 from clusterplan.formulations.mix.program import program_of
+from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.mix.instance import MixInstance
 from clusterplan.instances.mix.kind import Mix
 from clusterplan.solvers.common.result import Result
@@ -255,3 +256,25 @@ def test_a_leaf_without_a_plan_says_nothing_of_costs() -> None:
     assert tree_bound(must, Tree.model_validate(odd), None) is None
     formulation = MixFormulation(triangle(must_run=True))
     assert formulation.certified_bounds({"first": odd}) == (-math.inf, -math.inf)
+
+
+def test_prices_that_prove_less_than_counting_are_not_said() -> None:
+    """They would be taken for what one more device is worth."""
+    built = Mix().add_requests("a", 5).add_hardware("g", 2.0, limit=9).add_replica("g", {"a": 1.0})
+    instance = built.build()
+    formulation, result = MixFormulation(instance), clusterplan.solve(instance)
+    assert formulation.prices(result.certificate, result.plan or ()) is not None
+    forged = {**(result.certificate or {})}
+    forged["first"] = {**forged["first"], "prices": [price + 1e6 for price in forged["first"]["prices"]]}
+    assert formulation.prices(forged, result.plan or ()) is None
+
+
+def test_cuts_of_cuts_cannot_grow_without_end() -> None:
+    """Each multiplies the one before by a large price."""
+    instance = (
+        Mix().add_jobs("a", 3).add_hardware("g", limit=2).add_group("g", {"a": 1.0}, jobs={"a": 2}).build()
+    )
+    cuts = [{"places": [k], "prices": [1e100]} for k in range(1, 200)]
+    tree = {"prices": [0.0, 0.0], "nodes": [{"prices": [0.0, 0.0]}], "cuts": cuts}
+    with pytest.raises(TooLargeError, match="too large to check"):
+        MixFormulation(instance).certified_bounds({"first": tree}, (1.0, 1.0))
