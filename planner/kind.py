@@ -48,26 +48,6 @@ class PlanFormat:
 
 
 @dataclass(frozen=True)
-class FrontierNotes:
-    """Footnotes of a frontier's table of points.
-
-    Attributes
-    ----------
-    none
-        Note that no plan exists.
-    uncertified, certified
-        Meaning of the certified error, if there is none and if there is one.
-    about
-        Further notes.
-    """
-
-    none: str
-    uncertified: str
-    certified: str
-    about: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class FrontierKind:
     """The frontier of one problem kind: its search, check, page and table.
 
@@ -79,8 +59,6 @@ class FrontierKind:
         Searches the frontier, given an instance, options, error, cost limit and settings.
     check, page
         Classes of its verification, with the default error, and of its page.
-    columns, sentences
-        Return the columns of the text table, and its footnotes.
     settings
         Names of the settings, each with its noun in messages.
     baselines
@@ -91,8 +69,6 @@ class FrontierKind:
     find: Callable[..., AnyFrontier]
     check: type[FrontierCheck]
     page: type[FrontierPage]
-    columns: Callable[[Any], Sequence[TextColumn[Any]]]
-    sentences: Callable[[Any], FrontierNotes]
     settings: Mapping[str, str] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
 

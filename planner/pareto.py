@@ -6,16 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from rich.table import Table
-
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..solvers.common.conclude import hard_deadline
 from ..solvers.common.result import AnyFrontier, SolveOptions
-from .kind import FrontierNotes
 from .output import thinned
 from .registry import frontier_kinds
-from .reports.text import table_of
+from .reports.frontier_page import FrontierNotes, is_certified
+from .reports.page import Table, table_of
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 
@@ -111,12 +109,11 @@ def _setting(name: str) -> str:
 
 
 def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
-    """Return the text table of the frontier's points, thinned if there are many, and its footnotes."""
+    """Return the table of the frontier's points for texts, thinned if there are many, and its footnotes."""
     traded = frontier_kinds()[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
-    return table_of(traded.columns(frontier), points), list(
-        _lines(frontier, len(points), traded.sentences(frontier))
-    )
+    table = table_of("points", "Points of the frontier", points, traded.page.columns(frontier))
+    return table, [*_lines(frontier, len(points), traded.page.sentences(frontier))]
 
 
 def _lines(frontier: AnyFrontier, shown_points: int, notes: FrontierNotes) -> Iterator[str]:
@@ -134,7 +131,7 @@ def _lines(frontier: AnyFrontier, shown_points: int, notes: FrontierNotes) -> It
     if frontier.status == "partial":
         stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
         yield f"{stopped}the points are plans, but better ones may be missing"
-    yield notes.uncertified if frontier.certified_error is None else notes.certified
+    yield notes.certified if is_certified(frontier) else notes.uncertified
 
 
 def _listed(kinds: Iterable[str]) -> str:

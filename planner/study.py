@@ -35,7 +35,6 @@ from .reports.text import (
     percent,
     plain_column,
     status_words,
-    titled,
 )
 
 if TYPE_CHECKING:
@@ -287,20 +286,6 @@ class WhatIf(Study):
                 for row in self.rows()
             ]
         )
-
-
-SCENARIO_COLUMNS: tuple[TextColumn[Row], ...] = (
-    plain_column("scenario", "scenario.name"),
-    plain_column("status", "scenario.result.status"),
-    ("objective", False, lambda row: titled(row.objective)),
-    number_column("value", "objective.value"),
-    number_column("difference", "difference", signed),
-    number_column("proven difference", "proven", str),
-    number_column("bound", "objective.bound"),
-    number_column("gap", "objective.gap", percent),
-    number_column("certified bound", "objective.certified_bound"),
-)
-"""Columns of the table that compares scenarios."""
 
 
 def what_if(

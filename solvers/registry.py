@@ -10,9 +10,8 @@ is listed as a `BrokenPlugin` with the reason.
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -23,6 +22,7 @@ from typing import Any
 from ..formulations.common.formulation import AnyFormulation
 from ..formulations.registry import KINDS as FORMULATIONS
 from ..instances.common.errors import OptionError, UnavailableError
+from ..instances.common.faults import suggestion_text
 from ..instances.common.kind import KindRegistry
 from .backends import BACKENDS
 from .common.base import Clock, Outcome, Solver
@@ -89,12 +89,6 @@ def builtin_solvers(*kinds: str) -> tuple[Solver[Any], ...]:
 def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
     """Return the solvers of a problem kind; with `available`, only those that can run here."""
     return [s for s in all_solvers(kind) if kind in s.kinds and not (available and s.unavailable())]
-
-
-def suggestion_text(name: str, names: Sequence[str]) -> str:
-    """Return the question `did you mean …?` with the most similar known name, or an empty text."""
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def find_solver(name: str, kind: str) -> Solver[Any]:

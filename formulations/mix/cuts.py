@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Count, Model
 from ..common.clock import check_time
 from ..common.objective import whole_numbers
@@ -29,6 +30,10 @@ from .program import FINENESS, Entries, MixProgram, Numbers, Row
 MAX_PRICE = 1e100
 """Upper limit of prices, so that no product of figures overflows."""
 MAX_PRICES = 100_000
+MAX_ENTRIES = 20_000_000
+"""Weights of all cuts together, of which one takes about 50 bytes."""
+LARGEST = 2**200
+"""Largest weight of a cut: cuts that are made of cuts at large prices would grow without end."""
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 CUT = "cut"
 """Name of the rows that are cuts."""
@@ -76,7 +81,17 @@ def with_rows(program: MixProgram, cuts: Iterable[tuple[Numbers, Any]]) -> MixPr
 
 
 def with_cuts(program: MixProgram, cuts: Sequence[Cut], priced: Sequence[int]) -> MixProgram:
-    """Return a programme in whole numbers with some of the cuts, which may be made of all before them."""
+    """Return a programme in whole numbers with some of the cuts, which may be made of all before them.
+
+    Raises
+    ------
+    TooLargeError
+        If they would take too much memory.
+    """
+    if len(cuts) * len(program.cost) > MAX_ENTRIES:
+        raise TooLargeError(
+            f"{len(cuts):,} cuts of {len(program.cost):,} configurations are too many to check"
+        )
     rows, first = list[tuple[Numbers, Any]](), len(program.demand) + len(program.rows)
     for cut in cuts:
         check_time()
@@ -87,5 +102,8 @@ def with_cuts(program: MixProgram, cuts: Sequence[Cut], priced: Sequence[int]) -
         number = {place: first + index for index, place in enumerate(chosen)}
         prices[[number.get(place, place) for place in cut.places]] = wholes
         own = with_rows(program, [rows[place - first] for place in chosen])
-        rows.append(rounded_row(own, prices, unit))
+        weights, limit = rounded_row(own, prices, unit)
+        if max(abs(weights).max(initial=0), abs(limit)) > LARGEST:
+            raise TooLargeError("a cut of the certificate has weights that are too large to check")
+        rows.append((weights, limit))
     return with_rows(program, [rows[place - first] for place in priced])

@@ -25,6 +25,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -39,6 +40,8 @@ from .check.tree_bounds import certified_bounds
 from .plan import Copies, Plan
 from .program import MixProgram, least_progress_of, program_of
 
+CLOSE = 1e-6
+"""Relative error of a bound in floats."""
 IDLE = 1e-12
 """Largest rate, as a part of all requests of a type, that counts as none."""
 
@@ -135,11 +138,15 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if found:
             return found
         devices = self.devices(plan)
-        used = {**self.running(plan), **devices, DEVICES: devices.total(), BUDGET: self.usd_per_hour(plan)}
+        # Exactly, as bounds are derived: a sum of floats may hide what is beyond a limit.
+        cost = sum(count * Fraction(self.prices_usd_per_hour[name]) for name, count in devices.items())
+        used = {**self.running(plan), **devices, DEVICES: devices.total(), BUDGET: cost}
         for row, limit in zip(self.program.rows, self.program.limits.tolist(), strict=True):
             if row.sign * used.get(row.name, 0) > limit:
                 most = "at least" if row.sign < 0 else "at most"
-                what = f"the plan has {used.get(row.name, 0):,g}; {most} {abs(row.limit):,g} are allowed"
+                what = (
+                    f"the plan has {float(used.get(row.name, 0)):,g}; {most} {abs(row.limit):,g} are allowed"
+                )
                 found.append(Violation(row.name, what))
         return [
             *found,
@@ -161,7 +168,7 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if wrong or (given is None) == self.instance.serves:
             yield Violation("requests_per_s", f"of {one.name!r} are those that it does not serve: {wrong}")
             return
-        busy = math.fsum(rate / one.requests_per_s[name] for name, rate in (given or {}).items())
+        busy = sum(rate / one.requests_per_s[name] for name, rate in (given or {}).items())
         if not within(busy, entry.count):
             yield Violation(one.name, f"would be busy on {busy:.10g} copies; there are {entry.count:,}")
 
@@ -209,7 +216,10 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         for amount, one in zip(amounts, self.live, strict=True):
             for name, rate in one.requests_per_s.items():
                 least[name] = min(amount / rate, least.get(name, math.inf))
-        return float(self.program.demand @ [least.get(one.name, 0.0) for one in self.instance.types])
+        bound = float(self.program.demand @ [least.get(one.name, 0.0) for one in self.instance.types])
+        return (
+            bound if math.isfinite(bound) else 0.0
+        )  # of figures beyond what floats can hold nothing is said
 
     def read(self, certificate: Any) -> MixCertificate | str:
         """Return a certificate in the types of a mix, or its first format error as text."""
@@ -229,11 +239,17 @@ class MixFormulation(Formulation[MixInstance, Copies]):
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return what one more job, request/s, device or USD/h is worth, in the unit of the first objective.
 
-        Requests have the cost of one more in a second, as a first estimate, all others the gain.
+        Requests have the cost of one more in a second, as a first estimate, all others the gain. None if the
+        prices prove less than counting does: then they are not those of a relaxation.
         """
         del plan
         read = self.read(certificate)
         if isinstance(read, str):
+            return None
+        program, sign = self.program, 1 if self.instance.serves else -1
+        bound = program.bound(np.array(read.first.prices), np.zeros(len(program.most)), program.most)
+        counted = sign * (self.elementary_bounds()[0] or 0.0)
+        if bound < counted - CLOSE * abs(counted):
             return None
         prices: dict[str, float] = {}
         names = [(one.name, 1) for one in self.instance.types] if self.instance.serves else []
@@ -254,12 +270,12 @@ class MixFormulation(Formulation[MixInstance, Copies]):
             return f"one more {best} would bring a progress of about {worth:.3g} jobs"
         rates = {one.name: one.requests_per_s or 0.0 for one in self.instance.types}
         cost = math.fsum(rate * prices[name] for name, rate in rates.items())
-        more = (
-            f", or serve {worth * sum(rates.values()) / cost:.3g} requests/s more at the same cost"
-            if cost
-            else ""
+        more = worth * math.fsum(rates.values()) / cost if cost else 0.0
+        also = f", or serve {more:.3g} requests/s more at the same cost" if more else ""
+        return (
+            f"one more {best} would save about {worth:.3g} USD/h{also}, if machines could be had in parts; "
+            f"'what-if limit={best}:+1' tells it for whole ones"
         )
-        return f"one more {best} would save about {worth:.3g} USD/h{more}"
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Diagnose types that have to be served or to run, and that no configuration has."""

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
+from ..common.clock import check_time
 from ..common.objective import TOLERANCE, loosened, whole_numbers
 
 Entry = tuple[int, int, Any]
@@ -39,8 +40,10 @@ FULL = float(1 / SERVED)
 """All requests of a type in parts of the demand, for which the methods look."""
 FINENESS = 2**40
 """Least common denominator of the figures of a programme in whole numbers."""
-MAX_COMPARED = 5_000
-"""Largest number of replicas of which each is compared with every other."""
+MAX_COPIES = 1_000_000_000
+"""Largest number of copies that a plan can state of a configuration."""
+MAX_COMPARED = 200_000_000
+"""Most comparisons of the rates of one replica with those of another."""
 
 
 class Entries(NamedTuple):
@@ -148,6 +151,7 @@ def program_of(instance: MixInstance) -> MixProgram:
         numbers.setdefault(row.name, []).append(r)
     weights, rates, cost = list[Entry](), list[Entry](), []
     for k, one in enumerate(instance.configurations):
+        check_time()
         usd = one.devices * price[one.hardware]
         use: dict[str, Any] = {**one.jobs, one.hardware: one.devices, DEVICES: one.devices, BUDGET: usd}
         weights += [(k, r, rows[r].sign * use[name]) for name in use for r in numbers.get(name, ())]
@@ -187,12 +191,15 @@ def _most(instance: MixInstance) -> Iterator[int]:
     """
     replaced = _replaced(instance) if instance.serves else set()
     limits = {each.name: each.limit for each in instance.hardware}
-    types = {each.name: each for each in instance.types}
+    price = {each.name: Fraction(each.price_usd_per_hour or 0.0) for each in instance.hardware}
+    types, budget = {each.name: each for each in instance.types}, instance.budget_usd_per_hour
     for one in instance.configurations:
         slow = any(one.progress[name] < (instance.least_progress or 0.0) for name in one.jobs)
-        most = [0] if slow or one.name in replaced else []
+        most = [0 if slow or one.name in replaced else MAX_COPIES]
         most += [each // one.devices for each in (limits[one.hardware], instance.devices) if each is not None]
         most += [(types[name].count or 0) // count for name, count in one.jobs.items()]
+        if budget is not None and price[one.hardware]:
+            most.append(Fraction(loosened(budget)) // (one.devices * price[one.hardware]))
         rates = one.requests_per_s.items()
         needed = [
             math.ceil(Fraction(types[name].requests_per_s or 0.0) / Fraction(rate)) for name, rate in rates
@@ -202,13 +209,14 @@ def _most(instance: MixInstance) -> Iterator[int]:
 
 def _replaced(instance: MixInstance) -> set[str]:
     """Return the names of replicas that another one of the same model of device can replace."""
-    found: set[str] = set()
-    for each in instance.hardware if len(instance.configurations) <= MAX_COMPARED else ():
+    found, compared = set[str](), len(instance.configurations) ** 2 * len(instance.types)
+    for each in instance.hardware if compared <= MAX_COMPARED else ():
         own = [one for one in instance.configurations if one.hardware == each.name]
         # Devices as a negative rate: more of every column is better.
         rows = [[-one.devices, *(one.requests_per_s.get(i.name, 0.0) for i in instance.types)] for one in own]
         table = np.array(rows).reshape(len(own), len(instance.types) + 1)
         for k, one in enumerate(own):
+            check_time()
             equal_or_better = (table >= table[k]).all(axis=1)
             # Of equal ones the first stays.
             if (equal_or_better & ((table > table[k]).any(axis=1) | (np.arange(len(own)) < k))).any():

@@ -43,6 +43,12 @@ _LIMITS = {
 }
 
 
+def suggestion_text(name: str, names: Iterable[str]) -> str:
+    """Return the question `did you mean …?` with the most similar known name, or an empty text."""
+    near = difflib.get_close_matches(name[:LONGEST_KEY], names, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
 def _tag(model: type[BaseModel]) -> str | None:
     field = model.model_fields.get("model")
     literal = field.annotation if field else None
@@ -89,9 +95,7 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
     if kind == "extra_forbidden":
         key = path.rsplit(".", 1)[-1]
-        near = difflib.get_close_matches(key[:LONGEST_KEY], allowed, n=1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
-        return f"unknown key; {guess}allowed here: {', '.join(allowed)}"
+        return f"unknown key; {suggestion_text(key, allowed)}allowed here: {', '.join(allowed)}"
     if kind in _LIMITS:
         name, words = _LIMITS[kind]
         return f"is {shown(value)}, but {words} {context[name]:g}"

@@ -23,7 +23,6 @@ from ..common.fields import (
     Checked,
     Complaint,
     Count,
-    FrozenDict,
     Model,
     Name,
     entries,
@@ -213,48 +212,6 @@ OnServers = Annotated[dict[Name, tuple[Annotated[TaskDevices, _Frozen], ...]], v
 WholeDevices = Annotated[dict[Name, DeviceCount], Field(max_length=100), _Frozen]
 Shares = Annotated[dict[Name, Thousandths], Field(max_length=100), _Frozen]
 Profiles = Annotated[dict[Name, Name], Field(max_length=100), _Frozen]
-
-
-def device_demands(
-    devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
-) -> dict[str, DeviceDemand]:
-    """Return the demand of a task for the devices of each name."""
-    return FrozenDict(
-        {name: DeviceDemand(whole=count) for name, count in (devices or {}).items()}
-        | {name: DeviceDemand(share=amount) for name, amount in (share or {}).items()}
-        | {name: DeviceDemand(profile=wanted) for name, wanted in (profile or {}).items()}
-    )
-
-
-def duplicate_demands(
-    devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
-) -> Iterator[Complaint]:
-    """Yield a complaint for each name of devices that a task demands in two ways."""
-    whole, shared = devices or {}, share or {}
-    for key, asked, others in (("share", shared, [whole]), ("profile", profile or {}, [whole, shared])):
-        for name in asked:
-            if any(name in other for other in others):
-                yield f"{key}.{name}", "is asked for twice; a task has devices whole, a share, or a partition"
-
-
-def current_faults(
-    asks: Mapping[str, DeviceDemand],
-    current: Mapping[str, int],
-    current_devices: Mapping[str, tuple[Mapping[str, tuple[int, ...] | DeviceSlot], ...]] | None,
-) -> Iterator[Complaint]:
-    """Yield complaints about current devices of tasks that contradict their demand or number."""
-    for server, tasks in (current_devices or {}).items():
-        path = f"current_devices.{server}"
-        if len(tasks) != current.get(server, 0):
-            number = current.get(server, 0)
-            yield path, f"has {len(tasks)} tasks, but by current there are {number} on this server"
-        for position, places in enumerate(tasks):
-            for name, place in places.items():
-                fault = demand_mismatch(asks.get(name), place)
-                if fault is not None:
-                    yield f"{path}[{position}].{name}", fault
-            for name in asks.keys() - places.keys():
-                yield f"{path}[{position}].{name}", "is missing; the task asks for it"
 
 
 def demand_mismatch(ask: DeviceDemand | None, placement: tuple[int, ...] | DeviceSlot) -> str | None:

@@ -8,6 +8,7 @@ clusters.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,8 @@ def as_devices(
 ) -> tuple[list[Server], list[PlacementJob]]:
     """Return the servers with GPUs as single devices, and the jobs with demands for such devices.
 
+    Jobs that are one object become one object.
+
     Devices that are not free are in use as a whole, or shared. Some jobs of one GPU become as many replicas
     with a share or a partition of a GPU as one GPU holds.
 
@@ -69,14 +72,13 @@ def as_devices(
     made: dict[object, PlacementJob] = {}
     asking = []
     for job, how, number in zip(jobs, rule, which, strict=True):
-        demand = job.task_demand or {}
-        ask = "devices", int(demand["gpu"])
+        ask = "devices", int((job.task_demand or {})["gpu"])
         if how < len(choices) and job.tasks == 1 and ask[1] == 1:
             ask = choices[how][number % len(choices[how])]
-        key = ask, job.tasks, tuple(demand.items()), job.spread, job.must_place
+        key = id(job), ask
         if key not in made:
             made[key] = _with_demand(job, *ask)
-        asking.append(made[key].model_copy(update={"name": job.name}))
+        asking.append(made[key])
     return [_equipped(server, rng, shared, parted) for server in servers], asking
 
 
@@ -121,15 +123,14 @@ def with_varied_amounts(
     made: dict[object, PlacementJob] = {}
     varied = []
     for job, (variant, priority) in zip(jobs, picked, strict=True):
-        demand = job.task_demand or {}
-        asks = tuple(sorted(job.task_groups[0].asks.items()))
-        key = asks, job.tasks, tuple(demand.items()), job.spread, job.must_place, variant, priority
+        key = id(job), variant, priority
         if key not in made:
-            by = {"cpu": float(factor[variant, 0]), "memory_gib": float(factor[variant, 1])}
+            by = dict(zip(RESOURCES[1:], factor[variant].tolist(), strict=True))
+            demand = job.task_demand or {}
             changed = {name: _rounded(name, amount * by.get(name, 1.0)) for name, amount in demand.items()}
             value = round(job.worth * float(worth[priority]), 9)
             made[key] = job.model_copy(update={"task_demand": changed, "value": value})
-        varied.append(made[key].model_copy(update={"name": job.name}))
+        varied.append(made[key])
     reserved: dict[object, dict[str, float]] = {}
     unlike = []
     for server in servers:
@@ -393,7 +394,7 @@ def generate_consolidation(
         source="synthetic",
         assumptions=(f"job sizes, spread rules, {what} and the order of their ends are random",),
         servers=tuple(rows),
-        jobs=tuple(queue),
+        jobs=tuple(job.model_copy(update={"name": f"job-{j}"}) for j, job in enumerate(queue)),
     )
 
 
@@ -462,7 +463,7 @@ def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
 def _jobs(
     rng: np.random.Generator, cluster: _Cluster, sizes: Ints, rule: Ints, must: NDArray[np.bool_]
 ) -> Iterator[PlacementJob]:
-    """Yield the jobs; those with equal demand are copies with another name."""
+    """Return the jobs without names of their own; those with equal demand are one object."""
     columns = (sizes.tolist(), _requests(rng, cluster, sizes).tolist(), rule.tolist(), must.tolist())
 
     @cache
@@ -476,8 +477,7 @@ def _jobs(
             spread=("required", "preferred", "free")[spread],
         )
 
-    for j, key in enumerate(zip(*columns, strict=True)):
-        yield job(*key).model_copy(update={"name": f"job-{j}"})
+    return itertools.starmap(job, zip(*columns, strict=True))
 
 
 def _requests(rng: np.random.Generator, cluster: _Cluster, sizes: Ints) -> Ints:

@@ -18,6 +18,7 @@ from ..common.fields import (
     Checked,
     Complaint,
     Flag,
+    FrozenDict,
     Name,
     NonNegative,
     PositiveCount,
@@ -37,9 +38,7 @@ from .devices import (
     Profiles,
     Shares,
     WholeDevices,
-    current_faults,
-    device_demands,
-    duplicate_demands,
+    demand_mismatch,
 )
 
 Spread = Literal["required", "preferred", "free", "from_skew"]
@@ -94,13 +93,42 @@ class Group(Checked):
     current_devices: OnServers | None = None
 
     def _complaints(self) -> Iterable[Complaint]:
-        twice = list(duplicate_demands(self.devices, self.share, self.profile))
-        return twice or current_faults(self.asks, self.current, self.current_devices)
+        return list(self._duplicate_demands()) or self._current_faults()
+
+    def _duplicate_demands(self) -> Iterator[Complaint]:
+        """Yield a complaint for each name of devices that a task demands in two ways."""
+        whole, shared = self.devices or {}, self.share or {}
+        for key, asked, others in (
+            ("share", shared, whole),
+            ("profile", self.profile or {}, {**whole, **shared}),
+        ):
+            for name in asked:
+                if name in others:
+                    what = "is asked for twice; a task has devices whole, a share, or a partition"
+                    yield f"{key}.{name}", what
+
+    def _current_faults(self) -> Iterator[Complaint]:
+        """Yield complaints about current devices of tasks that contradict their demand or number."""
+        for server, tasks in (self.current_devices or {}).items():
+            path, number = f"current_devices.{server}", self.current.get(server, 0)
+            if len(tasks) != number:
+                yield path, f"has {len(tasks)} tasks, but by current there are {number} on this server"
+            for position, places in enumerate(tasks):
+                for name, place in places.items():
+                    fault = demand_mismatch(self.asks.get(name), place)
+                    if fault is not None:
+                        yield f"{path}[{position}].{name}", fault
+                for name in self.asks.keys() - places.keys():
+                    yield f"{path}[{position}].{name}", "is missing; the task asks for it"
 
     @cached_property
     def asks(self) -> dict[str, DeviceDemand]:
         """Name of devices, such as gpu → the demand of one task for them."""
-        return device_demands(self.devices, self.share, self.profile)
+        return FrozenDict(
+            {name: DeviceDemand(whole=count) for name, count in (self.devices or {}).items()}
+            | {name: DeviceDemand(share=amount) for name, amount in (self.share or {}).items()}
+            | {name: DeviceDemand(profile=wanted) for name, wanted in (self.profile or {}).items()}
+        )
 
     @cached_property
     def request(self) -> tuple[object, ...]:
@@ -196,10 +224,9 @@ class PlacementJob(Checked):
             for key in single[:2]:
                 if getattr(self, key) is None:
                     yield key, "is missing; give tasks and task_demand, or groups"
-            if any(getattr(self, key) for key in _OF_DEVICES):
-                yield from duplicate_demands(self.devices, self.share, self.profile)
-                asks = device_demands(self.devices, self.share, self.profile)
-                yield from current_faults(asks, self.current or {}, self.current_devices)
+            of_devices = {key: getattr(self, key) for key in _OF_DEVICES}
+            if any(of_devices.values()):
+                yield from Group.model_construct(current=self.current or {}, **of_devices)._complaints()
         profiles = [self.profile, *(group.profile for group in self.groups or ())]
         if self.value is None and any("gpu" in (wanted or {}) for wanted in profiles):
             yield "value", "is missing; what a partition is worth does not follow from the GPUs of the job"

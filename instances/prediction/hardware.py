@@ -13,7 +13,6 @@ devices; additions take no time. In a ring over the slowest link it takes 2Â·(Nâ
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +22,7 @@ from typing import TypeVar
 from pydantic import Field
 
 from ..common.errors import OptionError
+from ..common.faults import suggestion_text
 from ..common.fields import Model, Name, NonNegative, Positive, Text
 from ..common.hardware import HardwareCatalogue, HardwareType
 from ..files.reading import parse_yaml, read_text
@@ -127,9 +127,9 @@ def gpu_named(name: str) -> Gpu:
     key = name.strip().lower()
     gpu = gpus.get(ALIASES.get(key, key))
     if gpu is None:
-        near = difflib.get_close_matches(key, gpus, n=1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
-        raise OptionError(f"GPU {name!r:.60}: unknown; {guess}known are {', '.join(gpus)}")
+        raise OptionError(
+            f"GPU {name!r:.60}: unknown; {suggestion_text(key, gpus)}known are {', '.join(gpus)}"
+        )
     return gpu
 
 

@@ -33,7 +33,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from scipy.optimize import nnls
 
 from ..common.arrays import Floats
@@ -44,7 +44,7 @@ from ..files.csv_tables import model_rows
 from ..files.reading import fail
 from .calibration import Estimate, spread_of_total
 from .hardware import Gpu, powered, sustained
-from .operators import SHAPES, Operator
+from .operators import SHAPES, Operator, Shape
 
 COLUMNS = ("kind", "precision", "shape", "seconds")
 """Columns of the CSV file; a shape is its sizes with × or x between them, such as 4096x1024x1024."""
@@ -59,18 +59,10 @@ class Measurement:
     seconds: float
 
 
-def _sizes(text: str) -> tuple[int, ...]:
-    """Return the sizes of a shape such as ``4096x1024``."""
-    sizes = [size.strip() for size in text.replace("×", "x").split("x")]
-    if not all(size.isdecimal() and len(size) < 16 for size in sizes):
-        raise ValueError(f"is {str(text)!r:.60}; it must be whole numbers with x between them")
-    return tuple(map(int, sizes))
-
-
 class _Row(Model):
     kind: Name
     precision: Name
-    shape: Annotated[tuple[int, ...], BeforeValidator(_sizes)]
+    shape: Shape
     seconds: Annotated[Positive, Field(lt=1e6)]
 
 

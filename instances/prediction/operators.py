@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from ..common.errors import OptionError
 from ..files.reading import parse_yaml, read_text
@@ -265,6 +266,23 @@ def linear(
     return Operator("linear", (rows, inputs, outputs), count, parameters=parameters)
 
 
+def _whole(given: Any) -> int:
+    """Return a whole number, which may be given as text."""
+    text = str(given).strip()
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise ValueError(f"is {text!r:.60}; it must be a whole number, of at most {MOST_DIGITS} digits")
+    return int(text)
+
+
+def _sizes(given: Any) -> Any:
+    """Return the sizes of a shape such as ``4096x1024``."""
+    return given.replace("×", "x").split("x") if isinstance(given, str) else given
+
+
+MOST_DIGITS = 15
+Whole = Annotated[int, BeforeValidator(_whole)]
+Shape = Annotated[tuple[Whole, ...], BeforeValidator(_sizes)]
+"""A shape in a file: a list, or text with × or x between the sizes."""
 CALLS = Path(__file__).with_name("calls.yaml")
 PICTURE = 4
 """Number of dimensions of a batch of pictures: samples, channels, height, width."""

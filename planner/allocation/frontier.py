@@ -15,8 +15,8 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier import AllocationFrontier, AllocationPoint, ClusterBound, find_frontier
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
-from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import MAX_POINTS, FrontierPage, Plot, lower_steps
+from ..kind import FrontierKind
+from ..reports.frontier_page import MAX_POINTS, FrontierNotes, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
     Context,
@@ -29,10 +29,8 @@ from ..reports.page import (
     text_column,
 )
 from ..reports.plot_style import plot_text
-from ..reports.text import TextColumn, duration, figure, percent, short
+from ..reports.text import duration, figure, percent, short
 from ..verification import check_infeasible, differs
-
-HOUR = 3600.0
 
 
 def cost_limit_text(frontier: AllocationFrontier) -> str:
@@ -199,29 +197,6 @@ class AllocationFrontierCheck(FrontierCheck):
                 yield f"that {name} costs {price:g} USD/h, which is not what the instance says"
 
 
-def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
-    """Return the columns of the text table of the frontier's points (clusters)."""
-    unit, scale = _unit(frontier)
-
-    def saved(point: AllocationPoint) -> str:
-        worth = _worth(point, frontier)[0]
-        return "–" if worth is None else f"{worth / scale:.3g}"
-
-    return [
-        ("USD/h", True, lambda p: figure(round(p.rate_usd_per_hour, 6), 6)),
-        (f"mean completion, {unit}", True, lambda p: figure(round(p.mean_completion_s / scale, 6), 6)),
-        (f"1 USD/h more saves about, {unit}", True, saved),
-        ("scarcest", False, lambda p: _worth(p, frontier)[1]),
-        ("cluster", False, _cluster),
-    ]
-
-
-def _unit(frontier: AllocationFrontier) -> tuple[str, float]:
-    """Return the unit in which mean completion times are shown (`h` or `s`), and its length in seconds."""
-    long = frontier.points and frontier.points[0].mean_completion_s >= HOUR
-    return ("h", HOUR) if long else ("s", 1.0)
-
-
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
     """Return the dual price of 1 USD/h (reduction of the mean, in s), and the scarcest resource's name.
 
@@ -242,17 +217,16 @@ def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float 
     return (total / spent / frontier.weight if spent > 0 else None), name
 
 
-def _cluster(point: AllocationPoint) -> str:
-    return ", ".join(f"{figure(round(amount, 6))} {name}" for name, amount in point.capacities.items())
-
-
 def frontier_notes(frontier: AllocationFrontier) -> FrontierNotes:
     """Return the footnotes of the frontier's text table: current cluster, assumptions, certified error."""
     most = cost_limit_text(frontier)
+    open_ = f"how far plans could be below the points{most}"
+    if frontier.certified_error is None:
+        open_ = f"that clusters{most} without a point have no plan"
     return FrontierNotes(
-        none=f"no plan exists{most}",
+        none=f"no cluster{most} has a plan",
         about=(*frontier.assumptions, *_current_cluster_note(frontier)),
-        uncertified=f"not certified: that clusters{most} without a point have no plan",
+        uncertified=f"not certified: {open_}",
         certified=f"certified: for every cluster{most} there is a point that costs no more, and no "
         f"plan for it has a mean more than {percent(frontier.certified_error)} below the point's",
     )
@@ -271,9 +245,8 @@ def _current_cluster_note(frontier: AllocationFrontier) -> Iterator[str]:
     now = frontier.current
     if now is None:
         return
-    unit, scale = _unit(frontier)
-    mean, rate = figure(now.mean_completion_s / scale, 6), figure(round(now.rate_usd_per_hour, 6), 6)
-    text = f"the instance's own cluster: {rate} USD/h, mean {mean} {unit}"
+    mean, rate = duration(now.mean_completion_s), figure(round(now.rate_usd_per_hour, 6), 6)
+    text = f"the instance's own cluster: {rate} USD/h, mean {mean}"
     cheaper = rate_of_cheaper_point(frontier, now)
     yield text + ("" if cheaper is None else f"; {figure(round(cheaper, 6), 6)} USD/h would be as fast")
 
@@ -317,8 +290,6 @@ def cluster_text(point: AllocationPoint) -> str:
 
 MAX_ENTRIES = 2_000_000
 """Most entries of all plans shown together; summing them up takes some seconds."""
-VACUOUS_ERROR = 0.995
-"""Certified error from which on the certificate is shown as proving nothing."""
 MIX = {
     "fixed": "the cluster as it is, scaled",
     "any": "any amounts of the resources that have a price",
@@ -330,6 +301,7 @@ class AllocationFrontierPage(FrontierPage):
 
     template = "allocation_frontier.html.j2"
     script = "cluster.js"
+    sentences = staticmethod(frontier_notes)
     kicker = "Allocation: mean completion time against the cost of the cluster"
     noun = "cluster"
     order = "from the dearest to the cheapest"
@@ -367,34 +339,6 @@ class AllocationFrontierPage(FrontierPage):
         """Return the mean completion time and the cost of a point as text."""
         mean = duration(point.mean_completion_s)
         return f"mean completion {mean} for {short(point.rate_usd_per_hour, 5)} USD/h"
-
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; error certified; error not certified; search complete."""
-        frontier = self.frontier
-        limit = frontier.most_usd_per_hour
-        most = "" if limit is None else f" of at most {short(limit)} USD/h"
-        error = frontier.certified_error or 0.0
-        below = f"has a mean completion time more than {percent(error)} below the point’s"
-        certified = (
-            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
-            f"that costs no more, and no plan for the cluster {below}."
-        )
-        return (
-            f"It is proven that no cluster{most} has a plan.",
-            certified
-            if error < VACUOUS_ERROR
-            else f"Not certified: how far plans could be below the points{most}.",
-            f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan.",
-            f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
-        )
-
-    def compared(self) -> Iterator[str]:
-        """Yield a sentence that compares the current cluster with the frontier."""
-        now = self.frontier.current
-        if now is not None:
-            cheaper = rate_of_cheaper_point(self.frontier, now)
-            more = "" if cheaper is None else f"; a cluster of {short(cheaper, 5)} USD/h would be as fast"
-            yield f"Today’s cluster: {self.text(now)}{more}."
 
     def figure(self) -> Plot:
         """Return the plot of mean completion time against cost."""
@@ -439,13 +383,16 @@ class AllocationFrontierPage(FrontierPage):
             rows.append({"name": "budget [USD/h]", "cells": cells, "share": None})
         return rows
 
-    def columns(self) -> list[CellColumn[AllocationPoint]]:
-        """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
+    @staticmethod
+    def columns(frontier: AllocationFrontier) -> list[CellColumn[AllocationPoint]]:
+        """Return the columns of the table of points: costs, means, bounds, what more is worth, clusters."""
         return [
             figure_column("USD/h", "rate_usd_per_hour"),
             figure_column("mean completion", "mean_completion_s", seconds),
             figure_column("bound", "bound_s", seconds),
             figure_column("gap", _gap, share),
+            figure_column("1 USD/h more saves about", lambda p: _worth(p, frontier)[0], seconds),
+            text_column("scarcest", lambda p: _worth(p, frontier)[1]),
             text_column("cluster", cluster_text, wide=True),
         ]
 
@@ -458,7 +405,6 @@ class AllocationFrontierPage(FrontierPage):
             "has_current": frontier.current is not None,
             "has_bounds": any(point.bound_s is not None for point in self.points),
             "about": [*instance_facts(instance), jobs, clusters, *prices],
-            "assumptions": [*instance.assumptions, *frontier.assumptions],
         }
 
 
@@ -483,6 +429,4 @@ FRONTIER = FrontierKind(
     settings={"mix": "a mix", "prices": "a price"},
     check=AllocationFrontierCheck,
     page=AllocationFrontierPage,
-    columns=columns,
-    sentences=frontier_notes,
 )

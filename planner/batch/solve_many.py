@@ -20,10 +20,11 @@ from typing import IO, Any, NamedTuple
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
+from ...instances.common.faults import suggestion_text
 from ...instances.common.fields import Fields
 from ...instances.files.reading import fail, is_stream
 from ...solvers.common.result import SolveOptions
-from ...solvers.registry import all_solvers, builtin_solvers, suggestion_text
+from ...solvers.registry import all_solvers, builtin_solvers
 from ..exit_codes import SEVERITY
 from ..stored_results import Line, journal_line_error, journal_lines, parse_result, sealed
 from .engines import DaskEngine, LocalEngine

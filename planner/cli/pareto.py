@@ -22,7 +22,7 @@ from ..pareto import frontier_table
 from ..pareto import pareto as find
 from ..registry import frontier_kinds
 from ..reports.result_page import to_csv, write
-from ..reports.text import console
+from ..reports.text import console, table
 from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, argument, option_field, taking
 from .progress import working
 from .solving import merged_options
@@ -124,7 +124,7 @@ def pareto(run: FrontierOptions) -> None:
     else:
         out, (points, lines) = console(), frontier_table(frontier)
         if frontier.points:
-            out.print(points)
+            out.print(table(points.head, points.texts))
         for line in lines:
             out.print(line)
     raise typer.Exit(code_of_frontier(frontier))

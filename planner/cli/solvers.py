@@ -20,11 +20,12 @@ from packaging.specifiers import SpecifierSet
 
 from ...formulations.registry import formulate, milp_model
 from ...instances.common.errors import OptionError
+from ...instances.common.faults import suggestion_text
 from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.base import Solver
 from ...solvers.common.result import SolveOptions
-from ...solvers.registry import all_solvers, suggestion_text
+from ...solvers.registry import all_solvers
 from ..api import solve
 from ..exit_codes import FAILED, SOLVED
 from ..reports.text import console, csv_line, plain_column, table, table_of

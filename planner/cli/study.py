@@ -21,20 +21,19 @@ from ..batch.comparison import Comparison, compare
 from ..batch.comparison_rows import ComparisonRow
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED, code_of_result, worst
 from ..output import say
-from ..reports.comparison_page import measures_table, to_csv, write
-from ..reports.study_page import robust_page, what_if_page
+from ..reports.comparison_page import figure_columns, measures_table, summary_table, to_csv, write
+from ..reports.page import as_text_column
+from ..reports.study_page import SCENARIO_COLUMNS, robust_page, what_if_page
 from ..reports.text import (
     MAX_ROWS,
     TextColumn,
     console,
     csv_of,
-    number_column,
-    percent,
     plain_column,
     table,
     table_of,
 )
-from ..study import AS_IT_IS, REGRET_COLUMNS, SCENARIO_COLUMNS, Study, WhatIf, robust, what_if
+from ..study import AS_IT_IS, REGRET_COLUMNS, Study, WhatIf, robust, what_if
 from .options import RunOptions, refuse_overwriting, write_text
 from .progress import Progress, working
 from .solving import batch_options, search_of, search_options
@@ -70,7 +69,8 @@ def study_instance(run: RunOptions, as_batch: bool) -> int:
     if name is not None and output is not None:
         _write_plan(run, scenarios, name, output)
         run = replace(run, output=None)
-    _show(run, scenarios, lambda: what_if_page(scenarios), SCENARIO_COLUMNS, scenarios.rows())
+    columns = [*map(as_text_column, SCENARIO_COLUMNS)]
+    _show(run, scenarios, lambda: what_if_page(scenarios), columns, scenarios.rows())
     return worst(code_of_result(each.result) for each in scenarios.all())
 
 
@@ -179,7 +179,8 @@ def _print(comparison: Comparison, format: str) -> None:
         out.print(line)
     if comparison.rows:
         out.print()
-        out.print(summary_table(comparison))
+        summary = summary_table(comparison)
+        out.print(table(summary.head, summary.texts))
     measures = measures_table(comparison)
     if measures is not None and len(measures.rows) <= MAX_ROWS:
         out.print()
@@ -199,12 +200,7 @@ def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
         [
             ("instance", False, lambda row: row.instance if row is first[row.instance] else ""),
             plain_column("solver", "solver"),
-            plain_column("status", "status_text"),
-            number_column(objective, "objective"),
-            number_column("bound", "bound"),
-            number_column("to best bound", "gap_to_best_bound", percent),
-            ("to best plan", True, lambda row: "best" if row.best else percent(row.gap_to_best_plan)),
-            number_column("seconds", "runtime_s", "{:.2f}".format),
+            *map(as_text_column, figure_columns(objective)),
         ],
         rows,
     )
@@ -215,21 +211,3 @@ def failures(comparison: Comparison) -> Iterator[str]:
     for row in comparison.rows:
         if row.only_claimed or row.status in ("error", "unknown"):
             yield f"{row.instance}: {row.solver}: {row.message or 'no plan was found'}"
-
-
-def summary_table(comparison: Comparison) -> Table:
-    """Return the text table of aggregate results, with a row for each solver."""
-    return table_of(
-        [
-            plain_column("solver", "solver"),
-            number_column("instances", "instances", str),
-            number_column("optimal", "optimal_text", str),
-            number_column("plans", "plans", str),
-            number_column("best plan", "wins", str),
-            number_column("failed", "failed", str),
-            number_column("mean to best bound", "mean_gap_to_best_bound", percent),
-            number_column("mean to best plan", "mean_gap_to_best_plan", percent),
-            ("mean seconds", True, lambda one: f"{one.mean_runtime_s:.3g}"),
-        ],
-        comparison.summary(),
-    )

@@ -12,22 +12,21 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation, 
 from ...instances.common.errors import some
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
-from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, with_units
+from ...solvers.consolidation.frontier import FreedPoint, MovesFrontier, find_frontier, moves_of, with_units
 from ..findings import Findings, FrontierCheck
-from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import FrontierPage, Place, Plot
+from ..kind import FrontierKind
+from ..reports.frontier_page import FrontierNotes, FrontierPage, Place, Plot
 from ..reports.page import (
     CellColumn,
     Context,
     ScriptData,
-    as_text_column,
     figure_column,
     instance_facts,
     jobs_fact,
     share,
 )
 from ..reports.plot_style import plot_text
-from ..reports.text import TextColumn, counted, figure, percent
+from ..reports.text import counted, figure, percent
 from ..verification import verify
 
 MAX_NAMED_UNITS = 40
@@ -72,20 +71,12 @@ class MovesFrontierCheck(FrontierCheck):
             return
         faults = verify(with_units(self.instance, self.frontier.per, count), record).faults
         yield from (f"{place}: {fault}" for fault in faults)
-        if not faults and place != "furthest" and record.objectives[0].value != count:
+        if faults or place == "furthest":
+            return
+        if record.objectives[0].value != count:
             yield f"{place}: its plan does not free the {count} units that it is of"
-
-    def error_faults(self) -> Iterator[str]:
-        """Yield faults of the certified error, which needs the fewest and the most units."""
-        frontier = self.frontier
-        freed = {point.freed for point in (*frontier.points, *frontier.others)}
-        if frontier.certified_error is not None and not {frontier.least, frontier.most} <= freed:
-            yield "certified_error is given, and the fewest or the most units are missing"
-        yield from super().error_faults()
-
-    def proven(self) -> float:
-        """Return the error that the certified bounds of all results prove."""
-        return self.frontier.proven_error()
+        moves = moves_of(record)
+        self.values[-count], self.bounds[-count] = moves.value or 0.0, moves.certified_bound or 0.0
 
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault unless a certified bound says that so many units cannot be freed."""
@@ -98,21 +89,14 @@ class MovesFrontierCheck(FrontierCheck):
             findings.confirmed.append(frontier_notes(frontier).none)
 
 
-def columns(frontier: MovesFrontier) -> list[TextColumn[FreedPoint]]:
-    """Return the columns of the text table of the points."""
-    return [
-        *map(as_text_column, cell_columns(frontier)),
-        (f"moves per {frontier.per}", True, lambda p: figure(p.migrations / p.freed, 3)),
-    ]
-
-
-def cell_columns(frontier: MovesFrontier) -> list[CellColumn[FreedPoint]]:
-    """Return the columns of the page's table of points, without the point's number."""
+def columns(frontier: MovesFrontier) -> list[CellColumn[FreedPoint]]:
+    """Return the columns of the table of points, without the point's number."""
     return [
         figure_column(f"{frontier.per}s freed", "freed"),
         figure_column("tasks moved", "migrations"),
         figure_column("no plan moves fewer than", "bound"),
         figure_column("gap", "gap", share),
+        figure_column(f"moves per {frontier.per}", lambda p: p.migrations / p.freed),
     ]
 
 
@@ -138,6 +122,8 @@ class MovesFrontierPage(FrontierPage):
 
     template = "moves_frontier.html.j2"
     script = "size.js"
+    columns = staticmethod(columns)
+    sentences = staticmethod(frontier_notes)
     kicker = "Consolidation: tasks moved against servers freed"
     noun = "step"
     order = "from the most units to the fewest"
@@ -149,10 +135,6 @@ class MovesFrontierPage(FrontierPage):
     def formulation(self) -> ConsolidationFormulation:
         """The formulation of the instance in which the most units are freed."""
         return ConsolidationFormulation(with_units(self.instance, self.frontier.per, self.frontier.most))
-
-    def notes(self) -> FrontierNotes:
-        """Return the footnotes of the text table."""
-        return frontier_notes(self.frontier)
 
     def place(self, point: FreedPoint) -> Place:
         """Return the units freed and the moves of a point."""
@@ -197,10 +179,6 @@ class MovesFrontierPage(FrontierPage):
             }
         }
 
-    def columns(self) -> list[CellColumn[FreedPoint]]:
-        """Return the columns of the table of points, without the point's number."""
-        return cell_columns(self.frontier)
-
     def context(self) -> Context:
         """Return the template's variables: facts of the instance."""
         return {"about": [*instance_facts(self.instance), jobs_fact(self.instance)]}
@@ -211,7 +189,5 @@ FRONTIER = FrontierKind(
     find=find_frontier,
     check=MovesFrontierCheck,
     page=MovesFrontierPage,
-    columns=columns,
-    sentences=frontier_notes,
     settings={"least": "a smallest size", "most": "a largest size", "per": "what is counted"},
 )

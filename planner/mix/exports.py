@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ HEAD = (
     "# server, with the parallelism and the batch of its configuration; name GPU models as your nodes do",
     f"# (kubectl get nodes -L {GPU}.product); add probes, Services and what routes each type of request.",
 )
+MAX_JOBS = 200_000
 PER_SERVER = 8
 """Devices of a server, where an export has to say of servers what the instance does not."""
 
@@ -54,7 +56,7 @@ def kubernetes_lines(instance: MixInstance, plan: Plan) -> Iterator[str]:
 
 
 def _deployment(one: Configuration, entry: Copies, name: str) -> Fields:
-    model = re.sub(r"[^A-Za-z0-9]+", "-", one.hardware)[:LONGEST_LABEL].strip("-")
+    model = re.sub(r"[^A-Za-z0-9]+", "-", one.hardware)[:LONGEST_LABEL].strip("-") or "REPLACE-ME"
     container = {"name": "server", "image": IMAGE, "resources": {"limits": {GPU: one.devices}}}
     pod = {"nodeSelector": {f"{GPU}.product": model}, "containers": [container]}
     about = {"clusterplan/configuration": one.name}
@@ -75,7 +77,15 @@ def consolidation_lines(instance: MixInstance, plan: Plan) -> Iterator[str]:
     """Yield the lines of an instance of consolidation, in which each copy is a job that holds whole devices.
 
     Its rows are JSON, which YAML reads alike.
+
+    Raises
+    ------
+    OptionError
+        If there are too many copies, each of which would be a line.
     """
+    copies_of_all = sum(entry.count for entry in plan)
+    if copies_of_all > MAX_JOBS:
+        raise OptionError(f"{copies_of_all:,} copies would be as many jobs; at most {MAX_JOBS:,} are written")
     formulation = MixFormulation(instance)
     wait = sum(waiting(instance, plan).values())
     head = {
@@ -92,22 +102,24 @@ def consolidation_lines(instance: MixInstance, plan: Plan) -> Iterator[str]:
     }
     yield from (f"{key}: {_json(value)}" for key, value in head.items())
     yield "servers:"
-    used = formulation.devices(plan)
+    used, models = formulation.devices(plan), {each.name for each in instance.hardware}
     for each in instance.hardware:
         whole, rest = divmod(used[each.name] if each.limit is None else each.limit, PER_SERVER)
-        for name, count, devices in ((each.name, whole, PER_SERVER), (f"{each.name[:190]}-rest", 1, rest)):
+        names = (f"{each.name[:180]}-rest{number or ''}" for number in itertools.count())
+        left = next(name for name in names if name not in models)
+        for name, count, devices in ((each.name, whole, PER_SERVER), (left, 1, rest)):
             if used[each.name] and count and devices:
                 row = {"name": name, "count": count, "capacity": {"gpu": devices}, "gpu_model": each.name}
                 yield f"  - {_json(row)}"
     yield "jobs:"
-    for copies in as_data(instance, plan)["configurations"]:
+    for index, copies in enumerate(as_data(instance, plan)["configurations"], 1):
         devices = copies["devices"]
         part = devices if devices <= PER_SERVER else 1  # what is wider than a server runs on several
         row = {"tasks": devices // part, "task_demand": {"gpu": part}, "gpu_model": copies["hardware"]}
         row |= {"spread": "preferred"} if part < devices else {}
-        names = copies.get("names") or [[]] * copies["copies"]
-        for number, inside in enumerate(names, 1):
-            named = {"name": f"{copies['configuration'][:180]} #{number}"}
+        jobs = copies.get("names") or [[]] * copies["copies"]
+        for number, inside in enumerate(jobs, 1):
+            named = {"name": f"{copies['configuration'][:170]} #{index}.{number}"}
             assumed = {"assumed": [f"runs {', '.join(inside)}"[:300]]} if inside else {}
             yield f"  - {_json(named | row | assumed)}"
 

@@ -11,18 +11,17 @@ from ...formulations.mix.plan import Plan
 from ...instances.mix.instance import MixInstance
 from ...solvers.mix.frontier import MixFrontier, MixStep, figures_of, find_frontier, grid_of, with_size
 from ..findings import Findings, FrontierCheck
-from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import FrontierPage, Place, Plot
+from ..kind import FrontierKind
+from ..reports.frontier_page import FrontierNotes, FrontierPage, Place, Plot
 from ..reports.page import (
     CellColumn,
     Context,
     ScriptData,
-    as_text_column,
     figure_column,
     instance_facts,
     share,
 )
-from ..reports.text import TextColumn, percent, short
+from ..reports.text import percent, short
 from ..verification import verify
 from .plan import answer
 
@@ -80,7 +79,7 @@ class MixFrontierCheck(FrontierCheck):
             findings.faults.append("status is infeasible, and no result says that there is no plan")
 
 
-def cell_columns(frontier: MixFrontier) -> list[CellColumn[MixStep]]:
+def columns(frontier: MixFrontier) -> list[CellColumn[MixStep]]:
     """Return the columns of the table of points, without the point's number."""
     size, value, bound = words(frontier)
     return [
@@ -89,11 +88,6 @@ def cell_columns(frontier: MixFrontier) -> list[CellColumn[MixStep]]:
         figure_column(bound, "bound"),
         figure_column("gap", lambda p: p.record.certified_gap, share),
     ]
-
-
-def columns(frontier: MixFrontier) -> list[TextColumn[MixStep]]:
-    """Return the columns of the text table of the points."""
-    return [*map(as_text_column, cell_columns(frontier))]
 
 
 def frontier_notes(frontier: MixFrontier) -> FrontierNotes:
@@ -114,16 +108,14 @@ class MixFrontierPage(FrontierPage):
 
     template = "mix_frontier.html.j2"
     script = "size.js"
+    columns = staticmethod(columns)
+    sentences = staticmethod(frontier_notes)
     kicker = "Mix: what more takes"
     noun = "size"
     order = "from the most to the least"
     instance: MixInstance
     frontier: MixFrontier
     points: list[MixStep]
-
-    def notes(self) -> FrontierNotes:
-        """Return the footnotes of the text table."""
-        return frontier_notes(self.frontier)
 
     def place(self, point: MixStep) -> Place:
         """Return requests/s and USD/h of a point, or progress and devices."""
@@ -169,10 +161,6 @@ class MixFrontierPage(FrontierPage):
         bound, gap = short(point.bound, 5), percent(point.record.certified_gap)
         return {"figures": {"is-bound": bound, "is-gap": gap, "is-plan": plan}}
 
-    def columns(self) -> list[CellColumn[MixStep]]:
-        """Return the columns of the table of points, without the point's number."""
-        return cell_columns(self.frontier)
-
     def context(self) -> Context:
         """Return the template's variables: what a bound says, and facts of the instance."""
         return {"bound": words(self.frontier)[2], "about": instance_facts(self.instance)}
@@ -183,7 +171,5 @@ FRONTIER = FrontierKind(
     find=find_frontier,
     check=MixFrontierCheck,
     page=MixFrontierPage,
-    columns=columns,
-    sentences=frontier_notes,
     settings={"least": "a smallest size", "most": "a largest size"},
 )

@@ -95,9 +95,11 @@ def as_data(instance: MixInstance, plan: Plan) -> Fields:
         if instance.serves:
             return made | {"requests_per_s": entry.requests_per_s, "busy": busy(one, entry)}
         members = [(names[name], count) for name, count in one.jobs.items() if name in names]
-        groups = [[job for own, n in members for job in islice(own, n)] for _ in range(entry.count)]
         made |= {"jobs": one.jobs, "progress": one.progress}
-        return made | ({"names": groups} if members else {})
+        if not members:
+            return made
+        groups = [[job for own, n in members for job in islice(own, n)] for _ in range(entry.count)]
+        return made | {"names": groups}
 
     rows = [row(entry) for entry in plan]
     left = {name: [*jobs] for name, jobs in names.items()}
@@ -126,7 +128,7 @@ def sharing(formulation: MixFormulation, plan: Plan) -> int:
 
 def remarks(instance: MixInstance, plan: Plan) -> Iterator[str]:
     """Yield lines on the limits of the data that a plan rests on."""
-    if not instance.serves:
+    if not instance.serves and plan:
         least = 100 * MixFormulation(instance).evaluate(plan)[1]
         yield (
             f"the least progress of a job that runs is {least:.0f} %; what is fast in the reference of all "

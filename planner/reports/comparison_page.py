@@ -396,9 +396,9 @@ def summary_table(comparison: Comparison) -> Table:
                 lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
             ),
             figure_column("best plan", "wins", note="ties count for all"),
-            figure_column("seconds", "mean_runtime_s", seconds, note="geometric mean"),
-            figure_column("gap to best bound", "mean_gap_to_best_bound", share, note="geometric mean"),
-            figure_column("gap to best plan", "mean_gap_to_best_plan", share, note="geometric mean"),
+            figure_column("mean seconds", "mean_runtime_s", seconds, note="geometric"),
+            figure_column("mean gap to best bound", "mean_gap_to_best_bound", share, note="geometric"),
+            figure_column("mean gap to best plan", "mean_gap_to_best_plan", share, note="geometric"),
         ],
     )
 
@@ -436,17 +436,24 @@ def _results(comparison: Comparison, place: int, title: str, rows: Sequence[Comp
             INSTANCE,
             *kind,
             _solver(comparison),
-            STATUS,
-            figure_column(title, "objective", exact),
-            figure_column("bound", "bound", exact),
-            figure_column("own gap", "gap", share),
-            figure_column("gap to best bound", "gap_to_best_bound", share),
-            (Column("gap to best plan", True), _gap_to_best_plan),
-            SECONDS,
+            *figure_columns(title),
             text_column("message", "message", wide=True),
         ],
         filter=filter,
     )
+
+
+def figure_columns(objective: str) -> list[CellColumn[ComparisonRow]]:
+    """Return the columns of what a solve found, on pages and in terminals."""
+    return [
+        STATUS,
+        figure_column(objective, "objective", exact),
+        figure_column("bound", "bound", exact),
+        figure_column("own gap", "gap", share),
+        figure_column("gap to best bound", "gap_to_best_bound", share),
+        (Column("gap to best plan", True), _gap_to_best_plan),
+        SECONDS,
+    ]
 
 
 def _gap_to_best_plan(row: ComparisonRow) -> Cell:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...solvers.common.result import Result
+from ...solvers.common.result import AnyFrontier, Result
 from ..findings import Verification
 from .page import CellColumn, Column, Context, ScriptData, Table, headline, number, provenance, render
 from .plot_style import Figure, marker, markers, place_on, plot_of, spread_axis, steps
@@ -116,6 +117,35 @@ def evenly_spaced(points: Sequence[Any], most: int) -> list[Any]:
     return [points[index] for index in np.linspace(0, len(points) - 1, most).round().astype(int)]
 
 
+@dataclass(frozen=True)
+class FrontierNotes:
+    """Footnotes of a frontier's table of points.
+
+    Attributes
+    ----------
+    none
+        Note that no plan exists.
+    uncertified, certified
+        Meaning of the certified error, if there is none and if there is one.
+    about
+        Further notes.
+    """
+
+    none: str
+    uncertified: str
+    certified: str
+    about: tuple[str, ...] = ()
+
+
+VACUOUS_ERROR = 0.995
+"""Certified error from which on a certificate proves nothing."""
+
+
+def is_certified(frontier: AnyFrontier) -> bool:
+    """Return whether something is certified of the error of a frontier."""
+    return frontier.certified_error is not None and frontier.certified_error < VACUOUS_ERROR
+
+
 class FrontierPage(ABC):
     """Base class of the HTML pages of frontiers.
 
@@ -175,25 +205,6 @@ class FrontierPage(ABC):
     def trade(self, point: Any) -> Place:
         """Return the speed and the cost of a point, in any units, from which the knee is computed."""
         return 1 / getattr(point, self.frontier.slow), getattr(point, self.frontier.dear)
-
-    def notes(self) -> Any:
-        """Return the footnotes of the text table; None if the page has sentences of its own."""
-        return None
-
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return four sentences: no plan exists; error certified; error not certified; search complete."""
-        notes, asked = self.notes(), percent(self.frontier.error)
-        return (
-            f"It is proven that {notes.none}.",
-            f"{notes.certified.capitalize()}. Our own check derives this and trusts no solver.",
-            f"{notes.uncertified.capitalize()}.",
-            f"The search ended by itself; it was asked for an error of at most {asked}.",
-        )
-
-    def compared(self) -> Iterator[str]:
-        """Yield further sentences about the frontier."""
-        notes = self.notes()
-        return (f"{sentence.capitalize()}." for sentence in (notes.about if notes else ()))
 
     @abstractmethod
     def figure(self) -> Plot:
@@ -267,9 +278,15 @@ class FrontierPage(ABC):
     def choice(self, point: Any) -> ScriptData:
         """Return the data of a point for the script that shows its figures and plan."""
 
+    @staticmethod
     @abstractmethod
-    def columns(self) -> list[CellColumn[Any]]:
+    def columns(frontier: Any) -> list[CellColumn[Any]]:
         """Return the columns of the table of points, without the point's number."""
+
+    @staticmethod
+    @abstractmethod
+    def sentences(frontier: Any) -> FrontierNotes:
+        """Return the footnotes of the text table, which the page says as sentences."""
 
     @abstractmethod
     def context(self) -> Context:
@@ -329,20 +346,22 @@ class FrontierPage(ABC):
 
     def _certified(self) -> Iterator[str]:
         """Yield sentences on what is proven of the frontier, and on whether its search is complete."""
-        frontier, (none, certified, uncertified, complete) = self.frontier, self.proven()
+        frontier, notes = self.frontier, self.sentences(self.frontier)
         if frontier.status == "infeasible":
-            yield none
+            yield f"It is proven that {notes.none}."
+        yield from (f"{_begun(note)}." for note in notes.about)
+        if frontier.status == "infeasible":
             return
-        if frontier.certified_error is not None:
-            yield certified
+        if is_certified(frontier):
+            yield f"{_begun(notes.certified)}. Our own check derives this and trusts no solver."
         elif frontier.points:
-            yield uncertified
+            yield f"{_begun(notes.uncertified)}."
         if frontier.status == "complete":
-            yield complete
+            asked = percent(frontier.error)
+            yield f"The search ended by itself; it was asked for an error of at most {asked}."
         else:
             stopped = "" if frontier.limit == "none" else f" ({frontier.limit} limit)"
             yield f"The search was stopped{stopped}: points are plans, but better ones may be missing."
-        yield from self.compared()
         if len(self.points) < len(frontier.points):
             yield f"{len(self.points):,} of {len(frontier.points):,} points are on this page, evenly chosen."
 
@@ -379,10 +398,15 @@ class FrontierPage(ABC):
         return choices
 
     def _table(self) -> Table:
-        columns = self.columns()
+        columns = self.columns(self.frontier)
         titles = [Column("point", True), *(column for column, _ in columns)]
         rows = [
             [number(index), *(cell(point) for _, cell in columns)]
             for index, point in enumerate(self.points, 1)
         ]
         return Table("points", f"Points of the frontier, {self.order}", titles, rows)
+
+
+def _begun(note: str) -> str:
+    """Return a note as the beginning of a sentence."""
+    return note[:1].upper() + note[1:]

@@ -55,7 +55,13 @@ def prediction_page(prediction: Prediction) -> str:
         kicker="Prediction: time, memory and cost of training a model",
         verdict=_verdict(None if best is None else best.in_time, rows),
         lead=prediction.answer(),
-        rent=_rent(rows, None if best is None else best.rented.name),
+        rent=table_of(
+            "offers",
+            "The best way to train it on each sort of hardware",
+            rows,
+            rent_columns(None if best is None else best.rented.name),
+            sortable=False,
+        ),
         measured=_measured(rows),
         step=_step(feasible),
         memory=_memory(rows),
@@ -95,31 +101,39 @@ def _interval(title: str, value: str, low: str, high: str) -> CellColumn[Row]:
             return text(None)
         return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
 
-    return Column(title, True, "with 90 % interval"), cell
+    return Column(f"{title}, 90 % interval", True), cell
 
 
 HARDWARE: CellColumn[Row] = text_column("hardware", itemgetter("hardware"))
 
 
-def _rent(rows: Sequence[Row], best: str | None) -> Table:
-    return table_of(
-        "offers",
-        "The best way to train it on each sort of hardware",
-        rows,
-        [
-            (
-                Column("GPUs"),
-                lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
-            ),
-            (Column("as"), _machines),
-            text_column("precision", itemgetter("precision")),
-            text_column("divided", itemgetter("parallelism"), wide=True),
-            _interval("hours", "hours", "hours_low", "hours_high"),
-            _interval("USD", "cost_usd", "cost_low_usd", "cost_high_usd"),
-            (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
-        ],
-        sortable=False,
-    )
+MEASURED: CellColumn[Row] = (
+    Column("what was measured"),
+    lambda row: text(None) if row["inside"] is None else inside_cell(row["inside"]),
+)
+GB_THERE: CellColumn[Row] = figure_column("GB there", itemgetter("gpu_memory_gb"), _rough)
+GB_NEEDED: CellColumn[Row] = (
+    Column("GB needed", True),
+    lambda row: replace(_rough(row["memory_gb"]), mark="" if row["fits"] else "bad"),
+)
+
+
+def rent_columns(best: str | None = None) -> list[CellColumn[Row]]:
+    """Return the columns on what to rent; the best hardware is marked."""
+    return [
+        (Column("GPUs"), lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else "")),
+        (Column("as"), _machines),
+        text_column("precision", itemgetter("precision")),
+        text_column("divided", itemgetter("parallelism"), wide=True),
+        _interval("hours", "hours", "hours_low", "hours_high"),
+        _interval("USD", "cost_usd", "cost_low_usd", "cost_high_usd"),
+        (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
+    ]
+
+
+def overview_columns() -> list[CellColumn[Row]]:
+    """Return the columns of the table in terminals."""
+    return [*rent_columns(), GB_NEEDED, GB_THERE, MEASURED]
 
 
 def _gpus(row: Row) -> str:
@@ -140,7 +154,7 @@ def _measured(rows: Sequence[Row]) -> Table:
         rows,
         [
             HARDWARE,
-            (Column("what was measured"), lambda row: inside_cell(row["inside"])),
+            MEASURED,
             text_column("rests on", itemgetter("basis"), wide=True),
         ],
         sortable=False,
@@ -175,11 +189,8 @@ def _memory(rows: Sequence[Row]) -> Table:
         rows,
         [
             HARDWARE,
-            figure_column("GB there", itemgetter("gpu_memory_gb"), _rough),
-            (
-                Column("GB needed", True),
-                lambda row: replace(_rough(row["memory_gb"]), mark="" if row["fits"] else "bad"),
-            ),
+            GB_THERE,
+            GB_NEEDED,
             *(figure_column(name, itemgetter(part), _rough) for part, name in MEMORY_PARTS),
         ],
         sortable=False,

@@ -75,11 +75,9 @@ def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
 def frontier_markdown(frontier: AnyFrontier) -> str:
     """Return the Markdown report of a frontier: its points, thinned if there are many, and its error."""
     table, notes = frontier_table(frontier)
-    columns = [(str(column.header), column.justify == "right") for column in table.columns]
-    rows = list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
     lines = [f"# Frontier of {escaped(frontier.instance)}", ""]
-    if rows:
-        lines += [*table_lines(columns, rows), ""]
+    if table.rows:
+        lines += [*table_lines(table.head, table.texts), ""]
     lines += [f"- {escaped(line)}" for line in notes]
     lines += ["", f"Found in {figure(frontier.runtime_s, 3)} s, {frontier.status}."]
     return "\n".join(lines) + "\n"

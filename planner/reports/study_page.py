@@ -12,7 +12,7 @@ from typing import Any
 
 from ...instances.common.base import Instance
 from ..registry import KINDS
-from ..study import NO_OBJECTIVE, Regret, Robust, Scenario, Study, WhatIf, signed
+from ..study import NO_OBJECTIVE, Regret, Robust, Row, Scenario, Study, WhatIf, signed
 from .page import (
     Cell,
     CellColumn,
@@ -127,33 +127,28 @@ def what_if_page(analysis: WhatIf) -> str:
         "what if?",
         _scenario_figure(analysis),
         answers=_plans("answers", "What is done in each scenario", analysis, titles, *left_out),
-        objectives=_objectives(analysis),
+        objectives=table_of(
+            "goals",
+            "Each objective beside what it is now",
+            analysis.rows(),
+            SCENARIO_COLUMNS,
+            sortable=False,
+        ),
     )
 
 
-def _objectives(analysis: WhatIf) -> Table:
-    return table_of(
-        "goals",
-        "Each objective beside what it is now",
-        analysis.rows(),
-        [
-            text_column("scenario", "scenario.name"),
-            text_column("objective", "objective.name"),
-            figure_column("value", "objective.value", exact),
-            (
-                Column("difference", True, "of the plans"),
-                lambda row: Cell(signed(row.difference), row.difference),
-            ),
-            (
-                Column("proven difference", True, "of the best possible"),
-                lambda row: Cell(row.proven, row.least),
-            ),
-            figure_column("bound", "objective.bound", exact),
-            figure_column("gap", "objective.gap", share),
-            figure_column("certified bound", "objective.certified_bound", exact),
-        ],
-        sortable=False,
-    )
+SCENARIO_COLUMNS: list[CellColumn[Row]] = [
+    text_column("scenario", "scenario.name"),
+    text_column("status", "scenario.result.status"),
+    text_column("objective", lambda row: titled(row.objective)),
+    figure_column("value", "objective.value", exact),
+    (Column("difference", True, "of the plans"), lambda row: Cell(signed(row.difference), row.difference)),
+    (Column("proven difference", True, "of the best possible"), lambda row: Cell(row.proven, row.least)),
+    figure_column("bound", "objective.bound", exact),
+    figure_column("gap", "objective.gap", share),
+    figure_column("certified bound", "objective.certified_bound", exact),
+]
+"""Columns of the table that compares the objectives of scenarios, on pages and in terminals."""
 
 
 def _scenario_figure(analysis: WhatIf) -> Figure | None:

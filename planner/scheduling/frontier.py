@@ -19,8 +19,8 @@ from ...solvers.scheduling.frontier import (
     with_resource_amount,
 )
 from ..findings import Findings, FrontierCheck, broken_constraints, certificate_faults, figure_faults
-from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import FrontierPage, Plot, lower_steps
+from ..kind import FrontierKind
+from ..reports.frontier_page import FrontierNotes, FrontierPage, Plot, lower_steps
 from ..reports.page import (
     CellColumn,
     Context,
@@ -33,7 +33,7 @@ from ..reports.page import (
     text_column,
 )
 from ..reports.plot_style import plot_text
-from ..reports.text import TextColumn, duration, figure, number_column, percent, plain_column, short
+from ..reports.text import duration, figure, percent, short
 
 
 def size_range_text(frontier: SchedulingFrontier) -> str:
@@ -101,13 +101,6 @@ class SchedulingFrontierCheck(FrontierCheck):
             rate = sum(price * amounts.get(name, 0.0) for name, price in prices.items())
             yield from figure_faults(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
 
-    def error_faults(self) -> Iterator[str]:
-        """Yield faults of the certified error, which needs the smallest and the largest size."""
-        ends = {self.frontier.least, self.frontier.most}
-        if self.frontier.certified_error is not None and not ends <= self.bounds.keys():
-            yield "certified_error is given, and the smallest or the largest size is missing"
-        yield from super().error_faults()
-
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault: every job trace has a schedule, so that no frontier is infeasible."""
         findings.faults.append("status is infeasible, and every trace has a plan")
@@ -118,38 +111,40 @@ class SchedulingFrontierCheck(FrontierCheck):
             yield f"that {name} costs {price:g} USD/h"
 
 
-def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
-    """Return the columns of the text table of the frontier's points (cluster sizes)."""
-    return [
-        number_column(frontier.resource, "size", digits=6),
-        *([number_column("USD/h", "rate_usd_per_hour", digits=6)] if frontier.prices_usd_per_hour else ()),
-        number_column("mean completion", "mean_completion_s", duration),
-        number_column("no plan is below", "bound_s", duration),
-        ("gap", True, lambda p: percent(gap(p))),
-        plain_column("found by", "solver"),
-    ]
-
-
 def gap(point: SizePoint) -> float:
     """Return the relative gap between a point's mean completion time and its lower bound."""
     return max(0.0, 1 - point.bound_s / point.mean_completion_s)
+
+
+def columns(frontier: SchedulingFrontier) -> list[CellColumn[SizePoint]]:
+    """Return the columns of the table of points: size, USD/h, mean, bound, gap and solver."""
+    rate: CellColumn[SizePoint] = figure_column("USD/h", "rate_usd_per_hour")
+    return [
+        figure_column(frontier.resource, "size"),
+        *([rate] if frontier.prices_usd_per_hour else []),
+        figure_column("mean completion", "mean_completion_s", seconds),
+        figure_column("no scheduler is below", "bound_s", seconds),
+        figure_column("gap", gap, share),
+        text_column("found by", "solver"),
+    ]
 
 
 def frontier_notes(frontier: SchedulingFrontier) -> FrontierNotes:
     """Return the footnotes of the frontier's text table: certified bound and certified error."""
     return FrontierNotes(
         none="no plan exists",
-        about=tuple(bound_sentence(point, frontier) for point in frontier.points[-1:]),
+        about=tuple(_bound_notes(frontier)),
         uncertified=f"not certified: how far plans could be below the points {size_range_text(frontier)}",
         certified=f"certified: for every size {size_range_text(frontier)} there is a point that is no "
         f"larger, and no plan has a mean more than {percent(frontier.certified_error)} below the point's",
     )
 
 
-def bound_sentence(point: SizePoint, frontier: SchedulingFrontier) -> str:
-    """Return a sentence on the certified lower bound on the mean completion time of a cluster size."""
-    least = duration(point.bound_s)
-    return f"certified: on {figure(point.size)} {frontier.resource} no scheduler averages less than {least}"
+def _bound_notes(frontier: SchedulingFrontier) -> Iterator[str]:
+    """Yield a note on the certified lower bound on the mean completion time of the smallest size."""
+    for point in frontier.points[-1:]:
+        size, least = figure(point.size), duration(point.bound_s)
+        yield f"certified: on {size} {frontier.resource} no scheduler averages less than {least}"
 
 
 class SchedulingFrontierPage(FrontierPage):
@@ -157,6 +152,8 @@ class SchedulingFrontierPage(FrontierPage):
 
     template = "scheduling_frontier.html.j2"
     script = "size.js"
+    columns = staticmethod(columns)
+    sentences = staticmethod(frontier_notes)
     kicker = "Scheduling: mean completion time against the size of the cluster"
     noun = "size"
     order = "from the largest to the smallest"
@@ -184,25 +181,6 @@ class SchedulingFrontierPage(FrontierPage):
         """Return the mean completion time and the size of a point as text."""
         return f"mean completion {duration(point.mean_completion_s)} on {self._amount(point)}"
 
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; error certified; error not certified; search complete."""
-        frontier = self.frontier
-        return (
-            "It is proven that there is no plan.",
-            "Certified by our own check, which trusts no solver: "
-            f"for every size {size_range_text(frontier)} there is a point that is no larger, "
-            "and no schedule on that size has a mean completion time more than "
-            f"{percent(frontier.certified_error)} below the point’s.",
-            f"Not certified: how far schedules could be below the points {size_range_text(frontier)}.",
-            f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
-        )
-
-    def compared(self) -> Iterator[str]:
-        """Yield sentences on the certified bounds of the current and the smallest size."""
-        for index in dict.fromkeys((self.start, len(self.points) - 1)):
-            sentence = bound_sentence(self.points[index], self.frontier)
-            yield f"On {sentence.removeprefix('certified: on ')}."
-
     def figure(self) -> Plot:
         """Return the plot of mean completion time against size."""
         frontier = self.frontier
@@ -225,18 +203,6 @@ class SchedulingFrontierPage(FrontierPage):
             }
         }
 
-    def columns(self) -> list[CellColumn[SizePoint]]:
-        """Return the columns of the table of points: size, USD/h, mean, bound, gap and solver."""
-        rate: CellColumn[SizePoint] = figure_column("USD/h", "rate_usd_per_hour")
-        return [
-            figure_column(self.frontier.resource, "size"),
-            *([rate] if self.frontier.prices_usd_per_hour else []),
-            figure_column("mean completion", "mean_completion_s", seconds),
-            figure_column("no scheduler is below", "bound_s", seconds),
-            figure_column("gap", gap, share),
-            text_column("found by", "solver"),
-        ]
-
     def context(self) -> Context:
         """Return the template's variables: prices and facts of the instance."""
         frontier = self.frontier
@@ -257,8 +223,6 @@ FRONTIER = FrontierKind(
     find=find_frontier,
     check=SchedulingFrontierCheck,
     page=SchedulingFrontierPage,
-    columns=columns,
-    sentences=frontier_notes,
     settings={
         "prices": "a price",
         "resource": "a resource",

@@ -14,8 +14,8 @@ from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import Frontier, FrontierPoint, find_frontier, frontier_point
 from ..findings import Findings, FrontierCheck, broken_constraints, figure_faults
-from ..kind import FrontierKind, FrontierNotes
-from ..reports.frontier_page import FrontierPage, Place, Plot
+from ..kind import FrontierKind
+from ..reports.frontier_page import FrontierNotes, FrontierPage, Place, Plot
 from ..reports.page import (
     Cell,
     CellColumn,
@@ -31,7 +31,7 @@ from ..reports.page import (
     usd,
 )
 from ..reports.plot_style import Figure, line_at, marker, note, place_on, plot_of, plot_text, spread_axis
-from ..reports.text import TextColumn, duration, figure, number_column, percent, short
+from ..reports.text import duration, figure, percent, short
 from ..verification import check_infeasible
 from .plan import PlanDrawing, axis_of, figures_of, limits_facts, stages_text, types_table
 
@@ -107,18 +107,6 @@ class StagingFrontierCheck(FrontierCheck):
         corners = [Corner(point.stage_time_s, point.cost_usd) for point in points]
         limits = frontier.error, frontier.most_usd, frontier.certificate
         return self.formulation.check.certified_error(corners, *limits) if corners else None
-
-
-def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
-    """Return the columns of the text table of the frontier's points (plans)."""
-    del frontier
-    return [
-        number_column("samples/s", "throughput_samples_per_s", digits=6),
-        number_column("USD", "cost_usd", digits=6),
-        ("hours", True, lambda p: figure(p.time_s / 3600, 5)),
-        number_column("USD/h", "rate_usd_per_hour", digits=6),
-        ("stages: units of each type, in order", False, lambda p: stages_text(p.plan)),
-    ]
 
 
 def frontier_notes(frontier: Frontier) -> FrontierNotes:
@@ -205,6 +193,7 @@ class StagingFrontierPage(FrontierPage):
 
     template = "frontier.html.j2"
     script = "chain.js"
+    sentences = staticmethod(frontier_notes)
     kicker = "Staging: cost against throughput"
     noun = "plan"
     order = "from the fastest to the cheapest"
@@ -243,19 +232,6 @@ class StagingFrontierPage(FrontierPage):
     def text(self, point: FrontierPoint) -> str:
         """Return the throughput and the cost of a point as text."""
         return f"{short(point.throughput_samples_per_s, 5)} samples/s for {usd(point.cost_usd, 5)}"
-
-    def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; error certified; error not certified; search complete."""
-        frontier = self.frontier
-        most = "" if frontier.most_usd is None else f" that costs at most {usd(frontier.most_usd)}"
-        return (
-            "It is proven that no plan exists.",
-            f"Certified by our own check, which trusts no solver: for every feasible plan{most} there is a "
-            f"point at least as fast that costs at most {percent(frontier.certified_error)} more.",
-            f"Not certified: that no plan{most} is faster than the fastest point.",
-            f"The search ended by itself; what it leaves out saves less than {percent(frontier.error)} of "
-            "the cost.",
-        )
 
     def figure(self) -> Plot:
         """Return the plot of cost against throughput."""
@@ -323,8 +299,10 @@ class StagingFrontierPage(FrontierPage):
         words = [words for _, words in figures_of(point)]
         return {"figures": dict(zip(places, words, strict=True)), **self.plans.plan(point.plan)}
 
-    def columns(self) -> list[CellColumn[FrontierPoint]]:
+    @staticmethod
+    def columns(frontier: Frontier) -> list[CellColumn[FrontierPoint]]:
         """Return the columns of the table of points: throughput, cost, time, USD/h and stages."""
+        del frontier
         return [
             figure_column("samples/s", "throughput_samples_per_s"),
             figure_column("USD", "cost_usd"),
@@ -403,7 +381,5 @@ FRONTIER = FrontierKind(
     find=find_frontier,
     check=StagingFrontierCheck,
     page=StagingFrontierPage,
-    columns=columns,
-    sentences=frontier_notes,
     baselines=("single-type", "greedy", "genetic"),
 )

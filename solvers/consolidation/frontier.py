@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from ...formulations.common.frontier import Sizes, proven_error
+from ...formulations.common.frontier import Sizes
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.errors import OptionError, some
 from ...instances.common.fields import Count, Many, Model
@@ -108,14 +108,6 @@ class MovesFrontier(AnyFrontier):
         records = () if self.furthest is None else self.furthest.objectives
         bound = records[0].certified_bound if records else None
         return None if bound is None else round(bound)
-
-    def proven_error(self) -> float:
-        """Return the error that the certified bounds of all solved numbers prove."""
-        records = (*self.points, *self.others)
-        values = {-point.freed: point.migrations for point in records}
-        bounds = {-point.freed: point.bound for point in records}
-        proven = proven_error(Sizes(-self.most, -self.least), values, bounds)
-        return 1.0 if proven is None else proven
 
     def results(self) -> dict[str, Result]:
         """Return the result of each point by the name of its file."""

@@ -18,6 +18,7 @@ import numpy as np
 from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
+from ...formulations.mix.program import MAX_COPIES
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
 from ..backends.highs import Columns, branch_and_bound
@@ -99,7 +100,8 @@ class BestFirst(_Rule):
         """Return the copies of each group."""
         program, instance = formulation.program, formulation.instance
         return _filled(
-            formulation, dict.fromkeys(map(_members, instance.configurations), int(program.most.max()))
+            formulation,
+            dict.fromkeys(map(_members, instance.configurations), int(program.most.max(initial=0))),
         )
 
 
@@ -115,7 +117,7 @@ class NobodyShares(_Rule):
 
 
 class MatchingRounds(_Rule):
-    """Two rounds of matching (Muri): jobs to pairs, pairs to groups of four; then the best groups first."""
+    """Up to two rounds of matching (Muri): jobs to pairs, pairs to groups of four; the best groups first."""
 
     name = "matching-rounds"
     what = "jobs: two rounds of matching (Muri), then the best groups first"
@@ -126,9 +128,12 @@ class MatchingRounds(_Rule):
         for one, cost in zip(formulation.instance.configurations, formulation.program.cost, strict=True):
             best[_members(one)] = max(-cost, best.get(_members(one), 0.0))
         groups = _single_jobs(formulation)
+        plans = [_filled(formulation, groups)]
         for _ in range(ROUNDS):
             groups = _matched(groups, best)
-        return _filled(formulation, groups)
+            plans.append(_filled(formulation, groups))
+        # Where there are devices enough, jobs that are merged make less progress.
+        return max(plans, key=formulation.evaluate)
 
 
 def _matched(groups: Mapping[Members, int], best: Mapping[Members, float]) -> dict[Members, int]:
@@ -194,5 +199,5 @@ class OneConfiguration(CheapestForEachType):
 
 def _copies(one: Configuration, asked: Mapping[str, float]) -> int:
     """Return how many copies of a configuration serve the requests of some types."""
-    busy = math.fsum(rate / one.requests_per_s[name] for name, rate in asked.items())
-    return max(1, math.ceil(busy * (1 - TOLERANCE)))
+    busy = sum(rate / one.requests_per_s[name] for name, rate in asked.items())
+    return max(1, math.ceil(min(busy, MAX_COPIES) * (1 - TOLERANCE)))

@@ -28,8 +28,8 @@ SEPARATION_SHARE = 0.5
 """Share of the remaining time for cutting planes."""
 CANDIDATES = 8
 """Counts that are tried for a branching."""
-INTEGRAL = 1e-7
-"""Distance from a whole number within which a count is one."""
+INTEGRAL, FINEST = 1e-7, 1e-11
+"""Distance from a whole number within which a count is one, at first and if the check does not accept it."""
 LEAST_GAIN = 1e-9
 """Gain of a half, in parts of the bound, that counts in place of none."""
 
@@ -180,16 +180,17 @@ class BranchAndBound:
 
     def _divide(self, node: _Node, found: Callable[[Ints], None]) -> bool:
         """Divide the box of a node at the best of some counts; return whether there is any to divide at."""
-        counts = node.relaxed.counts
-        below = np.floor(counts + INTEGRAL)
-        part = counts - below
-        open_ = np.flatnonzero(part > INTEGRAL)
+        below, open_ = self._parts(node, INTEGRAL)
         if not len(open_):
             whole = np.zeros(len(self._inside), dtype=np.int64)
             whole[self._inside] = below
             found(whole)
             self.goal = self._goal_of()
-            return False  # where the check does not accept them, nothing better is proven here
+            # Where the check does not accept them, they are not quite whole.
+            below, open_ = self._parts(node, FINEST)
+            if node.relaxed.bound >= self.goal.target or not len(open_):
+                return False
+        part = node.relaxed.counts - below
         weight = np.minimum(part, 1 - part) * (np.abs(self._relaxation.program.cost) + LEAST_GAIN)
         best = -1.0
         for k in open_[np.argsort(-weight[open_], kind="stable")][:CANDIDATES].tolist():
@@ -198,6 +199,12 @@ class BranchAndBound:
             if gain > best:
                 best, node.branching, node.children = gain, (k, int(below[k])), halves
         return True
+
+    @staticmethod
+    def _parts(node: _Node, tolerance: float) -> tuple[Floats, Ints]:
+        """Return the whole numbers at or below the counts of a node, and where these are not whole."""
+        below = np.floor(node.relaxed.counts + tolerance)
+        return below, np.flatnonzero(node.relaxed.counts - below > tolerance)
 
     def _gain(self, node: _Node, halves: Sequence[_Node]) -> float:
         """Return the product of the gains of two halves, each up to the target."""

@@ -46,8 +46,11 @@ class MixExact(Solver[MixFormulation]):
         search = MixSearch(formulation, options, clock)
         if options.warm_start is not None:
             search.consider(formulation.parse_plan(options.warm_start))
-        search.minimise()
-        return search.outcome()
+        try:
+            search.minimise()
+            return search.outcome()
+        except BackendError as error:  # the plan stays, with what counting proves
+            return Outcome(search.plan, failed=search.plan is None, message=f"{self.name}: {error}")
 
 
 class MixSearch:
@@ -89,6 +92,9 @@ class MixSearch:
         for rule in RULES:
             if rule.serves == self.formulation.instance.serves:
                 self.consider(rule.plan(self.formulation))
+        if not self.program.most.any():
+            self.consider(())  # HiGHS knows no programme without columns
+            return
         clock = self.clock.share(SEARCH_SHARE)
         values, _, _ = branch_and_bound(model_of(self.program, whole=True), {}, clock, self.options)
         if values is not None:

@@ -203,7 +203,7 @@ def find_frontier(
 def _all_devices(instance: MixInstance) -> int:
     """Return the devices that there are, or so many that every job has its own."""
     alone = sum(one.count or 0 for one in instance.types) * max(
-        one.devices for one in instance.configurations
+        (one.devices for one in instance.configurations), default=1
     )
     there = sum(alone if each.limit is None else each.limit for each in instance.hardware)
     return max(1, min(alone, there, alone if instance.devices is None else instance.devices))

@@ -21,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from ....instances.common.errors import TooLargeError
 from ....instances.mix.instance import MixInstance
 from ...common.clock import check_time
 from ...common.objective import TIE_TOLERANCE, whole_numbers
@@ -28,6 +29,10 @@ from ..certificate import Branching, Leaf, MixCertificate, Tree
 from ..cuts import with_cuts
 from ..program import MixProgram, Numbers, better_in_second, program_of
 
+MAX_OPEN = 20_000_000
+"""Most counts of all boxes that wait for their nodes."""
+HUGE = 10**300
+"""More than any plan costs; floats hold it."""
 Box = tuple[Numbers, Numbers]
 """The least and the most copies of each configuration."""
 
@@ -46,8 +51,8 @@ def certified_bounds(
     cutoff = None if values is None else sign * Fraction(values[0])
     bound = tree_bound(program_of(instance), given.first, cutoff)
     if values is None or cutoff is None:
-        return (sign * math.inf, sign * math.inf) if bound is None else (float(sign * bound), None)
-    first = values[0] if bound is None else float(sign * min(bound, cutoff))
+        return (sign * math.inf, sign * math.inf) if bound is None else (sign * _float(bound), None)
+    first = values[0] if bound is None else sign * _float(min(bound, cutoff))
     if not instance.serves and first <= 0:
         return first, 0.0  # no job of any plan makes progress
     if given.second is None:
@@ -58,6 +63,11 @@ def certified_bounds(
     return first, values[1] if bound is None or bound > cutoff else None
 
 
+def _float(bound: Fraction) -> float:
+    """Return a bound as a float; no plan costs as little, or as much, as floats cannot hold."""
+    return float(bound) if abs(bound) < HUGE else math.copysign(HUGE, bound)
+
+
 def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Fraction | None:
     """Return a bound on the cost of all plans that cost at most `cutoff`; None if the tree excludes them.
 
@@ -65,6 +75,11 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
     ----------
     cutoff
         Of plans that cost more nothing is said; None: the bound holds for all plans.
+
+    Raises
+    ------
+    TooLargeError
+        If the tree would take too much memory.
     """
     low, high = np.zeros(len(program.cost), dtype=object), program.most
     if cutoff is not None:
@@ -83,6 +98,8 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
     boxes: list[Box | None] = [(low[kept], high[kept])]
     for node in tree.nodes:
         check_time()
+        if len(boxes) * len(number) > MAX_OPEN:
+            raise TooLargeError("the tree of the certificate is too deep to check")
         box = boxes.pop()
         if isinstance(node, Branching):
             boxes += _halves(box, number.get(node.configuration), node.at_most)

@@ -18,14 +18,14 @@ from typing import Any
 from ...allocation.instance import AllocationInstance
 from ...common.errors import one_line, refuse_faults, shown, some
 from ...common.faults import validated
-from ...common.fields import Many, Part, repeated
+from ...common.fields import repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..elastic import Speeds, elastic_instance
 from ..importer import Entry, Importer, RejectedEntries, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from .device_sharing import list_with_reasons, unknown_geometry_note
-from .kubernetes_affinity import HARD, Volumes, is_near_by_preference, is_preferred
+from .kubernetes_affinity import HARD, VolumeObject, Volumes, is_near_by_preference, is_preferred
 from .kubernetes_cluster import Cluster
 from .kubernetes_devices import is_time_sliced, parts_as_amounts
 from .kubernetes_jobs import PodJob, is_queued
@@ -35,7 +35,8 @@ from .kubernetes_objects import (
     DisruptionBudget,
     KubernetesOptions,
     Node,
-    NodeList,
+    ObjectList,
+    ObjectT,
     Pod,
     PodGang,
 )
@@ -273,14 +274,6 @@ VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
 WANTED_VOLUMES = "give what kubectl get pv,pvc --all-namespaces -o json prints"
 
 
-class _Gangs(Part):
-    items: Many[PodGang]
-
-
-class _Budgets(Part):
-    items: Many[DisruptionBudget]
-
-
 @dataclass(frozen=True)
 class ObjectLists:
     """The objects of some files.
@@ -318,10 +311,17 @@ class ObjectLists:
                 found[EMPTY].append((path, "", None))
         return found
 
-    def _data(self, *kinds: str) -> dict[str, Any]:
-        """Return a list of the objects of some kinds, as kubectl prints one."""
-        objects = chain.from_iterable(self._by_kind.get(kind, ()) for kind in kinds)
-        return {"kind": "List", "items": [item for _, _, item in objects]}
+    def objects(self, listed: type[ObjectList[ObjectT]], *kinds: str) -> tuple[ObjectT, ...]:
+        """Return the objects of some kinds.
+
+        Raises
+        ------
+        InstanceError
+            If one is wrong.
+        """
+        objects = list(chain.from_iterable(self._by_kind.get(kind, ()) for kind in kinds))
+        source = str(objects[0][0]) if objects else self.source
+        return validated(listed, {"items": [item for *_, item in objects]}, source).items
 
     def _file(self, kind: str) -> str:
         """Return the file with the objects of a kind, for messages.
@@ -345,7 +345,7 @@ class ObjectLists:
             If there are none, or one is wrong.
         """
         source, _ = self._file("Node"), self._file("Pod")
-        nodes = validated(NodeList, self._data("Node"), source).items
+        nodes = self.objects(ObjectList[Node], "Node")
         refuse_faults(source, repeated((node.name for node in nodes), "items", "metadata.name"))
         return nodes
 
@@ -373,15 +373,7 @@ class ObjectLists:
             if kinds and kind not in kinds:
                 have = ", ".join(sorted(kinds)[:3])
                 raise fail(str(self.volumes), f"lists {have}, and no {kind}; {WANTED_VOLUMES}")
-        return Volumes.of_list(self._data(*VOLUMES), str(self.volumes or self.source))
-
-    def gangs(self) -> tuple[PodGang, ...]:
-        """Return the pod groups of gang schedulers."""
-        return validated(_Gangs, self._data("PodGroup"), self.source).items
-
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """Return the PodDisruptionBudgets."""
-        return validated(_Budgets, self._data("PodDisruptionBudget"), self.source).items
+        return Volumes(self.objects(ObjectList[VolumeObject], *VOLUMES))
 
 
 def _items(path: Path) -> Iterator[tuple[str, str, Any]]:
@@ -460,7 +452,9 @@ def _planned(options: KubernetesOptions) -> tuple[ConsolidationInstance, Cluster
         )
     present, invalid = lists.pods()
     unread = frozenset(map(node_of, invalid.data)) - {""}
-    cluster = Cluster(nodes, present, options, unread, lists.read_volumes(), lists.gangs(), lists.budgets())
+    gangs = lists.objects(ObjectList[PodGang], "PodGroup")
+    budgets = lists.objects(ObjectList[DisruptionBudget], "PodDisruptionBudget")
+    cluster = Cluster(nodes, present, options, unread, lists.read_volumes(), gangs, budgets)
     source = options.pods or options.nodes
     left_out = list(invalid.sentences())
     if unread:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from ...common.faults import validated
-from ...common.fields import Given, Listed, Many, Part
+from ...common.fields import Given, Listed, Part
 from .kubernetes_jobs import PodGroup, PodJob
 from .kubernetes_objects import (
     MACHINE,
@@ -191,26 +189,19 @@ class _Spec(Part):
     nodeAffinity: Given[_Affinity] = _Affinity()
 
 
-class _Object(Part):
+class VolumeObject(Part):
+    """A persistent volume, or a claim of one."""
+
     kind: str
     metadata: _Metadata
     spec: _Spec = _Spec()
-
-
-class _List(Part):
-    items: Many[_Object]
 
 
 @dataclass(frozen=True)
 class Volumes:
     """The persistent volumes and claims of a cluster."""
 
-    objects: tuple[_Object, ...]
-
-    @classmethod
-    def of_list(cls, data: Any, source: str) -> Volumes:
-        """Return the volumes and claims of a list of objects."""
-        return cls(validated(_List, data, source).items)
+    objects: tuple[VolumeObject, ...]
 
     @cached_property
     def _claimed(self) -> dict[tuple[str, str], _Spec]:
@@ -218,23 +209,17 @@ class Volumes:
         claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
         return {(each.metadata.namespace, each.metadata.name): each.spec for each in claims}
 
-    @cached_property
-    def _exclusive(self) -> frozenset[tuple[str, str]]:
-        """Namespace and name of the claims that only one pod at a time may use."""
-        alone = "ReadWriteOncePod"
-        return frozenset(name for name, spec in self._claimed.items() if alone in spec.accessModes)
-
     def exclusive(self, pod: Pod) -> list[tuple[str, str]]:
         """Return those claims of a pod that only one pod at a time may use."""
-        mounted = ((pod.metadata.namespace, claim) for claim in claims_of(pod))
-        return [claim for claim in mounted if claim in self._exclusive]
+        mounted = zip(claims_of(pod), self._claims(pod), strict=True)
+        return [claim for claim, spec in mounted if spec and "ReadWriteOncePod" in spec.accessModes]
 
     def _claims(self, pod: Pod) -> Iterator[_Spec | None]:
         """Yield the fields of each claim of a pod; None for one that is not listed."""
-        return (self._claimed.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
+        return map(self._claimed.get, claims_of(pod))
 
     @cached_property
-    def _volumes(self) -> dict[str, _Object]:
+    def _volumes(self) -> dict[str, VolumeObject]:
         return {each.metadata.name: each for each in self.objects if each.kind == "PersistentVolume"}
 
     def of(self, pod: Pod) -> tuple[str, ...]:
@@ -259,17 +244,17 @@ class Volumes:
 NO_VOLUMES = Volumes(())
 
 
-def claims_of(pod: Pod) -> Iterator[str]:
-    """Yield the names of the claims that a pod mounts; an ephemeral one is named after pod and volume."""
+def claims_of(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Yield namespace and name of the claims that a pod mounts; an ephemeral one is called POD-VOLUME."""
     for volume in pod.spec.volumes:
         claim = volume.get("persistentVolumeClaim")
         if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
-            yield claim["claimName"]
+            yield pod.metadata.namespace, claim["claimName"]
         if "ephemeral" in volume:
-            yield f"{pod.name}-{volume.get('name')}"
+            yield pod.metadata.namespace, f"{pod.name}-{volume.get('name')}"
 
 
-def _reaches(volume: _Object, node: Node) -> bool:
+def _reaches(volume: VolumeObject, node: Node) -> bool:
     required = volume.spec.nodeAffinity.required
     if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms):
         return False

@@ -15,7 +15,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -38,6 +38,7 @@ from ..importer import ImportOptions, Option
 from .device_sharing import Mig
 from .snapshot import Drained, Running, Spread, Value
 
+ObjectT = TypeVar("ObjectT")
 Requests = dict[str, Fraction]
 """Kubernetes resource → amount in its base unit: cores, bytes or pieces."""
 
@@ -383,10 +384,10 @@ class Pod(Part):
         return total([_largest(starting, running) | self.spec.resources.amounts(), overhead])
 
 
-class NodeList(Part):
-    """What ``kubectl get nodes -o json`` prints."""
+class ObjectList(Part, Generic[ObjectT]):
+    """Objects as ``kubectl get … -o json`` prints them."""
 
-    items: Many[Node]
+    items: Many[ObjectT]
 
 
 class _ObjectMetadata(Part):

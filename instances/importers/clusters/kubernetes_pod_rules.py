@@ -57,6 +57,13 @@ class Selection(NamedTuple):
     namespaces: frozenset[str] | None
     requirements: tuple[Requirement, ...]
 
+    def has(self, pod: Pod) -> bool:
+        """Return whether a pod is one of them."""
+        spaces = self.namespaces
+        return (spaces is None or pod.metadata.namespace in spaces) and all(
+            meets(each, pod.labels.get(each.key)) for each in self.requirements
+        )
+
 
 @dataclass
 class Exclusion:
@@ -251,13 +258,7 @@ class PodRules:
             if operator == "In":
                 of_values = (self._by_label.get((key, value), []) for value in dict.fromkeys(values))
                 candidates = min(candidates, [pod for pods in of_values for pod in pods], key=len)
-        spaces = selection.namespaces
-        return [
-            pod
-            for pod in candidates
-            if (spaces is None or pod.metadata.namespace in spaces)
-            and all(meets(each, pod.labels.get(each.key)) for each in selection.requirements)
-        ]
+        return list(filter(selection.has, candidates))
 
     # Anti-affinity
 
@@ -410,9 +411,9 @@ class PodRules:
 
     def _matching_all(self, pod: Pod, everywhere: bool) -> list[Pod]:
         """Return the pods that match all terms of a pod's affinity; parameters as in `selected_by`."""
-        first, *others = (self._matching(selected_by(pod, term, everywhere)) for term in pod.near)
-        common = set[int].intersection({id(p) for p in first}, *({id(p) for p in o} for o in others))
-        return [host for host in first if id(host) in common]
+        found = [self._matching(selected_by(pod, term, everywhere)) for term in pod.near]
+        common = set[int].intersection(*(set(map(id, hosts)) for hosts in found))
+        return [host for host in found[0] if id(host) in common]
 
     def _gather(self, pod: Pod) -> Iterator[Verdict]:
         """Restrict a pod to nodes near pods that it has to be near, all of which match all of its terms."""
@@ -514,40 +515,37 @@ def selected_by(pod: Pod, term: PodAffinityTerm, everywhere: bool) -> Selection 
     selector, spaces = term.namespaceSelector, term.namespaces
     named = frozenset(spaces or (() if selector is not None else (pod.metadata.namespace,)))
     every = selector is not None and (everywhere or not (selector.matchLabels or selector.matchExpressions))
-    conditions = _conditions(pod, term.labelSelector, term.matchLabelKeys, term.mismatchLabelKeys)
-    return None if conditions is None else Selection(None if every else named, conditions)
+    chosen = None if every else named
+    return _selection(chosen, pod, term.labelSelector, term.matchLabelKeys, term.mismatchLabelKeys)
 
 
 def spread_selection(pod: Pod, rule: SpreadConstraint) -> Selection | None:
     """Return the pods, all of the pod's namespace, that a spread constraint counts; None for none."""
-    conditions = _conditions(pod, rule.labelSelector, rule.matchLabelKeys)
-    return None if conditions is None else Selection(frozenset([pod.metadata.namespace]), conditions)
+    return _selection(frozenset([pod.metadata.namespace]), pod, rule.labelSelector, rule.matchLabelKeys)
 
 
 def is_selected(pod: Pod, selector: LabelSelector | None, namespace: str) -> bool:
     """Return whether a selector of a namespace selects a pod."""
-    conditions = _conditions(pod, selector)
-    return (
-        conditions is not None
-        and pod.metadata.namespace == namespace
-        and all(meets(each, pod.labels.get(each.key)) for each in conditions)
-    )
+    selection = _selection(frozenset([namespace]), pod, selector)
+    return selection is not None and selection.has(pod)
 
 
-def _conditions(
+def _selection(
+    namespaces: frozenset[str] | None,
     pod: Pod,
     selector: LabelSelector | None,
     same: Sequence[str] = (),
     different: Sequence[str] = (),
-) -> tuple[Requirement, ...] | None:
-    """Return a selector's conditions, with those on labels that shall equal, or differ from, the pod's."""
+) -> Selection | None:
+    """Return what a selector selects, with conditions on labels that shall equal, or not, the pod's."""
     if selector is None:
         return None
     labels = pod.labels
     equal = [*selector.matchLabels.items(), *((k, labels[k]) for k in same if k in labels)]
     unequal = [(key, labels[key]) for key in different if key in labels]
-    return (
+    conditions = (
         *(Requirement(key=key, operator="In", values=(value,)) for key, value in equal),
         *(Requirement(key=key, operator="NotIn", values=(value,)) for key, value in unequal),
         *selector.matchExpressions,
     )
+    return Selection(namespaces, conditions)

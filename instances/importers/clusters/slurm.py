@@ -283,7 +283,7 @@ def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], RejectedEntries]:
     if "jobs" not in data:
         nodes = {"nodes", "sinfo"} & set(data)
         raise fail(source, "the second file lists nodes; jobs are wanted" if nodes else what)
-    items = validated(JobRecords, {"jobs": data["jobs"]}, source).jobs
+    items = validated(JobRecords, data, source).jobs
     places = (f"jobs[{index}]" for index in range(len(items)))
     entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
     without = RejectedEntries("job")

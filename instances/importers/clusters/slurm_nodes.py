@@ -139,12 +139,12 @@ def read_nodes(path: Path) -> list[SlurmNode]:
     if not {"nodes", "sinfo"} & set(data):
         raise fail(source, "the first file lists jobs; nodes are wanted" if "jobs" in data else what)
     if "nodes" in data:
-        records = validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes
+        records = validated(NodeRecords, data, source).nodes
         twice = "{value!r} is listed twice; each node may stand once"
         refuse_faults(source, repeated((record.name for record in records), "nodes", what=twice))
         return list(map(_from_record, records))
     nodes: dict[str, SlurmNode] = {}
-    for node in _from_rows(validated(SinfoRows, {"sinfo": data["sinfo"]}, source).sinfo):
+    for node in _from_rows(validated(SinfoRows, data, source).sinfo):
         known = nodes.setdefault(node.name, node)
         known.partitions |= node.partitions
     return list(nodes.values())

@@ -6,21 +6,23 @@ known by name, with the shapes of torchvision.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import BeforeValidator
 
 from ...common.errors import Fault, Faults, InstanceError, OptionError
+from ...common.faults import suggestion_text, validated
+from ...common.fields import Model, Name
 from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, parse_yaml, read_text
-from ..operators import SHAPES, Operator, linear
+from ..operators import Operator, Shape, Whole, linear
 from .computation_graph import onnx_model
 from .description import Layer, LayerModel, ModelDescription
 from .transformer import transformer_of
@@ -65,8 +67,7 @@ def load_model(given: str | Path) -> ModelDescription:
 
 
 def _unknown(text: str) -> InstanceError:
-    near = difflib.get_close_matches(text.lower()[:60], named(), n=1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
+    guess = suggestion_text(text.lower(), named())
     known = ", ".join(named())
     what = f"there is no such model; {guess}known are {known}; or give a file ({', '.join(SUFFIXES)})"
     return fail(text[:200], what)
@@ -99,11 +100,20 @@ def _configured(name: str, source: str, data: Mapping[str, Any], place: str) -> 
     return transformer_of(name, source, config_of(data, place))
 
 
-COLUMNS = ("layer", "kind", "shape", "count", "parameters", "saved")
-"""Columns of a table of layers: name, operator and its shape for one sample; the others are optional."""
-NEEDED = 3
+class _Row(Model):
+    """An operator of a layer, with its shape for one sample."""
+
+    layer: Annotated[Name, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+    kind: Name
+    shape: Shape
+    count: Whole = 1
+    parameters: Whole = 0
+    saved: Whole | None = None
+
+
+COLUMNS = tuple(_Row.model_fields)
+"""Columns of a table of layers."""
 MOST = 100_000
-_MOST_DIGITS = 15
 
 
 def table_model(path: Path, source: str) -> LayerModel:
@@ -115,15 +125,12 @@ def table_model(path: Path, source: str) -> LayerModel:
         If a column is missing or a row wrong; faults name the lines.
     """
     header, rows = numbered_rows(read_text(path, source), source)
-    missing = [name for name in COLUMNS[:NEEDED] if name not in header]
-    if missing:
-        raise fail(
-            source, f"has no column {', '.join(missing)}; the columns are {', '.join(COLUMNS)}", "line 1"
-        )
-    try:
-        _refuse_others(header)
-    except ValueError as error:
-        raise fail(source, str(error), "line 1") from None
+    required = (name for name, field in _Row.model_fields.items() if field.is_required())
+    missing = [name for name in required if name not in header]
+    others = [name for name in header if name not in COLUMNS]
+    if missing or others:
+        what = f"has no column {', '.join(missing)}" if missing else f"{others[0]!r:.60} means nothing here"
+        raise fail(source, f"{what}; the columns are {', '.join(COLUMNS)}", "line 1")
     return model_of_rows([(f"line {line}", row) for line, row in rows], path.stem, source)
 
 
@@ -141,62 +148,25 @@ def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> La
     faults = Faults()
     last = None
     for place, row in rows:
+        filled: Any = row
+        if isinstance(row, Mapping):
+            filled = {name: cell for name, cell in row.items() if cell not in (None, "")}
         try:
-            operator, layer = _operator(row), str(row["layer"])[:200]
+            given = validated(_Row, filled, f"{source}: {place}").model_dump()
+            layer = given.pop("layer")
             if layer != last and layer in layers:
-                raise ValueError(f"layer {layer!r:.60} began above; its rows must follow one another")
-            layers.setdefault(layer, []).append(operator)
+                raise OptionError(f"layer {layer!r:.60} began above; its rows must follow one another")
+            layers.setdefault(layer, []).append(Operator(**given))
             last = layer
-        except (OptionError, ValueError) as error:
+        except InstanceError as error:
+            faults.add_all(error)
+        except OptionError as error:
             faults.add(Fault(source, place, str(error)))
     faults.refuse()
     modelled = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
     trained = any(layer.parameters for layer in modelled)
     assumptions = () if trained else ("The table says no parameters: none is held, exchanged or updated.",)
     return LayerModel(name, source, one_sample=modelled, assumptions=assumptions)
-
-
-def _operator(row: Any) -> Operator:
-    if not isinstance(row, Mapping):
-        raise ValueError(f"is no mapping; the fields are {', '.join(COLUMNS)}")
-    _refuse_others([str(name) for name in row])
-    absent = [name for name in COLUMNS[:NEEDED] if row.get(name) in (None, "")]
-    if absent:
-        raise ValueError(f"has no {' and no '.join(absent)}")
-    if not isinstance(row["layer"], str | int):
-        raise ValueError(f"layer is a {type(row['layer']).__name__}; it must be a name")
-    kind = str(row["kind"])
-    if kind not in SHAPES:
-        raise OptionError(f"layer kind {kind!r:.60}: unknown; there are {', '.join(SHAPES)}")
-    given = row["shape"]
-    texts = given if isinstance(given, list) else str(given).replace("×", "x").split("x")
-    shape = tuple(_whole(text, "shape") for text in texts)
-    numbers: dict[str, Any] = {
-        name: _whole(row[name], name) for name in COLUMNS[NEEDED:] if row.get(name) not in (None, "")
-    }
-    return Operator(kind, shape, **numbers)
-
-
-def _refuse_others(names: Sequence[str]) -> None:
-    """Refuse unknown fields, such as misspelt ones.
-
-    Raises
-    ------
-    ValueError
-        If there is one.
-    """
-    others = [name for name in names if name not in COLUMNS]
-    if others:
-        raise ValueError(f"{others[0]!r:.60} means nothing here; the fields are {', '.join(COLUMNS)}")
-
-
-def _whole(given: Any, what: str) -> int:
-    text = str(given).strip()
-    if not text.isdecimal() or len(text) > _MOST_DIGITS:
-        raise ValueError(
-            f"{what} is {text!r:.60}; it must be made of whole numbers, of at most {_MOST_DIGITS} digits"
-        )
-    return int(text)
 
 
 def network(name: str, data: Mapping[str, Any]) -> LayerModel:

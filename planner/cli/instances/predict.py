@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,13 +15,14 @@ import typer
 
 from ....instances.common.errors import OptionError
 from ....instances.documents import save
-from ....instances.prediction import CATALOGUE, Prediction, short
+from ....instances.prediction import CATALOGUE, Prediction
 from ....instances.prediction import predict as predicted
 from ...api import solve
 from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output import say, write_file
-from ...reports.prediction_page import prediction_page
-from ...reports.text import TextColumn, console, csv_text, number_column, plain_column, table_of
+from ...reports.page import as_text_column
+from ...reports.prediction_page import overview_columns, prediction_page
+from ...reports.text import console, csv_text, table_of
 from ..options import HowToPrint, argument, option, option_field, pairs, start_logging, taking, write_text
 from ..solving import show_results
 from .output import emit
@@ -258,30 +258,6 @@ def _instance(prediction: Prediction, run: PredictOptions) -> int:
     return code_of_result(result)
 
 
-INSIDE = {None: "–", True: "inside", False: "outside"}
-
-
-def _figures(*values: float | None, between: str = " – ") -> str:
-    """Return figures as text, with a dash alone if one of them is not known."""
-    known = [short(value) for value in values if value is not None]
-    return between.join(known) if len(known) == len(values) else "–"
-
-
-COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
-    plain_column("hardware", itemgetter("hardware")),
-    number_column("GPUs", itemgetter("gpus")),
-    ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
-    plain_column("precision", itemgetter("precision")),
-    ("GB", True, lambda row: _figures(row["memory_gb"], row["gpu_memory_gb"], between=" of ")),
-    number_column("hours", itemgetter("hours"), _figures),
-    ("90 % interval", True, lambda row: _figures(row["hours_low"], row["hours_high"])),
-    number_column("USD", itemgetter("cost_usd"), _figures),
-    ("90 % interval", True, lambda row: _figures(row["cost_low_usd"], row["cost_high_usd"])),
-    plain_column("in time", itemgetter("in_time")),
-    ("what was measured", False, lambda row: INSIDE[row["inside"]]),
-)
-
-
 def _print_csv(rows: Sequence[dict[str, Any]]) -> None:
     typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
 
@@ -297,6 +273,6 @@ def _show(prediction: Prediction, form: str) -> None:
     out = console()
     out.print(prediction.answer())
     out.print("")
-    out.print(table_of(COLUMNS, rows))
+    out.print(table_of([*map(as_text_column, overview_columns())], rows))
     for line in prediction.sentences():
         out.print(line)

@@ -7,7 +7,7 @@ from mix_truth import instances_of
 
 import clusterplan
 from clusterplan.formulations.mix.formulation import MixFormulation
-from clusterplan.formulations.mix.milp import milp_model
+from clusterplan.formulations.mix.kind import MIX
 
 
 @pytest.mark.parametrize("serves", [False, True])
@@ -17,7 +17,7 @@ def test_a_plan_is_encoded(serves: bool) -> None:
         formulation, plan = MixFormulation(instance), clusterplan.solve(instance, "exact").plan
         if plan is None:
             continue
-        model = milp_model(formulation)
+        model = MIX.milp_model(formulation)
         values = model.encode(plan)
         counts = {entry.configuration: entry.count for entry in plan}
         assert [*values.values()] == [counts.get(name, 0) for name in formulation.configurations]

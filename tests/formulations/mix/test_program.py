@@ -51,6 +51,13 @@ def test_counts_follow_from_limits_and_jobs() -> None:
     assert program_of(built.build()).most.tolist() == [5, 2, 2, 2, 0]
 
 
+def test_counts_follow_from_the_budget() -> None:
+    """With the tolerance of the check: three at 0.1 USD for 0.3."""
+    built = Mix(budget_usd_per_hour=0.3).add_requests("a", 9).add_hardware("g", 0.1).add_hardware("free", 0)
+    built.add_replica("g", {"a": 1}).add_replica("g", {"a": 3}, devices=2).add_replica("free", {"a": 1})
+    assert program_of(built.build()).most.tolist() == [3, 1, 9]
+
+
 def test_better_plans_in_the_second_objective() -> None:
     """One device fewer; or a larger least progress, by as little as there is."""
     serving = better_in_second(generate_mix(2, 2, 5), 7.0)

@@ -65,7 +65,7 @@ def test_a_table_is_read_and_used(tmp_path: Path) -> None:
     [
         ("lstm,fp32,1x2,1", "line 2: operator 'lstm': unknown"),
         ("linear,fp32,1x2,1", "line 2: linear: has 2 sizes"),
-        ("linear,fp32,1xax3,1", "line 2: shape: is '1xax3'; it must be whole numbers"),
+        ("linear,fp32,1xax3,1", "line 2: shape[1]: is 'a'; it must be a whole number"),
         ("linear,fp32,1x2x3,fast", "line 2: seconds: is 'fast', which is not a number"),
         ("linear,fp32,1x2x3,-1", "line 2: seconds: is -1.0, but must be greater than 0"),
         ("linear,fp32,1x2x3,nan", "line 2: seconds: is nan, which is not a finite number"),

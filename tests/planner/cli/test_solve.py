@@ -43,7 +43,8 @@ from clusterplan.planner.cli.solving import (
     write_summary,
 )
 from clusterplan.planner.cli.stored_results import export_plan, report, verify
-from clusterplan.planner.cli.study import failures, rows_table, summary_table
+from clusterplan.planner.cli.study import failures, rows_table
+from clusterplan.planner.reports.comparison_page import summary_table
 from clusterplan.solvers.common.result import SolveOptions
 
 
@@ -182,7 +183,7 @@ def test_the_name_of_an_instance_stands_in_its_first_row_alone() -> None:
 
 def test_the_summary_has_a_row_for_each_solver_and_failures_a_line_for_each() -> None:
     comparison = sample_comparison(5)
-    assert [str(cell) for cell in summary_table(comparison).columns[0].cells] == list(comparison.solvers)
+    assert [row[0] for row in summary_table(comparison).texts] == list(comparison.solvers)
     failed = [row for row in comparison.rows if row.status in ("error", "unknown")]
     assert [line.split(": ")[1] for line in failures(comparison)] == [row.solver for row in failed]
     assert failed
@@ -194,7 +195,7 @@ def test_an_optimum_that_is_only_claimed_is_told_from_one_that_is_proven() -> No
     claimed = first.model_copy(update={"only_claimed": True, "message": "proven is a gap of 2 %"})
     comparison = Comparison(rows=(claimed, *others))
     assert str(next(iter(rows_table("cost", comparison.rows).columns[2].cells))) == "optimal, as claimed"
-    assert str(next(iter(summary_table(comparison).columns[2].cells))) == "1 (1 as claimed)"
+    assert summary_table(comparison).texts[0][2] == "1 (1 as claimed)"
     assert next(failures(comparison)) == f"{first.instance}: {first.solver}: proven is a gap of 2 %"
 
 

@@ -59,12 +59,12 @@ def test_what_does_not_hold_is_found(wrong: MixFrontier, said: str) -> None:
 
 def test_the_table_says_which_loads_have_no_plan() -> None:
     table, lines = frontier_table(REQUESTS)
-    heads = [str(column.header) for column in table.columns]
+    heads = [column.title for column in table.columns]
     assert heads == ["% of the requests", "USD/h", "no plan costs less than", "gap"]
     assert lines[0].startswith("there is no plan for 300, ")
     assert lines[0].endswith("242 % of the requests")
     assert lines[1].startswith("certified: for every size from 50 to 300 % of the requests that has a plan")
-    assert [str(column.header) for column in frontier_table(JOBS)[0].columns][1] == "progress, in jobs"
+    assert [column.title for column in frontier_table(JOBS)[0].columns][1] == "progress, in jobs"
 
 
 @pytest.mark.parametrize(("instance", "frontier"), [(serving(), REQUESTS), (sharing(), JOBS)])

@@ -298,7 +298,7 @@ def test_it_says_what_no_scheduler_can_beat() -> None:
     """For as much as there is."""
     frontier = pareto(TRACE, least=32, most=64, prices={"gpu": 2.0})
     page = frontier_page(TRACE, frontier)
-    assert "On 32 gpu no scheduler averages less than" in page
+    assert "on 32 gpu no scheduler averages less than" in page
     assert "USD/h" in page
     assert len(page) < 1_500_000
 

@@ -112,7 +112,7 @@ def test_prices_are_a_second_axis() -> None:
     assert frontier.most == 50
     assert [point.rate_usd_per_hour for point in frontier.points] == [2 * p.size for p in frontier.points]
     table, lines = frontier_table(frontier)
-    assert [str(column.header) for column in table.columns][:3] == ["gpu", "USD/h", "mean completion"]
+    assert [column.title for column in table.columns][:3] == ["gpu", "USD/h", "mean completion"]
     assert any("on 32 gpu no scheduler averages less than" in line for line in lines)
     assert len(frontier.to_frame()) == len(frontier.points)
     with pytest.raises(OptionError, match="--most-usd needs the price of gpu"):

@@ -252,7 +252,7 @@ def test_an_error_that_is_not_proven_is_a_fault(frontier: Frontier) -> None:
 def test_the_table_has_a_row_for_each_point(frontier: Frontier) -> None:
     """And a line on what is certified."""
     table, lines = frontier_table(frontier)
-    assert table.row_count == 3
+    assert len(table.rows) == 3
     assert lines == ["certified: every plan is matched by a point as fast that costs at most 0 % more"]
     partial = frontier.model_copy(update={"status": "partial", "limit": "time", "certified_error": None})
     assert [line.split(" ")[0] for line in frontier_table(partial)[1]] == ["stopped", "not"]

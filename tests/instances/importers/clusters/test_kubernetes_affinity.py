@@ -167,7 +167,9 @@ def test_claims_of_a_pod() -> None:
     """Also those that are made for the pod alone."""
     document = volumes_pod("p", "x")
     document["spec"]["volumes"] += [{"name": "scratch", "ephemeral": {}}, {"name": "e", "emptyDir": {}}]
-    assert list(claims_of(Pod.model_validate(document))) == ["x", "p-scratch"]
+    claims = list(claims_of(Pod.model_validate(document)))
+    assert [name for _, name in claims] == ["x", "p-scratch"]
+    assert len({namespace for namespace, _ in claims}) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.importers.clusters.kubernetes_affinity import Volumes
+from clusterplan.instances.importers.clusters.kubernetes_affinity import VolumeObject, Volumes
 from clusterplan.instances.importers.clusters.kubernetes_cluster import CLAIMS, Cluster
 from clusterplan.instances.importers.clusters.kubernetes_jobs import keys_with_gangs, workload_of
 from clusterplan.instances.importers.clusters.kubernetes_objects import DisruptionBudget, Pod, PodGang
@@ -242,7 +242,8 @@ def test_a_disruption_budget_is_named_with_the_jobs_that_it_concerns() -> None:
 def test_a_volume_for_one_pod_alone_is_for_one_pod() -> None:
     """Of two that wait for it one is planned; none, where one runs that has it."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "t"}}
-    volumes = Volumes.of_list({"items": [{**claim, "spec": {"accessModes": ["ReadWriteOncePod"]}}]}, "file")
+    alone = {**claim, "spec": {"accessModes": ["ReadWriteOncePod"]}}
+    volumes = Volumes((VolumeObject.model_validate(alone),))
     mounted = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
     two = [pod(name, 1, **mounted) for name in ("p", "q")]
     assert list(rows(replace(cluster(*two, nodes=NODES), volumes=volumes))) == ["p"]

@@ -42,13 +42,13 @@ def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
         ("c.json", GPT2.format(""), "hidden_size or n_embd or d_model or n_embed or dim: is missing"),
         ("c.json", GPT2.format('"n_embd": -4, '), "must be at least 1"),
         ("deep.json", '{"a":' * 5000, "deep.json: is nested too deeply"),
-        ("m.csv", LAYERS + "a,lstm,1x2\n", "line 2: layer kind 'lstm': unknown; there are linear"),
+        ("m.csv", LAYERS + "a,lstm,1x2\n", "line 2: operator 'lstm': unknown; there are linear"),
         ("m.csv", LAYERS + "a,linear,1x2\n", "line 2: linear: has 2 sizes"),
         ("m.csv", LAYERS + "a,linear,1xtwox3\n",
-         "line 2: shape is 'two'; it must be made of whole numbers"),
-        ("m.csv", LAYERS + "a,linear,\n", "line 2: has no shape"),
+         "line 2: shape[1]: is 'two'; it must be a whole number"),
+        ("m.csv", LAYERS + "a,linear,\n", "line 2: shape: is missing"),
         ("m.csv", "layer,kind,shape,paramters\na,linear,1x2x3,6\n",
-         "line 1: 'paramters' means nothing here; the fields are layer"),
+         "line 1: 'paramters' means nothing here; the columns are layer"),
         ("m.yaml", "layers: 5", "has neither a model_type, as a config.json, nor a list of layers"),
         ("m.yaml", "- layer: a", "is no mapping; it must have a model_type"),
         ("m.yaml", "layers: " + "[" * 3000, "is nested too deeply"),
@@ -111,9 +111,11 @@ def test_every_fault_is_told() -> None:
     with pytest.raises(InstanceError) as error:
         model_of_rows(rows, "mine", "here")
     assert str(error.value).splitlines() == [
-        "here: layers[0]: is no mapping; the fields are layer, kind, shape, count, parameters, saved",
-        "here: layers[1]: has no layer and no shape",
-        "here: layers[2]: has no kind and no shape",
+        "here: layers[0]: is 'text', which is not a mapping of fields",
+        "here: layers[1]: layer: is missing; it must be given",
+        "here: layers[1]: shape: is missing; it must be given",
+        "here: layers[2]: kind: is missing; it must be given",
+        "here: layers[2]: shape: is missing; it must be given",
     ]
     with pytest.raises(InstanceError, match="has 0 layers"):
         model_of_rows([], "mine", "here")
@@ -125,14 +127,14 @@ LINEAR = {"layer": "a", "kind": "linear", "shape": [1, 2, 3]}
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"paramters": 6}, "'paramters' means nothing here; the fields are layer, kind"),
-        ({"layer": ["a"]}, "layer is a list; it must be a name"),
-        ({"shape": [-1, 2, 3]}, "shape is '-1'; it must be made of whole numbers"),
-        ({"shape": [float("nan"), 2, 3]}, "shape is 'nan'"),
-        ({"shape": [True, 2, 3]}, "shape is 'True'"),
+        ({"paramters": 6}, "paramters: unknown key; did you mean 'parameters'? allowed here: layer, kind"),
+        ({"layer": ["a"]}, "layer: is ['a'], which is not text"),
+        ({"shape": [-1, 2, 3]}, "shape[0]: is '-1'; it must be a whole number"),
+        ({"shape": [float("nan"), 2, 3]}, "shape[0]: is 'nan'"),
+        ({"shape": [True, 2, 3]}, "shape[0]: is 'True'"),
         ({"shape": [10**16, 2, 3]}, "of at most 15 digits"),
-        ({"count": "many"}, "count is 'many'"),
-        ({"saved": -1}, "saved is '-1'"),
+        ({"count": "many"}, "count: is 'many'"),
+        ({"saved": -1}, "saved: is '-1'"),
     ],
 )
 def test_a_wrong_row_is_one_line(wrong: dict[str, object], says: str) -> None:

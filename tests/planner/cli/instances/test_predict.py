@@ -78,7 +78,7 @@ def test_thousands_of_gpus_are_written_as_figures_are() -> None:
         predict, "gpt2", "--hardware", "p100", "--batch", 1, "--sequence", 64, "--gpus", 2048
     ).stdout
     assert shown.startswith("Rent 2,048 × p100: ")
-    assert " 2,048   data 2048" in shown
+    assert "\n2,048 × p100 " in shown
 
 
 def test_what_fits_nowhere_and_has_no_plan_is_told_to_programs(tmp_path: Path) -> None:
