@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 BUDGET, DEVICES = "budget_usd_per_hour", "devices"
 """Names of the limits on the USD per hour and on the devices of all configurations together."""
 MAX_CONFIGURATIONS = 100_000
+Rate = Annotated[Positive, Field(ge=1e-12)]
+"""Requests per second of a replica; with smaller ones sums of floats would overflow."""
 JOINED, MAX_PHASES = "+", 6
 """Sign between the names of resources of which only the sum is known; limit of the resources of a step."""
 SORTS = {
@@ -125,7 +127,7 @@ class Configuration(Model):
     devices: PositiveCount = 1
     jobs: Annotated[dict[Name, PositiveCount], *entries(1000)] = NONE_NAMED
     progress: Amounts = NONE_NAMED
-    requests_per_s: Annotated[dict[Name, Positive], *entries(1000)] = NONE_NAMED
+    requests_per_s: Annotated[dict[Name, Rate], *entries(1000)] = NONE_NAMED
 
     @model_validator(mode="after")
     def _named(self) -> Self:

@@ -7,6 +7,7 @@ from mix_truth import instances_of
 
 import clusterplan
 from clusterplan.formulations.mix.formulation import MixFormulation
+from clusterplan.formulations.mix.kind import MIX
 from clusterplan.formulations.mix.milp import milp_model
 
 
@@ -24,3 +25,8 @@ def test_a_plan_is_encoded(serves: bool) -> None:
         first = model.objectives[0].expression
         found = sum(part * values.get(symbol, 0.0) for symbol, part in first.items())
         assert found == pytest.approx(formulation.evaluate(plan)[0])
+
+
+def test_it_is_the_model_of_the_kind() -> None:
+    """Backends take it from there."""
+    assert MIX.milp_model is milp_model

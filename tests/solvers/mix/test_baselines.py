@@ -15,6 +15,7 @@ from clusterplan.solvers.mix.baselines import (
     NobodyShares,
     OneConfiguration,
 )
+from clusterplan.solvers.mix.kind import MIX
 
 JOBS = (BestFirst.name, MatchingRounds.name, NobodyShares.name)
 REQUESTS = (OneConfiguration.name, CheapestForEachType.name)
@@ -59,3 +60,9 @@ def test_each_is_for_one_sort(name: str) -> None:
     instance = requests() if name in JOBS else jobs()
     with pytest.raises(OptionError, match=f"{name}' is for types of .*, and these are"):
         clusterplan.solve(instance, name)
+
+
+def test_all_rules_are_solvers() -> None:
+    """The kind has them, and says what it tries first."""
+    assert {*JOBS, *REQUESTS} < {solver.name for solver in MIX.solvers}
+    assert {name for name, _ in MIX.quick} < {*JOBS, *REQUESTS}
