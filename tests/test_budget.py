@@ -9,15 +9,16 @@ import pytest
 from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
-    "instances": (132_847, 104, 16),
-    "formulations": (85_180, 68, 10),
-    "solvers": (138_300, 103, 12),  # two files until the former contracts of policies go
-    "planner": (71_321, 77, 10),
+    # A fifth kind, mix, raised all places.
+    "instances": (137_001, 112, 18),
+    "formulations": (90_493, 78, 12),
+    "solvers": (142_178, 112, 13),  # two files until the former contracts of policies go
+    "planner": (72_280, 83, 11),
     # Frontiers of servers, against brute force; checks of what a smaller check must not lose.
-    "tests": (366_881, 265, 51),
+    "tests": (379_677, 287, 57),
     # Replicas of stages and predictions of single operators came from instances, as nothing else uses them.
-    "benchmarks": (36_341, 33, 1),
-    "root": (422, 2, 1),
+    "benchmarks": (37_543, 34, 1),
+    "root": (438, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
 
