@@ -465,7 +465,7 @@ def test_the_schema_covers_the_frontiers_of_all_kinds() -> None:
     done = run_here("schema", "frontier")
     schema = json.loads(done.stdout)
     names = {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]}
-    assert names == {"Frontier", "AllocationFrontier", "MovesFrontier", "SchedulingFrontier"}
+    assert names == {"Frontier", "AllocationFrontier", "MixFrontier", "MovesFrontier", "SchedulingFrontier"}
 
 
 def search(clock: Clock | None = None) -> ClusterSearch:
