@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...instances.common.base import ProblemKind
+from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ...instances.mix.instance import BUDGET, DEVICES, Configuration, MixInstance
 from ..common.formulation import Formulation
 from ..common.objective import TOLERANCE, Bounds, Diagnosis, Objective, Violation, within
@@ -233,7 +234,12 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         bounds = self.elementary_bounds()
         if not isinstance(read, MixCertificate):
             return bounds
-        proven = certified_bounds(self.instance, read, values)
+        try:
+            proven = certified_bounds(self.instance, read, values)
+        except OutOfTimeError:
+            raise
+        except TooLargeError:  # no method writes such a certificate
+            return bounds
         return tuple(o.tighter(a, b) for o, a, b in zip(self.objectives, bounds, proven, strict=True))
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:

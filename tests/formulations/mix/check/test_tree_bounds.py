@@ -277,4 +277,6 @@ def test_cuts_of_cuts_cannot_grow_without_end() -> None:
     cuts = [{"places": [k], "prices": [1e100]} for k in range(1, 200)]
     tree = {"prices": [0.0, 0.0], "nodes": [{"prices": [0.0, 0.0]}], "cuts": cuts}
     with pytest.raises(TooLargeError, match="too large to check"):
-        MixFormulation(instance).certified_bounds({"first": tree}, (1.0, 1.0))
+        tree_bound(program_of(instance), Tree.model_validate(tree), None)
+    formulation = MixFormulation(instance)
+    assert formulation.certified_bounds({"first": tree}, (1.0, 1.0)) == formulation.elementary_bounds()
