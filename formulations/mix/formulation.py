@@ -218,9 +218,8 @@ class MixFormulation(Formulation[MixInstance, Copies]):
             for name, rate in one.requests_per_s.items():
                 least[name] = min(amount / rate, least.get(name, math.inf))
         bound = float(self.program.demand @ [least.get(one.name, 0.0) for one in self.instance.types])
-        return (
-            bound if math.isfinite(bound) else 0.0
-        )  # of figures beyond what floats can hold nothing is said
+        # Of figures beyond what floats can hold nothing is said.
+        return bound if math.isfinite(bound) else 0.0
 
     def read(self, certificate: Any) -> MixCertificate | str:
         """Return a certificate in the types of a mix, or its first format error as text."""
@@ -252,9 +251,9 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         read = self.read(certificate)
         if isinstance(read, str):
             return None
-        program, sign = self.program, 1 if self.instance.serves else -1
+        program, counted = self.program, self.elementary_bounds()[0] or 0.0
         bound = program.bound(np.array(read.first.prices), np.zeros(len(program.most)), program.most)
-        counted = sign * (self.elementary_bounds()[0] or 0.0)
+        counted = counted if self.instance.serves else -counted
         if bound < counted - CLOSE * abs(counted):
             return None
         prices: dict[str, float] = {}

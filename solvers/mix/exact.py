@@ -2,7 +2,8 @@
 
 HiGHS works with tolerances and says nothing of how it proves a bound. So its plan is the start of our own
 branch and bound, which may improve it, and whose leaves the check verifies. The second objective has a tree
-of its own: of requests with the cost as one more row, of jobs over the groups of a larger least progress.
+of its own, over the plans that are better in it: of requests with one device fewer, of jobs with groups of a
+larger least progress. It proves that all of them are worse in the first objective.
 """
 
 from __future__ import annotations

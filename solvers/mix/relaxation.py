@@ -24,8 +24,6 @@ SETTINGS: Fields = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
-
-
 LOOSER = (1e-7, 1e-6)
 """Tolerances for a relaxation that HiGHS cannot solve to the tightest one."""
 
@@ -107,7 +105,7 @@ class Relaxation:
             prices = self._prices(self._highs)
             counts = np.array(self._highs.getSolution().col_value[: len(low)])
             return Relaxed(self.program.bound(prices, low, high), counts, prices)
-        if self._elastic is None:
+        if feasible is not None and self._elastic is None:
             self._elastic = _loaded(self.program, elastic=True)
         if feasible is None or not self._run(self._elastic, low, high):
             nothing = np.zeros(len(self.program.demand) + len(self.program.rows))

@@ -36,11 +36,11 @@ def test_each_type_has_a_place_beside_each_that_it_shares_with() -> None:
 
 def test_the_page_of_jobs() -> None:
     page = page_of(sharing())
-    titles = [text for text in page.texts if "groups, progress" in text]
+    titles = [text for text in page.texts if ", progress" in text]
     assert sorted(titles) == [
         "a, b: 2 groups, progress 80 %",
         "b, a: 2 groups, progress 70 %",
-        "wide, alone: 1 groups, progress 100 %",
+        "wide, alone: 1 group, progress 100 %",
     ]
     assert "What to buy next: one more v100" in page.text
     assert "the least progress of a job that runs is 70 %" in page.text
