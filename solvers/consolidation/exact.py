@@ -50,7 +50,7 @@ from .patterns.column_generation import Integers, PatternProgram, RelaxationResu
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
 from .presolve import plan_without_moves
-from .progress import SETTINGS, Progress, attains_bound, kept_level
+from .progress import EQUALITY_TOLERANCE, SETTINGS, Progress, attains_bound, kept_level
 from .waste_budget import exact_cover_for_bound
 
 
@@ -382,6 +382,8 @@ class _Run:
         # An interruption ends all later steps as well.
         if limit == "interrupt":
             self.clock = Clock(0.0)
+        if solution is not None and relaxed.prices is not None and limit == "none":
+            solution, bound, limit = self._close_gap(program, goal, relaxed, bound, solution)
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
             progress.bounds.append(master.in_plan(goal, bound) if math.isfinite(bound) else None)
@@ -451,6 +453,27 @@ class _Run:
             progress.bounds = before
             return False
         return True
+
+    def _close_gap(
+        self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers
+    ) -> tuple[Integers, float, Limit]:
+        """Close the gap between solution and bound by adding all columns of low reduced cost."""
+        master = program.master
+        value = master.counted(goal, solution)
+        while not attains_bound(value, bound) and not self.clock.expired:
+            assert relaxed.prices is not None
+            # Only solutions that are better by a step are of interest.
+            step = 1.0 if master.integral[goal] else EQUALITY_TOLERANCE / 2 * max(1.0, abs(value))
+            if not master.enumerate_columns(goal, relaxed.prices, value - step - relaxed.bound):
+                break
+            better, limit = program.solve_integers(goal, bound, None, most=value - step)
+            if limit != "none":
+                return solution if better is None else better, bound, limit
+            if better is None or master.counted(goal, better) >= value:
+                # No better solution over all columns that one could use: the value is the bound.
+                return solution, value if master.integral[goal] else value - step, "none"
+            solution, value = better, master.counted(goal, better)
+        return solution, bound, "none"
 
     def _share(self) -> Clock:
         """Return a clock with a share of the remaining time for one step, which leaves time for others."""

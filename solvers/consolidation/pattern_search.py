@@ -247,13 +247,16 @@ class TrafficLimitResult:
     ----------
     solution
         A solution that keeps the levels of all settled goals; None if none was found.
+    none
+        Whether it is proven that no solution exists.
     goal, prices
-        Dual prices that prove that there is none; None if they do not.
+        Dual prices that prove it; None if they do not.
     """
 
     most: float
     program: PatternProgram
     solution: Integers | None = None
+    none: bool = False
     goal: str = ""
     prices: DualPrices | None = None
 
@@ -290,24 +293,17 @@ class TrafficSearch:
             return
         # Between multiples of the step no plan changes.
         low, high = math.ceil(exact_fraction(self.bound) / step), round(exact_fraction(reached) / step)
+        while low < high and not self.clock.expired:
+            middle = (low + high) // 2
+            result = self.solve_under_limit(float(middle * step))
+            if result is not None and result.solution is not None:
+                self.best, high = result, middle
+            elif result is not None and result.none:
+                low = middle + 1
+                self.refuted = result if result.prices is not None else self.refuted
+            else:
+                break
         self.bound = max(self.bound, float(low * step))
-        # First for the least limit that prices do not refute, then for the least one with a solution.
-        for is_first in (True, False):
-            end = high
-            while low < end and not self.clock.expired:
-                middle = (low + end) // 2
-                result = self.solve_under_limit(float(middle * step))
-                if result is None:
-                    return
-                if result.solution is not None:
-                    self.best, end, high = result, middle, middle
-                elif result.prices is not None:
-                    low = middle + 1
-                    self.refuted, self.bound = result, float(low * step)
-                elif is_first:
-                    end = middle
-                else:
-                    low = middle + 1
         if self.best is None or self.best.most > float(high * step):
             self.best = self.solve_under_limit(float(high * step))
 
@@ -332,15 +328,28 @@ class TrafficSearch:
         relaxed = program.relax(goal)
         # Prices prove that it cannot; the check derives the same bound again.
         if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
-            result.prices = relaxed.prices
+            result.prices, result.none = relaxed.prices, True
             return result
         if not master.classes.exact:
             return result  # a solution might not be a plan
         try:
-            program.clock = self.clock.share(STEP_SHARE)
-            result.solution, _ = program.solve_integers(goal, level, None, most=level)
+            self._find_solution(result, relaxed, level)
         except BackendError as error:
             self.notes.append(f"traffic: {error}")
             return None
         program.levels[goal] = levels[goal]
         return result
+
+    def _find_solution(self, result: TrafficLimitResult, relaxed: RelaxationResult, level: float) -> None:
+        """Search for a solution that keeps the bound on an objective, over more and more columns.
+
+        These are the columns so far, then all whose reduced cost is low enough.
+        """
+        program, goal = result.program, result.goal
+        program.clock = self.clock.share(STEP_SHARE)
+        result.solution, limit = program.solve_integers(goal, level, None, most=level)
+        if result.solution is None and limit == "none" and relaxed.prices is not None:
+            program.clock = self.clock.share(STEP_SHARE)
+            if program.master.enumerate_columns(goal, relaxed.prices, level - relaxed.bound):
+                result.solution, limit = program.solve_integers(goal, level, None, most=level)
+                result.none = result.solution is None and limit == "none"

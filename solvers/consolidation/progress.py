@@ -259,9 +259,15 @@ class ExactSettings:
     most_split_columns
         Exchange columns that split a piece in two.
     most_patterns_enumerated
-        Server patterns to enumerate within the waste budget.
+        Server patterns to enumerate for a complete model, or within the waste budget.
+    most_shapes_enumerated
+        Shapes of which all server patterns are listed, by one nested call for each.
+    first_patterns_per_class
+        Patterns of a job class that are listed from the start; pricing adds more.
     columns_per_class_and_round
         Patterns of one class that are added for the same prices.
+    most_listing_steps
+        Steps of the search for the first patterns of one job class.
     most_stay_selections
         Ways to keep residents of a server, or a job in place, that are enumerated.
     most_priced_selections
@@ -326,7 +332,10 @@ class ExactSettings:
     kept_shares: tuple[float, ...] = (0.9, 0.7, 0.5)
     most_split_columns: int = 60_000
     most_patterns_enumerated: int = 20_000
+    most_shapes_enumerated: int = 200
+    first_patterns_per_class: int = 400
     columns_per_class_and_round: int = 4
+    most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_priced_selections: int = 200
     most_table_cells: int = 150_000_000

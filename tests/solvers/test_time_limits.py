@@ -8,11 +8,12 @@ import random
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from device_instances import placement
 
@@ -49,6 +50,7 @@ from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.cp_sat import CP_SAT
 from clusterplan.solvers.consolidation.patterns import master as consolidation_master
 from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
+from clusterplan.solvers.consolidation.patterns.pricing import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging.cp_sat import StagingCpSat
 from clusterplan.solvers.staging.heterps.type_search import NOT_EVALUATED, TypeSearch
@@ -426,6 +428,32 @@ def test_a_job_of_thousands_of_tasks_nests_no_calls() -> None:
     assert result.plan is not None
     assert result.objectives[0].value == 4200
     assert verify(instance, result).ok
+
+
+def recursive_cuts(
+    rows: list[tuple[int, ...]], tasks: tuple[int, ...], servers: int, top: int
+) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write tasks as a sum of rows in falling order, as the definition says."""
+    if servers == 0:
+        yield from [] if any(tasks) else [()]
+        return
+    for i in range(top, -1, -1):
+        rest = tuple(t - c for t, c in zip(tasks, rows[i], strict=True))
+        if min(rest) >= 0:
+            yield from ((i, *more) for more in recursive_cuts(rows, rest, servers - 1, i))
+
+
+def test_cuts_are_listed_as_their_definition_says() -> None:
+    """Every way to cut a job is there once, the largest pieces first."""
+    rng = random.Random(1)
+    for _ in range(200):
+        groups = rng.randint(1, 2)
+        rows = sorted({tuple(rng.randint(0, 3) for _ in range(groups)) for _ in range(4)} - {(0,) * groups})
+        tasks, servers = tuple(rng.randint(0, 6) for _ in range(groups)), rng.randint(0, 5)
+        found = list(
+            _PatternLister(np.array(rows).reshape(-1, groups), mergeable=False).partitions(tasks, servers)
+        )
+        assert found == list(recursive_cuts(rows, tasks, servers, len(rows) - 1))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ....instances.common.arrays import Floats, Ints
 from ...backends.base import BackendError
 from ...backends.highs import MIP_SETTINGS, highs_with_settings, linear_optimum, linear_program, run_end
 from ..progress import SETTINGS
-from .pricing import PoolPricing, ServerPattern, resident_selections
+from .pricing import ServerPattern, resident_selections
 
 
 @dataclass(frozen=True)
@@ -381,11 +381,15 @@ class _Priced:
         return self.bound <= self.value + OPTIMALITY_TOLERANCE * max(1.0, self.value)
 
 
-class SearchPricing(PoolPricing):
+class SearchPricing:
     """Pricing problem of the server classes of one pool by knapsack search instead of a table."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
-        super().__init__(classes, pool)
+        self.classes = classes
+        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
+        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
+        free = [classes.servers[n].free for n in self.numbers]
+        self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
         self.members = np.array([len(classes.servers[n].members) for n in self.numbers], dtype=float)
         self.random = np.random.default_rng(0)
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}

@@ -50,7 +50,7 @@ from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.consolidation.job import allows, models_of
 from ..progress import SETTINGS, objective_step, scaling_step
 from .knapsack_pricing import SearchPricing
-from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay
+from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay, initial_patterns
 
 COUNT_WEIGHT = 0.01
 """Weight of further tasks of a shape, relative to the first one."""
@@ -182,6 +182,7 @@ class RestrictedMaster:
         self.job_row = count + len(classes.servers)
         self.rows = self.job_row + len(classes.jobs)
         self.columns: list[Column] = []
+        self.all_patterns = True
         self._known: set[tuple[Any, ...]] = set()
         # By a table of all sums of demands, or else by knapsack search.
         self.pricing: list[ServerPricing | SearchPricing] = []
@@ -263,19 +264,14 @@ class RestrictedMaster:
                     self.add("host", (k, i, other, j), entries, {})
 
     def _first_columns(self) -> None:
-        nothing = [np.zeros(len(pieces)) for pieces in self.classes.pieces]
-        weights = dict.fromkeys((*SERVER_COUNT_OBJECTIVES, "migrations"), 1.0)
-        patterns = JobPricing(self.classes, nothing, weights)
         for c, job in enumerate(self.classes.jobs):
-            check_time()
             if job.must_place:
                 # So that the relaxation is feasible before all such jobs have a place.
                 self.add_missing(c)
-            # Patterns of jobs with very many tasks take long, and may never be needed.
-            cells = job.most * math.prod(count + 1 for count in job.parts[0].tasks)
-            few = job.loose or cells <= SETTINGS.most_priced_cells
-            for priced in patterns.cheapest(job, math.inf) if few else ():
-                self.add_job_pattern(c, priced.pattern, priced.stay)
+            patterns, every = initial_patterns(job, self.classes, mergeable=self.preferred(job))
+            self.all_patterns = self.all_patterns and every
+            for pattern, stay in patterns:
+                self.add_job_pattern(c, pattern, stay)
         for pricing in self.pricing:
             for k in pricing.task_shapes:
                 check_time()
@@ -434,6 +430,34 @@ class RestrictedMaster:
                 )
                 beyond += max((below - p.cost for p in priced), default=0.0) * len(job.members)
         return added, beyond
+
+    def enumerate_columns(self, goal: str, prices: DualPrices, slack: float) -> bool:
+        """Add all server patterns of reduced cost at most `slack`; return False if there are too many.
+
+        Returns
+        -------
+        complete
+            False if there are too many.
+        """
+        if not self.all_patterns:
+            return False
+        paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
+        # Reduced-cost fixing: a column that costs more than the gap is in no better solution.
+        least = (
+            weight.get("servers", 0.0) * self._opening
+            + prices.servers
+            - slack
+            - SETTINGS.reduced_cost_tolerance
+        )
+        for pricing in self.pricing:
+            if isinstance(pricing, SearchPricing):
+                return False  # with many distinct sums of demands, there are too many patterns
+            patterns = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
+            if patterns is None:
+                return False
+            for number, pattern in patterns:
+                self.add_server_pattern(number, pattern)
+        return True
 
     def _slot_prices(self, prices: DualPrices) -> list[Floats]:
         """Return the dual price of each combination of tasks of a shape on one server, per task shape.

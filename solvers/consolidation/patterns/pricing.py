@@ -11,9 +11,10 @@ selection with its residual capacity.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -219,40 +220,140 @@ def _backtracked_pattern(
     return tuple(sorted(pattern, reverse=True))
 
 
+def initial_patterns(
+    job: JobClass, classes: ClassTable, mergeable: bool
+) -> tuple[list[tuple[JobPattern, Stay]], bool]:
+    """Return initial patterns of a job, and whether they include all that any solution may need.
+
+    Parameters
+    ----------
+    mergeable
+        Leave out patterns in which two pieces could be merged.
+    """
+    check_time()
+    if job.loose:
+        every = len(job.current) <= 1
+        stays = [
+            ((number, i),)
+            for number, h in enumerate(job.current)
+            for i in range(len(classes.pieces[h.shape]))
+        ]
+        return [((), stay) for stay in [(), *stays]], every
+    lister = _PatternLister(classes.pieces[job.parts[0].shape], mergeable)
+    patterns: list[tuple[JobPattern, Stay]] = []
+    for stay, tasks in _stay_selections(job, classes):
+        most = job.most - len(stay)
+        every_pattern = (
+            pattern for servers in range(most + 1) for pattern in lister.partitions(tasks, servers)
+        )
+        patterns += [
+            (pattern, stay)
+            for pattern in itertools.islice(
+                every_pattern, SETTINGS.first_patterns_per_class + 1 - len(patterns)
+            )
+        ]
+    complete = (
+        lister.steps <= SETTINGS.most_listing_steps
+        and len(patterns) <= SETTINGS.first_patterns_per_class
+        and len(job.current) <= 1
+    )
+    return patterns[: SETTINGS.first_patterns_per_class], complete
+
+
+def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
+    """Yield selections of staying tasks and the remaining tasks: all stay, none, those of one server."""
+    tasks = job.parts[0].tasks
+    rows = [classes.pieces[current.shape].tolist() for current in job.current]
+    everything = []
+    for number, current in enumerate(job.current):
+        if list(current.kept) in rows[number]:
+            everything.append((number, rows[number].index(list(current.kept))))
+    if len(everything) > 1:
+        tasks_staying = [sum(rows[n][i][g] for n, i in everything) for g in range(len(tasks))]
+        if len(everything) <= job.most:
+            yield tuple(everything), tuple(map(operator.sub, tasks, tasks_staying))
+    yield (), tasks
+    for number in range(len(job.current)):
+        for i, row in enumerate(rows[number]):
+            if all(map(int.__le__, row, tasks)):
+                yield ((number, i),), tuple(map(operator.sub, tasks, row))
+
+
+class _PatternLister:
+    """Lists the partitions of a job's tasks over servers, in non-increasing order of combinations."""
+
+    def __init__(self, pieces: Ints, mergeable: bool) -> None:
+        self.rows = [tuple(row) for row in pieces.tolist()]
+        self.mergeable = set(self.rows) if mergeable else set()
+        self.largest = max(map(sum, self.rows), default=0)
+        self.steps = 0
+
+    def partitions(self, tasks: tuple[int, ...], servers: int) -> Iterator[JobPattern]:
+        """Yield the partitions of tasks over `servers` servers, until the limit on steps is reached.
+
+        The recursion is an explicit stack, since jobs of thousands of tasks exceed Python's recursion limit.
+        """
+        if servers == 0:
+            if not any(tasks):
+                yield ()
+            return
+        chosen: list[int] = []
+        left = [tasks]
+        open_ = [self._next(tasks, servers, len(self.rows) - 1, chosen)]
+        while open_:
+            i = next(open_[-1], None)
+            if i is None:
+                open_.pop()
+                left.pop()
+                del chosen[-1:]
+                continue
+            rest = tuple(map(operator.sub, left[-1], self.rows[i]))
+            if len(open_) == servers:
+                if not any(rest):
+                    yield (*chosen, i)
+                continue
+            chosen.append(i)
+            left.append(rest)
+            open_.append(self._next(rest, servers - len(chosen), i, chosen))
+
+    def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
+        """Yield task combinations, as indices from `top` down, for the next server beside the chosen ones."""
+        # Not even the largest pieces are enough.
+        if sum(tasks) > servers * self.largest:
+            return
+        for i in range(top, -1, -1):
+            self.steps += 1
+            if self.steps > SETTINGS.most_listing_steps:
+                return
+            if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
+                return  # even if all were as large as this one
+            fits = all(map(int.__le__, self.rows[i], tasks))
+            if fits and not any(self._can_merge(i, j) for j in set(chosen)):
+                yield i
+
+    def _can_merge(self, i: int, j: int) -> bool:
+        """Return whether two servers' tasks of a job fit on one together; False if merging is not allowed."""
+        return (
+            bool(self.mergeable)
+            and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.mergeable
+        )
+
+
 ServerPattern = tuple[tuple[int, int], ...]
 """Shape and row in the shape's slots of the tasks on one server; residents that stay come first."""
 
 
-class PoolPricing:
-    """The server classes of one pool, for which patterns are priced.
-
-    Attributes
-    ----------
-    numbers
-        The numbers of these classes.
-    task_shapes
-        The shapes of tasks that they may hold.
-    free
-        Free units of each resource on a server of each class.
-    """
-
-    def __init__(self, classes: ClassTable, pool: str | None) -> None:
-        self.classes = classes
-        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
-        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
-        free = [classes.servers[n].free for n in self.numbers]
-        self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
-
-
-class ServerPricing(PoolPricing):
+class ServerPricing:
     """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
-        super().__init__(classes, pool)
+        self.classes = classes
         usages = classes.usages[pool]
         if usages is None:
             raise TooLargeError("there are too many different loads for exact classes")
         self.usages = usages
+        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
+        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
         cells = len(self.usages) * slots
         # A search has long found the best pattern before so large a table is filled.
@@ -269,7 +370,9 @@ class ServerPricing(PoolPricing):
         self.before = [
             [self._without(w) for w in classes.weights(k, classes.slots[k])] for k in self.task_shapes
         ]
-        self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in self.free])
+        free = np.array([classes.servers[n].free for n in self.numbers], dtype=np.int64)
+        free = free.reshape(-1, self.usages.shape[1])
+        self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
         """Return the index of each demand sum less `weight`, -1 if not in the table, shape (sums,)."""
@@ -305,8 +408,8 @@ class ServerPricing(PoolPricing):
             ends: list[tuple[float, ServerPattern, int]] = []
             for free, (gain, stay) in resident_selections(self.classes, number, paid).items():
                 fits = np.asarray((self.usages <= np.array(free)).all(axis=1)) if stay else holds
-                place = int(np.argmax(np.where(fits, values, -np.inf)))
-                ends.append((gain + float(values[place]), stay, place))
+                place = int(np.argmax(np.where(fits, values[-1], -np.inf)))
+                ends.append((gain + float(values[-1][place]), stay, place))
             ends.sort(reverse=True)
             patterns += [
                 (number, total, (*stay, *self._trace(end, choices))) for total, stay, end in ends[:most]
@@ -319,27 +422,89 @@ class ServerPricing(PoolPricing):
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
 
-    def _values(self, paid: Sequence[Floats]) -> tuple[Floats, list[NDArray[np.int32]]]:
-        """Return the maximum price of each demand sum, and the choices of each task shape for it.
+    def _values(
+        self, paid: Sequence[Floats], useless: bool = False
+    ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
+        """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
 
-        A choice is a combination of tasks (slot) by the first task shapes up to this one, -1 for none.
+        A choice is the last shape's combination of tasks (slot), -1 for none.
         """
-        values = np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)
+        values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):
-            best, choice = values.copy(), np.full(len(self.usages), -1, dtype=np.int32)
+            best, choice = values[-1].copy(), np.full(len(self.usages), -1, dtype=np.int32)
             for slot, place in enumerate(places):
                 check_time()
                 gain = paid[k][slot]
-                if gain <= 0:
+                if gain <= 0 and not useless:
                     continue
-                candidate = np.where(place >= 0, values[place] + gain, -np.inf)
+                candidate = np.where(place >= 0, values[-1][place] + gain, -np.inf)
                 # Ties go to the earlier slot, so that patterns do not depend on rounding.
                 better = candidate > best + 1e-12
                 best[better], choice[better] = candidate[better], slot
-            values = best
+            values.append(best)
             choices.append(choice)
         return values, choices
+
+    def within(
+        self, paid: Sequence[Floats], least: Floats, most: int
+    ) -> list[tuple[int, ServerPattern]] | None:
+        """Return every maximal pattern, with server class, of price at least `least`; None if too many.
+
+        Parameters
+        ----------
+        least
+            Limit for each server class of the instance.
+        most
+            Largest number of patterns; None is returned beyond it, for too many shapes, or with residents.
+        """
+        residents = any(self.classes.servers[number].residents for number in self.numbers)
+        if residents or len(self.task_shapes) > SETTINGS.most_shapes_enumerated:
+            return None
+        values, _ = self._values(paid, useless=True)
+        patterns: list[tuple[int, ServerPattern]] = []
+        looked = 0
+        for number, holds in zip(self.numbers, self.holds, strict=True):
+            check_time()
+            free = np.array(self.classes.servers[number].free)
+            for end in np.flatnonzero(holds & (values[-1] >= least[number])).tolist():
+                for pattern in self._paths(end, len(self.task_shapes), float(least[number]), paid, values):
+                    looked += 1
+                    if looked > most:
+                        return None
+                    # A full pattern stands for all that hold less: supply may exceed demand.
+                    if not self._extendable(pattern, free - self.usages[end]):
+                        patterns.append((number, pattern))
+        return patterns
+
+    def _paths(
+        self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
+    ) -> Iterator[ServerPattern]:
+        """Yield the patterns of the first `stage` task shapes with a given demand sum and enough price."""
+        if stage == 0:
+            yield ()
+            return
+        k = self.task_shapes[stage - 1]
+        if values[stage - 1][place] >= least:
+            yield from self._paths(place, stage - 1, least, paid, values)
+        for slot, places in enumerate(self.before[stage - 1]):
+            origin, rest = int(places[place]), least - float(paid[k][slot])
+            if origin >= 0 and values[stage - 1][origin] >= rest:
+                for pattern in self._paths(origin, stage - 1, rest, paid, values):
+                    yield (*pattern, (k, slot))
+
+    def _extendable(self, pattern: ServerPattern, free: Ints) -> bool:
+        """Return whether a task of any shape could be added to a pattern within residual capacity `free`."""
+        counts = dict(pattern)
+        for k in self.task_shapes:
+            slots, demands = self.classes.slots[k], self.classes.task_shapes[k].demands
+            now = slots[counts[k]] if k in counts else np.zeros(len(demands), dtype=np.int64)
+            for g, demand in enumerate(demands):
+                more = now.copy()
+                more[g] += 1
+                if (np.array(demand) <= free).all() and (slots == more).all(axis=1).any():
+                    return True
+        return False
 
     def _trace(self, end: int, choices: Sequence[NDArray[np.int32]]) -> ServerPattern:
         pattern = []

@@ -365,3 +365,14 @@ def test_the_best_pattern_of_each_class(seed: int) -> None:
                     best = max(best, sum(paid[k][i] for k, i in pairs))
             assert most == pytest.approx(best)
             assert sum(paid[k][i] for k, i in pattern) == pytest.approx(best)
+
+
+def test_patterns_within_reach_are_all_listed() -> None:
+    """Each of them is paid enough, is full, and is listed once."""
+    paid = [np.ones(len(slots)) for slots in CLASSES.slots]
+    for pool in CLASSES.usages:
+        listed = ServerPricing(CLASSES, pool).within(paid, np.ones(len(CLASSES.servers)), 10_000)
+        assert listed
+        assert len(set(listed)) == len(listed)
+        assert all(sum(paid[k][i] for k, i in pattern) >= 1 for _, pattern in listed)
+        assert ServerPricing(CLASSES, pool).within(paid, np.zeros(len(CLASSES.servers)), 1) is None
