@@ -54,7 +54,8 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if not self._bar.disable:  # some releases of rich end a bar that was never shown with an empty line
+            self._bar.stop()
 
     def begin(self, finished: int, total: int) -> None:
         """Set the total number of solves, and print how many of them an earlier run has finished."""
