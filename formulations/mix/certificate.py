@@ -23,7 +23,10 @@ Prices = Annotated[tuple[Price, ...], validated_in_batches(MAX_PRICES), Field(ma
 
 
 class Branching(Model):
-    """An inner node: its first half has at most so many copies of a configuration, given by its index."""
+    """An inner node: its first half has at most so many copies of a configuration, given by its index.
+
+    After the configurations come the models of device of an instance of requests: so many devices in use.
+    """
 
     configuration: Count
     at_most: Count
@@ -59,7 +62,7 @@ class Tree(Model):
         The nodes in preorder.
     cuts, priced
         Cutting planes, and those of them that have prices at leaves, after those of the rows; by their
-        indices among types, rows and cuts.
+        indices among types, rows, two rows for each total of devices, and cuts.
     """
 
     prices: Prices
@@ -83,11 +86,15 @@ class MixCertificate(Model):
     second: Tree | None = None
 
 
-def read_certificate(data: Any, configurations: int, prices: tuple[int, int]) -> MixCertificate | str:
+def read_certificate(
+    data: Any, configurations: int, totals: int, prices: tuple[int, int]
+) -> MixCertificate | str:
     """Return the parsed certificate of an instance with so many configurations, or its first format error.
 
     Parameters
     ----------
+    totals
+        Number of models whose devices are counted.
     prices
         Numbers of types of requests and rows together in the first and in the second tree.
     """
@@ -95,13 +102,16 @@ def read_certificate(data: Any, configurations: int, prices: tuple[int, int]) ->
     if isinstance(given, str):
         return given
     for name, tree, count in zip(("first", "second"), (given.first, given.second), prices, strict=True):
-        for fault in () if tree is None else _faults(tree, configurations, count):
+        for fault in () if tree is None else _faults(tree, configurations, totals, count):
             return f"{name}.{fault}"
     return given
 
 
-def _faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
+def _faults(tree: Tree, configurations: int, totals: int, prices: int) -> Iterator[str]:
     """Yield faults in the form of a tree with so many types and rows."""
+    if len(tree.prices) != prices:
+        yield f"prices: are {len(tree.prices)}; there are {prices} types and rows"
+    prices += 2 * totals
     for index, cut in enumerate(tree.cuts):
         if len(cut.places) != len(cut.prices) or len(cut.places) != len(set(cut.places)):
             yield f"cuts.{index}: has other places than prices"
@@ -110,8 +120,6 @@ def _faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
     for row in tree.priced:
         if not prices <= row < prices + len(tree.cuts):
             yield f"priced: has {row}, which is no cut"
-    if len(tree.prices) != prices:
-        yield f"prices: are {len(tree.prices)}; there are {prices} types and rows"
     prices, open_nodes = prices + len(tree.priced), 1
     for index, node in enumerate(tree.nodes):
         place = f"nodes.{index}"
@@ -120,7 +128,7 @@ def _faults(tree: Tree, configurations: int, prices: int) -> Iterator[str]:
         open_nodes += 1 if isinstance(node, Branching) else -1
         if isinstance(node, Leaf) and len(node.prices) != prices:
             yield f"{place}.prices: are {len(node.prices)}; there are {prices} types, rows and cuts"
-        if isinstance(node, Branching) and node.configuration >= configurations:
-            yield f"{place}.configuration: is {node.configuration}; there are {configurations}"
+        if isinstance(node, Branching) and node.configuration >= configurations + totals:
+            yield f"{place}.configuration: is {node.configuration}; there are {configurations + totals}"
     if open_nodes:
         yield f"nodes: {open_nodes} leaves are missing"

@@ -1,21 +1,14 @@
-"""Cutting planes of a mix: what follows from rows and requests at some prices, rounded.
+"""Cutting planes of a mix: what follows from its rows at some prices, rounded.
 
 At prices (π, τ) ≥ 0 every plan keeps Σ_k d_k y_k ≤ β with d_k = Σ_r τ_r A_rk − max_i π_i μ_ki and
-β = τ·b − π·λ. Since y is whole and not negative, then also
-
-    of jobs      Σ_k ⌊d_k⌋ y_k ≤ ⌊β⌋,
-    of requests  Σ_k (⌊d_k⌋ + max(0, d_k − ⌊d_k⌋ − f) / (1 − f)) y_k ≤ ⌊β⌋  with  f = β − ⌊β⌋
-
-(Chvátal, "Edmonds polytopes and a hierarchy of combinatorial problems", Discrete Mathematics 4, 1973;
-Nemhauser, Wolsey, *Integer and Combinatorial Optimization*, 1988, section II.1.7, mixed-integer rounding).
-The former have whole weights, from which further cuts can be made well; the latter are tighter. What makes
-relaxations weak are odd numbers of jobs, and that whole machines are bought.
+β = τ·b − π·λ. Since y is whole and not negative, then also Σ_k ⌊d_k⌋ y_k ≤ ⌊β⌋ (Chvátal, "Edmonds polytopes
+and a hierarchy of combinatorial problems", Discrete Mathematics 4, 1973). What makes relaxations of groups
+of jobs weak are odd numbers of jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,7 +18,7 @@ from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Count, Model
 from ..common.clock import check_time
 from ..common.objective import whole_numbers
-from .program import FINENESS, Entries, MixProgram, Numbers, Row
+from .program import MixProgram, Numbers, with_rows
 
 MAX_PRICE = 1e100
 """Upper limit of prices, so that no product of figures overflows."""
@@ -35,8 +28,6 @@ MAX_ENTRIES = 20_000_000
 LARGEST = 2**200
 """Largest weight of a cut: cuts that are made of cuts at large prices would grow without end."""
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
-CUT = "cut"
-"""Name of the rows that are cuts."""
 
 
 class Cut(Model):
@@ -53,31 +44,9 @@ class Cut(Model):
 
 
 def rounded_row(program: MixProgram, prices: Numbers, unit: int = 1) -> tuple[Numbers, Any]:
-    """Return weights, shape (n,), and limit of the cut at some prices, which are in parts of 1/`unit`.
-
-    They are in parts of 1/`FINENESS`, to which weights are rounded down.
-    """
+    """Return weights, shape (n,), and limit of the cut at some prices, which are in parts of 1/`unit`."""
     whole = unit * program.unit
-    reduced, limit = program.reduced_costs(prices, 0), -program.constant(prices)
-    weights = reduced // whole * FINENESS
-    if len(program.demand):
-        weights += np.maximum(reduced % whole - limit % whole, 0) * FINENESS // (whole - limit % whole)
-    return weights, limit // whole * FINENESS
-
-
-def with_rows(program: MixProgram, cuts: Iterable[tuple[Numbers, Any]]) -> MixProgram:
-    """Return a programme with the rows of cuts, given by their weights and limits."""
-    weights, limits, unit = [], [], program.unit // FINENESS or 1 / FINENESS
-    for row, (weight, limit) in enumerate(cuts, len(program.rows)):
-        inside = np.flatnonzero(weight)
-        weights.append((inside, np.full(len(inside), row), weight[inside] * unit))
-        limits.append(limit)
-    columns = [np.concatenate(each) for each in zip(program.weights, *weights, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    rows = (*program.rows, *(Row(CUT, 1, 0.0) for _ in limits))
-    entries = Entries(*(column[order] for column in columns))
-    added = np.array(limits, dtype=program.limits.dtype) * unit
-    return replace(program, weights=entries, rows=rows, limits=np.concatenate([program.limits, added]))
+    return program.reduced_costs(prices, 0) // whole, -program.constant(prices) // whole
 
 
 def with_cuts(program: MixProgram, cuts: Sequence[Cut], priced: Sequence[int]) -> MixProgram:

@@ -223,9 +223,10 @@ class MixFormulation(Formulation[MixInstance, Copies]):
 
     def read(self, certificate: Any) -> MixCertificate | str:
         """Return a certificate in the types of a mix, or its first format error as text."""
-        prices = len(self.program.demand) + len(self.program.rows)
+        program = self.program
+        prices, totals = len(program.demand) + len(program.rows), len(program.devices)
         counted = self.instance.serves and self.instance.devices is None
-        return read_certificate(certificate, len(self.program.cost), (prices, prices + counted))
+        return read_certificate(certificate, len(program.cost), totals, (prices, prices + counted))
 
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the tighter of the bounds that counting and the trees of a certificate prove."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -61,7 +61,10 @@ class Entries(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of A: the name of its price, −1 if it asks for *at least* −b of what is named, and b."""
+    """A row of A: the name of its price, −1 if it asks for *at least* −b of what is named, and b.
+
+    Rows that are derived from others have no name.
+    """
 
     name: str
     sign: int
@@ -80,8 +83,10 @@ class MixProgram:
         A, its m rows, and b.
     rates, demand
         μ and λ, with the types as columns; none of jobs.
+    devices
+        w_k in the row of its model of device, 0 in the other rows, shape (G, n); of jobs there are no rows.
     unit
-        All but `most` is in parts of 1/`unit`.
+        All but `most` and `devices` is in parts of 1/`unit`.
     """
 
     cost: Numbers
@@ -91,12 +96,14 @@ class MixProgram:
     limits: Numbers
     rates: Entries
     demand: Numbers
+    devices: Ints
     unit: int
 
     def of(self, kept: Flags) -> MixProgram:
         """Return the programme over some of the configurations."""
-        weights, rates = self.weights.of(kept), self.rates.of(kept)
-        return replace(self, cost=self.cost[kept], most=self.most[kept], weights=weights, rates=rates)
+        weights, rates, devices = self.weights.of(kept), self.rates.of(kept), self.devices[:, kept]
+        cost, most = self.cost[kept], self.most[kept]
+        return replace(self, cost=cost, most=most, weights=weights, rates=rates, devices=devices)
 
     def as_floats(self) -> MixProgram:
         """Return the programme with all figures as floats, in their own units."""
@@ -105,8 +112,9 @@ class MixProgram:
             return (wholes / self.unit).astype(float)
 
         weights, rates = (each._replace(value=floats(each.value)) for each in (self.weights, self.rates))
-        most, limits, demand = self.most.astype(float), floats(self.limits), floats(self.demand)
-        return MixProgram(floats(self.cost), most, weights, self.rows, limits, rates, demand, 1)
+        cost, limits, demand = map(floats, (self.cost, self.limits, self.demand))
+        most = self.most.astype(float)
+        return MixProgram(cost, most, weights, self.rows, limits, rates, demand, self.devices, 1)
 
     @property
     def parts(self) -> Floats:
@@ -131,6 +139,35 @@ class MixProgram:
         """Return the bound in a box of counts that follows from some prices, as the check derives it."""
         reduced = self.reduced_costs(prices, scale)
         return self.constant(prices) + (reduced * np.where(reduced > 0, low, high)).sum()
+
+
+def with_rows(program: MixProgram, added: Iterable[tuple[Numbers, Any]]) -> MixProgram:
+    """Return a programme with further rows, given by their whole weights, shape (n,), and limits."""
+    weights, limits = [], []
+    for row, (weight, limit) in enumerate(added, len(program.rows)):
+        inside = np.flatnonzero(weight)
+        weights.append((inside, np.full(len(inside), row), weight[inside] * program.unit))
+        limits.append(limit)
+    columns = [np.concatenate(each) for each in zip(program.weights, *weights, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    rows = (*program.rows, *(Row("", 1, 0.0) for _ in limits))
+    entries = Entries(*(column[order] for column in columns))
+    more = np.array(limits, dtype=program.limits.dtype) * program.unit
+    return replace(program, weights=entries, rows=rows, limits=np.concatenate([program.limits, more]))
+
+
+def with_totals(program: MixProgram) -> MixProgram:
+    """Return a programme with the devices of each model in use as further columns, by two rows each.
+
+    A tree can then branch on them. That all copies together have a whole number of devices of each model
+    proves much more than that one configuration has whole copies, as costs are sums of a few prices.
+    """
+    devices = program.devices.astype(program.cost.dtype)
+    cost = np.append(program.cost, np.zeros_like(program.cost, shape=len(devices)))
+    most = np.append(program.most, devices @ program.most)
+    sums = np.hstack([devices, -np.eye(len(devices), dtype=devices.dtype)])
+    wider = replace(program, cost=cost, most=most)
+    return with_rows(wider, [(sign * row, 0) for row in sums for sign in (1, -1)])
 
 
 def better_in_second(instance: MixInstance, value: float) -> MixInstance:
@@ -165,7 +202,10 @@ def program_of(instance: MixInstance) -> MixProgram:
     costs, limit, asked, *values = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
     of_rows, of_types = (_entries(each, value) for each, value in zip((weights, rates), values, strict=True))
     most = np.array(list(_most(instance)), dtype=object)
-    return MixProgram(costs, most, of_rows, rows, limit, of_types, asked, unit)
+    models = [each.name for each in instance.hardware if instance.serves]
+    devices = [[one.devices * (one.hardware == name) for one in instance.configurations] for name in models]
+    table = np.array(devices, dtype=np.int64).reshape(len(models), len(most))
+    return MixProgram(costs, most, of_rows, rows, limit, of_types, asked, table, unit)
 
 
 def _entries(entries: Sequence[Entry], value: Numbers) -> Entries:

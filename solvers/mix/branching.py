@@ -1,4 +1,4 @@
-"""Branch and bound over counts of configurations, which keeps its tree as a proof.
+"""Branch and bound over counts of configurations and of devices, which keeps its tree as a proof.
 
 The box with the least bound is divided first, so that all that are left when it reaches the target are
 leaves of the proof. It is divided at the count whose two halves raise the bound most (strong branching;
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...formulations.mix.program import MixProgram
+from ...formulations.mix.program import MixProgram, with_totals
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Fields
 from ..common.base import Clock
@@ -52,7 +52,7 @@ class Goal:
 
 @dataclass(eq=False)
 class _Node:
-    """A box of counts, shape (n,) each; a leaf as long as it has no children."""
+    """A box of counts and totals of devices, shape (n,) each; a leaf as long as it has no children."""
 
     low: Floats
     high: Floats
@@ -70,7 +70,8 @@ class Proof:
     prices
         Those of the relaxation of all plans.
     kept
-        Index of each configuration that is left after those were excluded that no plan within the cutoff has.
+        Index of each configuration that is left after those were excluded that no plan within the cutoff has,
+        then those of the totals of devices.
     cuts
         The cutting planes, as a certificate has them.
     stopped
@@ -131,13 +132,13 @@ class BranchAndBound:
         free = np.where(program.most > 0, FREE, 0.0)
         first = Relaxation(program, clock).solve(low, free)
         self._first = replace(first, bound=program.bound(first.prices, low, program.most))
-        high = self._limited(program)
-        self._inside = high > 0
+        limited = replace(program, most=self._limited(program))
+        self._inside = limited.most > 0
         self._inside[:1] = True  # HiGHS knows nothing of rows without any columns
-        self._separation = Separation(program.of(self._inside))
+        self._totals = len(program.devices)
+        self._separation = Separation(with_totals(limited.of(self._inside)))
         self._separation.run(self.goal.target, clock.share(SEPARATION_SHARE))
         self._relaxation = Relaxation(self._separation.program, clock)
-        self._high = high[self._inside]
         cuts = len(self._separation.program.rows) - len(program.rows)
         self._root = replace(self._first, prices=np.append(self._first.prices, np.zeros(cuts)))
 
@@ -160,8 +161,9 @@ class BranchAndBound:
         found
             Called with the whole counts of all configurations wherever a relaxation has some.
         """
-        low = np.zeros(len(self._high))
-        root = _Node(low, self._high, self._relaxed(self._root, low, self._high))
+        high = self._relaxation.program.most
+        low = np.zeros_like(high)
+        root = _Node(low, high, self._relaxed(self._root, low, high))
         open_, number, leaves = [(root.relaxed.bound, 0, root)], itertools.count(1), 1
         while open_ and not self._stopped(leaves):
             bound, _, node = heapq.heappop(open_)
@@ -171,8 +173,8 @@ class BranchAndBound:
                 node, other = sorted(node.children, key=lambda half: half.relaxed.bound)
                 bound = node.relaxed.bound
                 heapq.heappush(open_, (other.relaxed.bound, next(number), other))
-        kept, cuts = np.flatnonzero(self._inside), self._separation.as_data()
-        return Proof(root, self._first.prices, kept, cuts, leaves >= MAX_LEAVES)
+        kept = np.flatnonzero(np.append(self._inside, np.ones(self._totals, dtype=bool)))
+        return Proof(root, self._first.prices, kept, self._separation.as_data(), leaves >= MAX_LEAVES)
 
     def _stopped(self, leaves: int) -> bool:
         """Return whether the time or the number of leaves ends the search."""
@@ -183,7 +185,7 @@ class BranchAndBound:
         below, open_ = self._parts(node, INTEGRAL)
         if not len(open_):
             whole = np.zeros(len(self._inside), dtype=np.int64)
-            whole[self._inside] = below
+            whole[self._inside] = below[: len(below) - self._totals]
             found(whole)
             self.goal = self._goal_of()
             # Where the check does not accept them, they are not quite whole.

@@ -22,10 +22,9 @@ from ..common.base import Clock
 SETTINGS: Fields = {
     "presolve": "off",  # the last basis is a better start
     "primal_feasibility_tolerance": TOLERANCE,
-    "dual_feasibility_tolerance": TOLERANCE,
 }
-LOOSER = (1e-7, 1e-6)
-"""Tolerances for a relaxation that HiGHS cannot solve to the tightest one."""
+TOLERANCES = (TOLERANCE, TOLERANCE, 1e-7, 1e-6)
+"""Tolerances of the prices for a relaxation that HiGHS cannot solve; after the first without a basis."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +132,8 @@ class Relaxation:
             If HiGHS ends in any other way.
         """
         highs.changeColsBounds(len(low), np.arange(len(low), dtype=np.int32), low, high)
-        for tolerance in (TOLERANCE, *LOOSER):
-            if tolerance != TOLERANCE:  # bounds follow from the prices, whatever their precision
-                highs.clearSolver()
-                highs.setOptionValue("dual_feasibility_tolerance", tolerance)
+        for tolerance in TOLERANCES:  # bounds follow from the prices, whatever their precision
+            highs.setOptionValue("dual_feasibility_tolerance", tolerance)
             if self.clock.remaining_s is not None:  # HiGHS counts the time of all its runs
                 highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
             highs.run()
@@ -145,6 +142,7 @@ class Relaxation:
                 return None
             if status in ("kOptimal", "kModelEmpty", "kInfeasible"):
                 return bool(status != "kInfeasible")
+            highs.clearSolver()
         raise BackendError(f"HiGHS ended a relaxation with the status {status}")
 
     def _prices(self, highs: Any) -> Floats:

@@ -1,11 +1,11 @@
-"""Cutting planes for the relaxation at the root of a branching tree.
+"""Cutting planes for the relaxation of groups of jobs at the root of a branching tree.
 
-Any prices make a valid cut; two sorts of them often make one that the relaxation breaks. For a basic count
-that is not whole, the fractional parts of its row of the inverse basis, or of that row with the other sign,
-are prices of the rows (Gomory, "Outline of an algorithm for integer solutions to linear programs", Bulletin
-of the American Mathematical Society 64, 1958). And the prices of the relaxation itself can be scaled so that
-the weight of such a count becomes whole. Rows that do not bind any more are left out, so that the
-relaxation stays small.
+Any prices make a valid cut. For a basic count that is not whole, the fractional parts of its row of the
+inverse basis, or of that row with the other sign, are prices of the rows that often make one which the
+relaxation breaks (Gomory, "Outline of an algorithm for integer solutions to linear programs", Bulletin of
+the American Mathematical Society 64, 1958). Rows that do not bind any more are left out, so that the
+relaxation stays small. Of requests there are none: what makes their relaxations weak are whole machines,
+and a tree over totals of devices meets that.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...formulations.mix.cuts import Cut, rounded_row, with_rows
-from ...formulations.mix.program import FINENESS, MixProgram
+from ...formulations.mix.cuts import Cut, rounded_row
+from ...formulations.mix.program import MixProgram, with_rows
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Fields
 from ..common.base import Clock
@@ -27,8 +27,6 @@ MAX_CUTS = 40
 """Cuts of one round."""
 MAX_CONFIGURATIONS = 5_000
 """Largest number of configurations for which cuts are made."""
-MULTIPLES = 8
-"""The weight of a count becomes a whole number up to this."""
 FREE = 1e20
 """What HiGHS takes for infinite."""
 LEAST_VIOLATION, LEAST_PRICE = 1e-4, 1e-9
@@ -59,8 +57,9 @@ class Separation:
         """Add cuts until the bound of the relaxation reaches the target, or nothing is to be cut off."""
         count = len(self.program.cost)
         # Limits of counts of groups follow from the rows; without them the tableau is that of the rows.
-        low, high = np.zeros(count), self.program.most if len(self.program.demand) else np.full(count, FREE)
-        for _ in range(MAX_ROUNDS if count <= MAX_CONFIGURATIONS else 0):
+        low, high = np.zeros(count), np.full(count, FREE)
+        wanted = count <= MAX_CONFIGURATIONS and not len(self.program.demand)
+        for _ in range(MAX_ROUNDS if wanted else 0):
             relaxation = Relaxation(replace(self.program, most=high), clock)
             relaxed = relaxation.solve(low, high)
             bound = self.program.bound(relaxed.prices, low, self._base.most)
@@ -72,11 +71,11 @@ class Separation:
         places, found = [*range(self._first), *self._priced], dict[Cut, tuple[float, Floats, float]]()
         for prices in self._candidates(relaxation, relaxed):
             weights, limit = rounded_row(self.program, prices)
-            excess = float(weights @ relaxed.counts - limit) / FINENESS
+            excess = float(weights @ relaxed.counts - limit)
             if excess > LEAST_VIOLATION:
                 inside = np.flatnonzero(prices).tolist()
                 cut = Cut(places=tuple(places[i] for i in inside), prices=tuple(prices[inside].tolist()))
-                found[cut] = (excess * FINENESS / float(np.linalg.norm(weights) + 1.0), weights, limit)
+                found[cut] = (excess / float(np.linalg.norm(weights) + 1.0), weights, limit)
         chosen = sorted(found, key=lambda cut: -found[cut][0])[:MAX_CUTS]
         binds = relaxed.prices[self._first :] > LEAST_PRICE
         self._priced = [place for place, binding in zip(self._priced, binds, strict=True) if binding]
@@ -87,17 +86,12 @@ class Separation:
         return bool(chosen)
 
     def _candidates(self, relaxation: Relaxation, relaxed: Relaxed) -> Iterator[Floats]:
-        """Yield prices of types, rows and cuts from which cuts may follow that a relaxation breaks."""
-        counts, types = relaxed.counts, len(self.program.demand)
-        for row in () if types else relaxation.tableau_rows(counts, LEAST_PART):
+        """Yield prices of rows and cuts from which cuts may follow that a relaxation breaks."""
+        for row in relaxation.tableau_rows(relaxed.counts, LEAST_PART):
             for sign in (1, -1):
                 parts = np.mod(sign * row, 1.0)
                 parts[(parts < LEAST_PART) | (parts > 1 - LEAST_PART)] = 0.0
                 yield parts * (1 + MARGIN)
-        weights = -self.program.reduced_costs(relaxed.prices, 0)
-        for k in np.flatnonzero((np.abs(counts - np.round(counts)) > LEAST_PART) & (weights > 0)).tolist():
-            for multiple in range(1, MULTIPLES + 1) if types else ():
-                yield relaxed.prices * (multiple / weights[k] * (1 - MARGIN))
 
     def as_data(self) -> Fields:
         """Return the cuts that have prices, and those that they are made of, as a certificate has them."""

@@ -9,14 +9,15 @@ shares x, since Σ_k μ_ki x_ki ≥ λ_i and Σ_i x_ki ≤ y_k,
 and Σ_k d_k y_k is at least Σ_k min(d_k l_k, d_k u_k) in a box l ≤ y ≤ u (Lagrangian duality; Geoffrion,
 "Lagrangean relaxation for integer programming", 1974). Without the costs, a positive right side proves that
 the box has no plan. The boxes of the leaves of a tree cover that of its root, so that the least of their
-bounds holds for all plans. Cutting planes are further rows. Prices are floats, and so fractions; nothing is
-rounded.
+bounds holds for all plans. Cutting planes are further rows, and totals of devices further counts. Prices are
+floats, and so fractions; nothing is rounded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,14 +28,14 @@ from ...common.clock import check_time
 from ...common.objective import TIE_TOLERANCE, whole_numbers
 from ..certificate import Branching, Leaf, MixCertificate, Tree
 from ..cuts import with_cuts
-from ..program import MixProgram, Numbers, better_in_second, program_of
+from ..program import MixProgram, Numbers, better_in_second, program_of, with_totals
 
 MAX_OPEN = 20_000_000
 """Most counts of all boxes that wait for their nodes."""
 HUGE = 10**300
 """More than any plan costs; floats hold it."""
 Box = tuple[Numbers, Numbers]
-"""The least and the most copies of each configuration."""
+"""The least and the most copies of each configuration, and devices of each model."""
 
 
 def certified_bounds(
@@ -93,9 +94,12 @@ def tree_bound(program: MixProgram, tree: Tree, cutoff: Fraction | None) -> Frac
         high = high.copy()
         high[dear] = np.minimum(high[dear], room // reduced[dear])
     kept = (high > 0).astype(bool)
-    number = {k: i for i, k in enumerate(np.flatnonzero(kept).tolist())}
-    program, least = with_cuts(program.of(kept), tree.cuts, tree.priced), None
-    boxes: list[Box | None] = [(low[kept], high[kept])]
+    # The totals of devices come after all configurations, and none of them is left out.
+    columns = np.flatnonzero(np.append(kept, np.ones(len(program.devices), dtype=bool)))
+    number, least = {k: i for i, k in enumerate(columns.tolist())}, None
+    program = with_totals(replace(program, most=high).of(kept))
+    boxes: list[Box | None] = [(np.zeros(len(program.cost), dtype=object), program.most)]
+    program = with_cuts(program, tree.cuts, tree.priced)
     for node in tree.nodes:
         check_time()
         if len(boxes) * len(number) > MAX_OPEN:

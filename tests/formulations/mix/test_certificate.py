@@ -58,6 +58,17 @@ def test_what_cannot_be_read_is_named(data: Any, says: str) -> None:
     assert FORMULATION.prices(data, []) is None
 
 
+def test_devices_of_a_model_come_after_the_configurations() -> None:
+    """A branching may have them; leaves have two more prices for each model."""
+    built = Mix().add_requests("a", 3).add_hardware("g", 2.0).add_replica("g", {"a": 1.0})
+    formulation, leaf = MixFormulation(built.build()), {"prices": [2, 0, 0]}
+    for at, says in ((0, None), (1, None), (2, "nodes.0.configuration: is 2; there are 2")):
+        given = tree({"configuration": at, "at_most": 0}, leaf, leaf, prices=[2])
+        fault = formulation.certificate_fault(given)
+        assert fault is says is None or says in str(fault)
+    assert "are 1; there are 3" in str(formulation.certificate_fault(tree({"prices": [2]}, prices=[2])))
+
+
 def test_what_can_be_read() -> None:
     """Two of three jobs run; the price of a device is a job."""
     assert FORMULATION.certificate_fault(tree()) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.objective import whole_numbers
-from clusterplan.formulations.mix.program import better_in_second, program_of
+from clusterplan.formulations.mix.program import better_in_second, program_of, with_totals
 from clusterplan.instances.mix.generate import generate_mix
 from clusterplan.instances.mix.kind import Mix
 
@@ -32,6 +32,23 @@ def test_bounds_in_floats_and_in_whole_numbers_agree(sharing: bool) -> None:
         some, same = exact.of(kept), floats.of(kept)
         bound = Fraction(some.bound(wholes, 0 * some.most, some.most, unit), unit * exact.unit)
         assert same.bound(prices, 0 * same.most, same.most) == pytest.approx(float(bound), rel=1e-9)
+
+
+def test_totals_are_the_devices_of_copies() -> None:
+    """Every plan keeps their rows with them, and none with one more or less; of jobs there are none."""
+    program = program_of(generate_mix(3, 2, 12, seed=1))
+    kept = np.arange(len(program.most)) % 3 > 0
+    wider = with_totals(program.of(kept)).as_floats()
+    first, counts = len(program.rows), np.arange(kept.sum()) % 4
+    totals = program.devices[:, kept] @ counts
+    for change in (-1, 0, 1):
+        y = np.append(counts, totals + change)
+        rows = np.zeros(len(wider.rows))
+        np.add.at(rows, wider.weights.column, wider.weights.value * y[wider.weights.configuration])
+        assert (rows[first:] <= wider.limits[first:]).all() == (change == 0)
+    assert wider.most[kept.sum() :].tolist() == (program.devices[:, kept] @ program.most[kept]).tolist()
+    jobs = program_of(generate_mix(3, 2, sharing=True))
+    assert (len(with_totals(jobs).rows), len(with_totals(jobs).cost)) == (len(jobs.rows), len(jobs.cost))
 
 
 def test_replicas_that_others_replace_have_no_copies() -> None:

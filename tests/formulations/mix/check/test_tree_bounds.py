@@ -232,6 +232,30 @@ def test_a_bound_by_hand(tree: Data, bound: float) -> None:
     assert tree_bound(program_of(triangle()), Tree.model_validate(tree), None) == Fraction(bound)
 
 
+WHOLE: Data = {
+    "prices": [0, 0],
+    "nodes": [
+        {"configuration": 2, "at_most": 1},
+        {"prices": [0.5, 0.5, 1, 0], "infeasible": True},
+        {"prices": [0, 0, 0, 1]},
+    ],
+}
+"""At most one device, or at least two. Prices of both types, and of devices in use: no fewer, and no more."""
+
+
+def test_a_branching_on_devices_by_hand() -> None:
+    """One and a half devices serve all, three quarters of each replica: whole ones are two."""
+    built = Mix().add_requests("a", 1.5).add_requests("b", 1.5).add_hardware("g", 1.0)
+    built.add_replica("g", {"a": 2, "b": 1}, name="for a").add_replica("g", {"a": 1, "b": 2}, name="for b")
+    instance = built.build()
+    assert tree_bound(program_of(instance), Tree.model_validate(WHOLE), None) == 2
+    assert MixFormulation(instance).certified_bounds({"first": WHOLE}) == (2.0, pytest.approx(1.5))
+    one_leaf = {**WHOLE, "nodes": WHOLE["nodes"][2:]}
+    assert tree_bound(program_of(instance), Tree.model_validate(one_leaf), None) == 0
+    tree = (clusterplan.solve(instance, "exact").certificate or {})["first"]
+    assert len(tree["nodes"]) <= 3
+
+
 def test_reduced_costs_exclude_within_the_cutoff() -> None:
     """Prices of 0.7, 0.5 and 0.5 have the bound 1.7, and two of the pairs lose 0.2: 1.6 leaves both out."""
     tree = Tree.model_validate({"prices": [0.7, 0.5, 0.5, 0], "nodes": [{"prices": [0, 1, 0, 0]}]})
