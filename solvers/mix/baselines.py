@@ -177,7 +177,7 @@ class CheapestForEachType(_Rule):
             devices = [(_copies(each, asked) * each.devices, each) for each in able]
             if devices:
                 taken, best = min(devices, key=lambda pair: (pair[0] * price[pair[1].hardware], pair[0]))
-                counts[best.name] += taken // best.devices
+                counts[best.name] = min(counts[best.name] + taken // best.devices, MAX_COPIES)
                 rates[best.name] |= asked
         return [Copies(configuration=name, count=n, requests_per_s=rates[name]) for name, n in counts.items()]
 

@@ -18,6 +18,7 @@ import numpy as np
 from ...formulations.mix.program import MixProgram, with_totals
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Fields
+from ..backends.base import BackendError
 from ..common.base import Clock
 from .relaxation import Relaxation, Relaxed
 from .separation import FREE, Separation
@@ -76,6 +77,8 @@ class Proof:
         The cutting planes, as a certificate has them.
     stopped
         Whether the number of leaves stopped the search.
+    failure
+        How HiGHS stopped it, if it did.
     """
 
     root: _Node
@@ -83,6 +86,7 @@ class Proof:
     kept: Ints
     cuts: Fields
     stopped: bool
+    failure: str | None
 
     def leaves(self) -> list[_Node]:
         """Return the leaves of the tree."""
@@ -164,6 +168,17 @@ class BranchAndBound:
         high = self._relaxation.program.most
         low = np.zeros_like(high)
         root = _Node(low, high, self._relaxed(self._root, low, high))
+        failure = None
+        try:
+            leaves = self._divide_all(root, found)
+        except BackendError as error:  # the tree is a proof as far as it was made
+            leaves, failure = 0, str(error)
+        kept = np.flatnonzero(np.append(self._inside, np.ones(self._totals, dtype=bool)))
+        cuts = self._separation.as_data()
+        return Proof(root, self._first.prices, kept, cuts, leaves >= MAX_LEAVES, failure)
+
+    def _divide_all(self, root: _Node, found: Callable[[Ints], None]) -> int:
+        """Divide boxes until the least bound reaches the target; return the number of leaves."""
         open_, number, leaves = [(root.relaxed.bound, 0, root)], itertools.count(1), 1
         while open_ and not self._stopped(leaves):
             bound, _, node = heapq.heappop(open_)
@@ -173,8 +188,7 @@ class BranchAndBound:
                 node, other = sorted(node.children, key=lambda half: half.relaxed.bound)
                 bound = node.relaxed.bound
                 heapq.heappush(open_, (other.relaxed.bound, next(number), other))
-        kept = np.flatnonzero(np.append(self._inside, np.ones(self._totals, dtype=bool)))
-        return Proof(root, self._first.prices, kept, self._separation.as_data(), leaves >= MAX_LEAVES)
+        return leaves
 
     def _stopped(self, leaves: int) -> bool:
         """Return whether the time or the number of leaves ends the search."""

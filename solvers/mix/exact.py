@@ -106,17 +106,16 @@ class MixSearch:
         proof = BranchAndBound(self.program, self._first_goal, self.clock).run(self.consider_counts)
         certificate: Fields = {"first": proof.tree()}
         if self.plan is None or self.values is None:
-            return Outcome(
-                infeasible=proof.bound == math.inf, limit=self._limit(proof), certificate=certificate
-            )
+            infeasible, limit = proof.bound == math.inf, self._limit(proof)
+            return Outcome(infeasible=infeasible, limit=limit, certificate=certificate, message=proof.failure)
         bounds: list[float | None] = [self.sign * min(proof.bound, self.sign * self.values[0])]
         gap = self.formulation.objectives[0].gap(self.values[0], bounds[0])
         if gap is not None and gap <= self.options.gap:
-            second = self._second()
-            certificate |= second
-            bounds += [self.values[1]] if second else []
+            with suppress(BackendError):  # the proof of the first objective stays
+                certificate |= self._second()
+            bounds += [self.values[1]] if "second" in certificate else []
         limit = "none" if len(bounds) > 1 else self._limit(proof)
-        return Outcome(self.plan, bounds, limit=limit, certificate=certificate)
+        return Outcome(self.plan, bounds, limit=limit, certificate=certificate, message=proof.failure)
 
     def _limit(self, proof: Proof) -> Limit:
         """Return what stopped the search if it did not end by itself."""

@@ -12,8 +12,10 @@ from clusterplan.formulations.mix.formulation import MixFormulation
 from clusterplan.instances.mix.generate import generate_mix
 from clusterplan.instances.mix.instance import MixInstance
 from clusterplan.instances.mix.kind import Mix
+from clusterplan.solvers.backends.base import BackendError
 from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.mix.exact import MixExact
+from clusterplan.solvers.mix.relaxation import Relaxation
 
 BATCHES = [(0, 30), *(pytest.param(1000 * k, 118, marks=pytest.mark.slow) for k in range(1, 5))]
 
@@ -100,6 +102,29 @@ def test_little_time_leaves_a_plan_with_a_bound(hard: tuple[MixInstance, Result]
     assert result.status == "feasible"
     assert result.certified_bound is not None
     assert 0 < result.certified_bound < result.objectives[0].value
+    assert clusterplan.verify(instance, result).ok
+
+
+@pytest.mark.parametrize(
+    ("most", "says"), [(0, "exact: HiGHS ended"), (30, "HiGHS ended"), (159, None), (200, None)]
+)
+def test_what_was_proven_stays_where_highs_fails(
+    most: int, says: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the root, in the first tree, in the second: a tree as far as it was made is the certificate."""
+    instance, runs, run = generate_mix(3, 3, 60, load=90, seed=3), [0], Relaxation._run
+
+    def fails(self: Relaxation, *given: Any) -> bool | None:
+        runs[0] += 1
+        if runs[0] > most:
+            raise BackendError("HiGHS ended")
+        return run(self, *given)
+
+    assert clusterplan.solve(instance, "exact").status == "optimal"
+    monkeypatch.setattr(Relaxation, "_run", fails)
+    result = clusterplan.solve(instance, "exact")
+    assert (result.message, result.status) == (says, "feasible")
+    assert (result.certificate is None) == (most == 0)
     assert clusterplan.verify(instance, result).ok
 
 
