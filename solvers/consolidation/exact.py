@@ -152,15 +152,9 @@ class _Run:
             progress.limit = "none"
         elif not progress.infeasible and progress.limit == "none" and self.clock.expired:
             progress.limit = "time"
-        return Outcome(
-            None if progress.infeasible else progress.plan,
-            progress.bounds,
-            limit=progress.limit,
-            infeasible=progress.infeasible,
-            build_s=self.build_s,
-            message="; ".join(progress.notes) or None,
-            certificate=progress.certificate(),
-        )
+        outcome = progress.outcome(progress.limit, progress.certificate())
+        outcome.build_s = self.build_s
+        return outcome
 
     def free_servers(self) -> Outcome:
         """Return the outcome where servers are freed: by the programme of moves, then with named servers."""
@@ -246,8 +240,7 @@ class _Run:
             if self.master.searches or not self.master.classes.exact:
                 many = cp_sat.is_too_large(self.formulation)
                 clock = self.clock.share(SETTINGS.share_of_search) if many else self._share()
-                given = self.formulation, self.master, self.options, clock, self.progress
-                self.search = PatternSearch(*given)
+                self.search = PatternSearch(self.master, self.options, clock, self.progress)
         return self.master
 
     def settle_by_classes(self) -> None:
@@ -302,8 +295,17 @@ class _Run:
                 break
             solution = candidate
         if solution is not None and not progress.infeasible:
-            values = progress.update_incumbent(Disaggregation(formulation, program.master, solution).plan())
-            progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
+            self._update_from(program, solution)
+
+    def _update_from(self, program: PatternProgram, solution: Integers) -> tuple[float, ...] | None:
+        """Update the incumbent by the plan of a solution; return its values, None if it is infeasible.
+
+        Bounds that do not hold for the plan are dropped.
+        """
+        progress, master = self.progress, program.master
+        values = progress.update_incumbent(Disaggregation(self.formulation, master, solution).plan())
+        progress.drop_dependent_bounds(master.classes, program.levels, values and progress.values)
+        return values
 
     def _limit_traffic(
         self, program: PatternProgram, solution: Integers
@@ -313,9 +315,8 @@ class _Run:
         The later objectives continue in that formulation.
         """
         progress, names = self.progress, self.formulation.instance.objectives
-        values = progress.update_incumbent(Disaggregation(self.formulation, program.master, solution).plan())
         known = len(progress.bounds)
-        progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
+        values = self._update_from(program, solution)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
@@ -337,17 +338,22 @@ class _Run:
     def best_fit(self) -> Plan | None:
         """Return the plan of best fit, computed once, with a minimum of time even beyond the time limit."""
         if self.by_list is None:
-            left = self.clock.remaining_s
-            patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
+            patience = self.clock.at_least(SETTINGS.best_fit_patience_s)
             self.by_list = BEST_FIT.solve(self.formulation, SolveOptions(), patience)
         return self.by_list.plan
 
     def use_best_fit(self) -> None:
         """Offer the plan of best fit as the incumbent, once."""
-        progress, plan = self.progress, None if self.offered else self.best_fit()
+        if not self.offered:
+            self._offer(self.best_fit())
         self.offered = True
-        if plan is not None and progress.update_incumbent(plan) is not None and progress.plan is plan:
-            progress.needs_columns = True
+
+    def _offer(self, plan: Plan | None) -> bool:
+        """Update the incumbent by a plan of another method; return whether it is feasible."""
+        feasible = plan is not None and self.progress.update_incumbent(plan) is not None
+        if feasible and self.progress.plan is plan:
+            self.progress.needs_columns = True
+        return feasible
 
     def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
         """Bound an objective and return an integer solution that attains the bound; None if none is found."""
@@ -438,8 +444,7 @@ class _Run:
         clock = self.clock.share(SETTINGS.share_of_textbook).at_most(SETTINGS.textbook_patience_s)
         options, settled = self.options.starting_from(progress.plan), progress.proven(self.options.gap)
         outcome = Milp(BACKENDS["highs"]).solve(formulation, options, clock, settled)
-        if outcome.plan is not None and progress.update_incumbent(outcome.plan) is not None:
-            progress.needs_columns = True
+        self._offer(outcome.plan)
         if outcome.limit == "interrupt":
             progress.limit, self.clock = outcome.limit, Clock(0.0)
             return True
@@ -505,8 +510,7 @@ class _Run:
         progress = self.progress
         progress.limit = outcome.limit
         progress.infeasible = outcome.infeasible and progress.plan is None
-        if outcome.plan is not None and progress.update_incumbent(outcome.plan) is not None:
-            progress.needs_columns = True
+        if self._offer(outcome.plan):
             progress.tighten(outcome.bounds)
 
     def certify(self) -> None:

@@ -13,6 +13,7 @@ import logging
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import takewhile
 
 from ...formulations.common.objective import exact_fraction
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
@@ -39,6 +40,10 @@ from .waste_budget import exact_cover_for_bound
 log = logging.getLogger("clusterplan")
 
 
+Relaxations = dict[str, tuple[dict[str, Fraction], RelaxationResult]]
+"""Objective → levels of the earlier ones, and its relaxation at these."""
+
+
 class PatternSearch:
     """Search for plans and bounds where demands are many and distinct; results are kept in `progress`.
 
@@ -49,17 +54,11 @@ class PatternSearch:
     """
 
     def __init__(
-        self,
-        formulation: ConsolidationFormulation,
-        master: RestrictedMaster,
-        options: SolveOptions,
-        clock: Clock,
-        progress: Progress,
+        self, master: RestrictedMaster, options: SolveOptions, clock: Clock, progress: Progress
     ) -> None:
-        self.formulation, self.master, self.options = formulation, master, options
+        self.formulation, self.master, self.options = progress.formulation, master, options
         self.clock, self.progress = clock, progress
-        self.known: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
-        self.presumed: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
+        self.known, self.presumed = Relaxations(), Relaxations()
 
     def bound_without_plan(self) -> None:
         """Bound the objectives before a plan exists, assuming that earlier ones attain their bounds.
@@ -104,9 +103,7 @@ class PatternSearch:
 
     def _priced_objectives(self) -> list[str]:
         """Return the names of the leading objectives that have dual prices."""
-        names: list[str] = list(self.formulation.instance.objectives)
-        count = next((i for i, name in enumerate(names) if name not in PRICED), len(names))
-        return names[:count]
+        return [*takewhile(PRICED.__contains__, self.formulation.instance.objectives)]
 
     def _open_goal(self) -> str | None:
         """Return the first objective that is not proven, None if all are.
@@ -222,11 +219,7 @@ class PatternSearch:
 
     def _is_within_gap(self, values: tuple[float, ...]) -> bool:
         """Return whether these objective values are within the requested gap of the known bounds."""
-        objectives, bounds = self.formulation.objectives, self.progress.bounds
-        gaps = [o.gap(v, b) for o, v, b in zip(objectives, values, bounds, strict=False)]
-        return len(bounds) == len(objectives) and all(
-            gap is not None and gap <= self.options.gap for gap in gaps
-        )
+        return not self.progress.is_open(self.options.gap, values)
 
     def _add_columns(self) -> None:
         """Add the incumbent's patterns as columns, so that the relaxation is feasible at its values."""

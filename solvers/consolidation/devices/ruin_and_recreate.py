@@ -83,17 +83,16 @@ class DevicePlacement:
         Solution of the relaxation by shape, whose dual prices guide the placement; None without prices.
     """
 
-    def __init__(
-        self, placement: PartialPlacement, relaxed: ShapeRelaxation | None, seed: int | None
-    ) -> None:
-        self.placement, self.cluster = placement, placement.cluster
-        self.formulation = placement.cluster.formulation
+    def __init__(self, cluster: Cluster, relaxed: ShapeRelaxation | None, seed: int | None) -> None:
+        self.placement, self.cluster = PartialPlacement(cluster), cluster
+        self.formulation = cluster.formulation
         self.jobs = self.formulation.instance.jobs
-        self.random = random.Random(0 if seed is None else seed)
+        self.random = random.Random(seed or 0)
         relative = relative_prices(relaxed)
-        placement.prices = None if relative is None else relative.tolist()
+        self.placement.prices = None if relative is None else relative.tolist()
         size = task_sizes(self.cluster)
         self.size = [float(sum(size[k] * count for k, count in groups)) for groups in self.cluster.groups_of]
+        self.order = sorted(range(len(self.jobs)), key=self._first)
         self.number = {p: c for c, alike in enumerate(self.cluster.classes) for p in alike.members}
         self.most = [self._most(job) for job in self.jobs]
         self.rank = [self._rank(alike, relaxed) for alike in self.cluster.classes]
@@ -137,9 +136,8 @@ class DevicePlacement:
 
     def greedy(self, clock: Clock, taste: ScoreWeights = FIRST_WEIGHTS) -> None:
         """Place all unplaced jobs, required ones first, then by value; each on servers of minimum score."""
-        order = sorted(range(len(self.jobs)), key=self._first)
         taste = replace(taste, fresh=self.fresh)
-        self._one_by_one(order, ServerRanking(self.placement, taste).best, taste, clock)
+        self._one_by_one(self.order, ServerRanking(self.placement, taste).best, taste, clock)
         self.placement.log = None
 
     def _first(self, position: int) -> tuple[bool, float, float]:
@@ -148,7 +146,7 @@ class DevicePlacement:
 
     def finish(self, clock: Clock) -> None:
         """Place all jobs that still fit on any server, such as jobs without value."""
-        self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), ScoreWeights(), clock)
+        self.fill(self.everywhere, self.order, ScoreWeights(), clock)
 
     def load(self, plan: Plan) -> None:
         """Place the jobs of a plan on its servers if their devices suffice; large jobs come first."""
@@ -219,7 +217,7 @@ def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> D
     candidates: list[tuple[int, tuple[float, ...], int, DevicePlacement]] = []
     began_s = clock.elapsed_s
     for taste in (FIRST_WEIGHTS, *OTHER_WEIGHTS):
-        placing = DevicePlacement(PartialPlacement(cluster), None, seed)
+        placing = DevicePlacement(cluster, None, seed)
         placing.greedy(clock, taste)
         positions = range(len(placing.jobs))
         left_out = sum(placing.jobs[p].must_place and p not in placing.placement.jobs for p in positions)
@@ -355,7 +353,7 @@ def repaired_plan(formulation: DeviceFormulation, plan: Plan) -> list[JobPlaceme
         named = None
     if named is not None and not formulation.violations(named):
         return named
-    placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, None)
+    placing = DevicePlacement(Cluster(formulation), None, None)
     placing.load(plan)
     placing.greedy(Clock())
     return placing.placement.plan()

@@ -38,7 +38,7 @@ from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, Dev
 from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 from ...backends.base import BackendError
-from ...backends.highs import Columns, highs_with_settings, linear_program
+from ...backends.highs import Columns, highs_with_settings, linear_program, run_to_optimum
 from ...common.base import Clock
 
 LARGEST = 2**40
@@ -265,8 +265,6 @@ class ShapeProgram:
         levels
             Limits on earlier goals, to be minimised.
         """
-        import highspy
-
         best: ShapeRelaxation | None = None
         columns = self._columns(goal, len(levels))
         if len(columns.costs) > MAX_COLUMNS:
@@ -282,12 +280,7 @@ class ShapeProgram:
         highs = highs_with_settings({}, BackendError)
         highs.passModel(model)
         for _ in range(MAX_ROUNDS):
-            if clock.expired:
-                break
-            if clock.remaining_s is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + clock.remaining_s)
-            highs.run()
-            if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            if clock.expired or not run_to_optimum(highs, clock):
                 break
             best, paid = self._read(goal, levels, highs)
             added = self._price(paid)

@@ -38,6 +38,7 @@ from ...backends.highs import (
     branch_and_bound,
     highs_with_settings,
     linear_program,
+    run_to_optimum,
     threads_and_seed,
 )
 from ...common.base import Clock
@@ -257,8 +258,6 @@ class PatternProgram:
         known
             A bound known before; by default that of the programme by shape if pools have no table of sums.
         """
-        import highspy
-
         master = self.master
         if not master.columns:
             return self._without_columns()
@@ -269,11 +268,10 @@ class PatternProgram:
         for _ in range(SETTINGS.most_pricing_rounds):
             self._extend(highs, master.columns[given:], goal)
             given = len(master.columns)
-            highs.run()
-            status = highs.getModelStatus()
-            if status != highspy.HighsModelStatus.kOptimal:
+            if not run_to_optimum(highs, self.clock):
                 # A limit; columns that do not reach earlier levels yet; or figures too unlike for HiGHS.
-                log.info("%s: HiGHS stopped with status %r", goal, highs.modelStatusToString(status))
+                status = highs.modelStatusToString(highs.getModelStatus())
+                log.info("%s: HiGHS stopped with status %r", goal, status)
                 return best
             prices = self._prices(highs)
             value = highs.getInfo().objective_function_value
@@ -336,10 +334,8 @@ class PatternProgram:
 
         It has at least one second of time.
         """
-        remaining_s = self.clock.remaining_s
-        solved = AssignmentRelaxation(self.master, goal, self._limits()).solve(
-            None if remaining_s is None else max(1.0, remaining_s)
-        )
+        relaxation = AssignmentRelaxation(self.master, goal, self._limits())
+        solved = relaxation.solve(self.clock.at_least(1.0).remaining_s)
         return NO_BOUND if solved is None else RelaxationResult(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
@@ -350,14 +346,12 @@ class PatternProgram:
         return math.fsum(terms)
 
     def _extend(self, highs: Any, columns: Sequence[Column], goal: str) -> None:
-        """Add columns to the HiGHS model, and limit its next run to the remaining time."""
+        """Add columns to the HiGHS model."""
         if columns:
             listed = self._listed(columns, goal, self.levels)
             starts, rows, values = listed.matrix
             costs, least, most = np.array(listed.costs), np.zeros(len(columns)), np.array(listed.most)
             highs.addCols(len(columns), costs, least, most, len(rows), starts[:-1], rows, values)
-        if self.clock.remaining_s is not None:
-            highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
     def _listed(self, columns: Sequence[Column], goal: str, limited: Iterable[str]) -> Columns:
         """Return columns with what they add to an objective, rows of limited objectives last.
