@@ -30,6 +30,7 @@ from ...formulations.consolidation.formulation import (
 )
 from ...formulations.consolidation.plan import Plan
 from ...formulations.consolidation.presolve import WithFixedJobs
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError, first_names, some
 from ...instances.common.fields import Fields
 from ...instances.consolidation.job import PlacementJob
@@ -46,7 +47,7 @@ from .list_heuristics import BEST_FIT
 from .number_partitioning import even_blocks, even_out_loads
 from .pattern_search import PatternSearch, TrafficSearch
 from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
-from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
+from .patterns.column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
 from .presolve import plan_without_moves
@@ -279,7 +280,7 @@ class _Run:
         objectives, settled = formulation.instance.objectives, len(progress.settled)
         program.levels |= progress.settled_levels(master.classes)
         first: list[str] = [MUST_PLACE] if master.fewest_placed.any() or objectives[0] not in PRICED else []
-        solution: Integers | None = None
+        solution: Ints | None = None
         for goal in objectives[settled:] if settled else [*first, *objectives]:
             try:
                 if goal == "traffic" and solution is not None:
@@ -297,7 +298,7 @@ class _Run:
         if solution is not None and not progress.infeasible:
             self._update_from(program, solution)
 
-    def _update_from(self, program: PatternProgram, solution: Integers) -> tuple[float, ...] | None:
+    def _update_from(self, program: PatternProgram, solution: Ints) -> tuple[float, ...] | None:
         """Update the incumbent by the plan of a solution; return its values, None if it is infeasible.
 
         Bounds that do not hold for the plan are dropped.
@@ -307,9 +308,7 @@ class _Run:
         progress.drop_dependent_bounds(master.classes, program.levels, values and progress.values)
         return values
 
-    def _limit_traffic(
-        self, program: PatternProgram, solution: Integers
-    ) -> tuple[PatternProgram, Integers | None]:
+    def _limit_traffic(self, program: PatternProgram, solution: Ints) -> tuple[PatternProgram, Ints | None]:
         """Minimise the maximum traffic of a server; return the pattern formulation under it, and a solution.
 
         The later objectives continue in that formulation.
@@ -355,7 +354,7 @@ class _Run:
             self.progress.needs_columns = True
         return feasible
 
-    def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
+    def _settle(self, program: PatternProgram, goal: str, start: Ints | None) -> Ints | None:
         """Bound an objective and return an integer solution that attains the bound; None if none is found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
@@ -407,8 +406,8 @@ class _Run:
         goal: str,
         bound: float,
         relaxed: RelaxationResult,
-        start: Integers | None,
-    ) -> Integers | None:
+        start: Ints | None,
+    ) -> Ints | None:
         """Search for an integer solution that attains a bound: near the relaxation, then by exact cover."""
         program.clock = self._share()
         start = program.near_relaxation(goal, bound, relaxed, start)
@@ -417,7 +416,7 @@ class _Run:
         cover = exact_cover_for_bound(program, goal, bound)
         return start if cover is None else cover
 
-    def _is_proven(self, program: PatternProgram, goal: str, solution: Integers) -> bool:
+    def _is_proven(self, program: PatternProgram, goal: str, solution: Ints) -> bool:
         """Return whether a branching tree proves a solution of a small instance optimal."""
         if goal == MUST_PLACE or not self._is_small():
             return False
@@ -460,8 +459,8 @@ class _Run:
         return True
 
     def _close_gap(
-        self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers
-    ) -> tuple[Integers, float, Limit]:
+        self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Ints
+    ) -> tuple[Ints, float, Limit]:
         """Close the gap between solution and bound by adding all columns of low reduced cost."""
         master = program.master
         value = master.counted(goal, solution)
@@ -553,10 +552,9 @@ def diagnose(
     instance, servers = formulation.instance, formulation.servers
     must = [job for job in instance.jobs if instance.requires(job)]
     # Whoever is seated comes before all that could be stopped for it.
-    worths = [1.0 if instance.runs(job) else 1.0 + len(must) for job in must]
     jobs = tuple(
-        job.model_copy(update={"must_place": False, "value": worth})
-        for job, worth in zip(must, worths, strict=True)
+        job.model_copy(update={"must_place": False, "value": 1.0 if instance.runs(job) else 1.0 + len(must)})
+        for job in must
     )
     changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None, "stop": ("*",)}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))

@@ -20,6 +20,7 @@ from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.cluster_data import limit_traffic, traffic_step
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import entry_of
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock
@@ -27,7 +28,6 @@ from ..common.result import SolveOptions
 from .local_search import improve
 from .patterns.column_generation import (
     NO_BOUND,
-    Integers,
     PatternProgram,
     RelaxationResult,
     certificate_goal,
@@ -248,7 +248,7 @@ class TrafficLimitResult:
 
     most: float
     program: PatternProgram
-    solution: Integers | None = None
+    solution: Ints | None = None
     none: bool = False
     goal: str = ""
     prices: DualPrices | None = None

@@ -65,9 +65,9 @@ class DevicePlacementSearch:
 
     def update_incumbent(self, plan: Plan | None) -> None:
         """Replace the incumbent by a plan that is feasible and lexicographically better."""
-        if plan is not None and self.formulation.instance.device_moves:
-            plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
         if plan is not None:
+            if self.formulation.instance.device_moves:
+                plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
             self.progress.update_incumbent(plan)
 
     def run(self, pooled: Solver[Any]) -> Outcome:

@@ -67,8 +67,7 @@ class AssignmentRelaxation:
         columns, classes = self.columns, self.classes
         # HiGHS has no prices for a model without columns.
         if not columns.costs:
-            needed = any(job.must_place for job in classes.jobs)
-            return None if needed else (0.0, self._prices(np.zeros(self.rows)))
+            columns.add(0.0, (), 0.0)
         low, high = np.full(self.rows, -np.inf), np.full(self.rows, np.inf)
         low[: self.capacity] = 0.0
         high[self.capacity : self.server_row] = np.ravel(

@@ -25,11 +25,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.consolidation.certificate import MAX_PRICE, MUST_PLACE, CertifiedGoal
 from ....formulations.consolidation.classes import ClassTable
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.common.fields import Fields
 from ...backends.base import BackendError
@@ -175,7 +174,6 @@ def convex_combination(first: DualPrices, second: DualPrices, weight: float) -> 
 
 log = logging.getLogger("clusterplan")
 
-Integers = NDArray[np.int64]
 INFEASIBILITY_BOUND = 1e9
 """Bound on a goal, in steps, that a dual price proves if no plan keeps the earlier goals."""
 EXCHANGES = ("split", "host", "apart", "ask")
@@ -380,8 +378,8 @@ class PatternProgram:
         )
 
     def near_relaxation(
-        self, goal: str, target: float, relaxed: RelaxationResult, start: Integers | None
-    ) -> Integers | None:
+        self, goal: str, target: float, relaxed: RelaxationResult, start: Ints | None
+    ) -> Ints | None:
         """Return the best integer solution found near the relaxation, or the start solution, if any.
 
         First only the columns of the relaxation are allowed; then most of these are fixed, rounded down, and
@@ -420,11 +418,11 @@ class PatternProgram:
         self,
         goal: str,
         target: float,
-        start: Integers | None,
+        start: Ints | None,
         most: float = math.inf,
-        bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
+        bounds: tuple[Floats, Flags] | None = None,
         covers: bool = False,
-    ) -> tuple[Integers | None, Limit]:
+    ) -> tuple[Ints | None, Limit]:
         """Return the best integer solution over the columns so far, and the limit that stopped HiGHS.
 
         Parameters

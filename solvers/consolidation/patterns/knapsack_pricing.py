@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints, ShortInts
 from ...backends.base import BackendError
 from ...backends.highs import MIP_SETTINGS, highs_with_settings, linear_optimum, linear_program, run_end
 from ..progress import SETTINGS
@@ -164,7 +163,6 @@ def _model(items: Sequence[Item], free: Floats, whole: bool) -> Any:
     return linear_program(-gains, (np.zeros(len(gains)), most), rows, sparse, [True] * len(gains) * whole)
 
 
-Cells = NDArray[np.int32]
 MAX_CELL_VALUE = 2**30
 """Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
 MAX_UNITS_COMPARED = 500
@@ -178,7 +176,7 @@ class _Step:
     item: int
     slot: int
     weight: tuple[int, int]
-    chosen: NDArray[np.bool_]
+    chosen: Flags
 
 
 class CoarseTable:
@@ -205,12 +203,12 @@ class CoarseTable:
             demands = np.array([item.weights[0, axis] for item in items], dtype=np.int64)
             self.units[place] = _best_unit(demands[demands > 0], int(largest[axis]), max(1, most))
         self.weights = [self._coarse(item) for item in items]
-        self.scale = MAX_CELL_VALUE / (self._most(multipliers, largest) or 1.0)
+        paid = [item.gains - item.weights @ self.others for item in items]
+        self.scale = MAX_CELL_VALUE / (self._most(paid, multipliers, largest) or 1.0)
         self.values = np.zeros(self._size(largest), dtype=np.int32)
         self.steps: list[list[_Step]] = []
-        for number, item in enumerate(items):
+        for number, (item, gains) in enumerate(zip(items, paid, strict=True)):
             check_time()
-            gains = item.gains - item.weights @ self.others
             if gains.max() > 0:
                 # Rounded up, so that values are bounds.
                 self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
@@ -223,13 +221,12 @@ class CoarseTable:
             weights = np.arange(1, len(item.gains) + 1)[:, None] * weights[0]
         return weights
 
-    def _most(self, multipliers: Floats, largest: Ints) -> float:
+    def _most(self, paid: Sequence[Floats], multipliers: Floats, largest: Ints) -> float:
         """Return an upper bound on all prices of the table, by resource multipliers."""
         worth = multipliers[self.axes] * self.units
         most = float(multipliers[self.axes] @ largest[self.axes])
-        for item, weights in zip(self.items, self.weights, strict=True):
-            gains = item.gains - item.weights @ self.others - weights[:, : len(self.axes)] @ worth
-            most += max(0.0, float(gains.max()))
+        for gains, weights in zip(paid, self.weights, strict=True):
+            most += max(0.0, float((gains - weights[:, : len(self.axes)] @ worth).max()))
         return most
 
     def _size(self, largest: Ints) -> Ints:
@@ -255,7 +252,7 @@ class CoarseTable:
             left, count = left - count, 2 * count
         return steps
 
-    def _step(self, before: Cells, number: int, slot: int, gains: Ints) -> _Step:
+    def _step(self, before: ShortInts, number: int, slot: int, gains: Ints) -> _Step:
         """Update the table by a slot of an item; return the update with a mask of the improved cells."""
         a, b = self.weights[number][slot].tolist()
         rest = self.values[a:, b:]

@@ -33,7 +33,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
@@ -344,13 +343,13 @@ class RestrictedMaster:
         pieces = self.classes.pieces
         return all((pieces[job.current[h].shape][i] >= job.current[h].kept).all() for h, i in stay)
 
-    def counted(self, goal: str, values: NDArray[np.int64]) -> float:
+    def counted(self, goal: str, values: Ints) -> float:
         """Return an objective's value, in multiples of its step, for given integer values of the columns."""
         return math.fsum(
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
 
-    def exactly(self, goal: str, values: NDArray[np.int64]) -> Fraction:
+    def exactly(self, goal: str, values: Ints) -> Fraction:
         """Return an objective's value for given integer column values, as an exact fraction in its unit."""
         if self.integral[goal]:
             return round(self.counted(goal, values)) * self.steps[goal]

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.classes import (
@@ -29,7 +28,7 @@ from ....formulations.consolidation.classes import (
     CurrentPlacement,
     JobClass,
 )
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, ShortInts
 from ....instances.common.errors import TooLargeError
 from ..progress import SETTINGS
 
@@ -152,7 +151,7 @@ class JobPricing:
             for total, stay, others, rest in candidates[: SETTINGS.columns_per_class_and_round]
         ]
 
-    def _layers(self, job: JobClass) -> tuple[list[Floats], list[NDArray[np.int32]]]:
+    def _layers(self, job: JobClass) -> tuple[list[Floats], list[ShortInts]]:
         """Return the minimum price of each task count on 0, 1, 2, … servers, and the last server's tasks.
 
         The tasks are indices of combinations.
@@ -214,9 +213,7 @@ class JobPricing:
         return cheapest
 
 
-def _backtracked_pattern(
-    chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces: Ints
-) -> JobPattern:
+def _backtracked_pattern(chosen: Sequence[ShortInts], tasks: tuple[int, ...], pieces: Ints) -> JobPattern:
     pattern = []
     for layer in reversed(chosen):
         i = int(layer[tasks])
@@ -324,12 +321,9 @@ class _PatternLister:
             if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
                 return  # even if all were as large as this one
             fits = all(map(int.__le__, self.rows[i], tasks))
-            if fits and not any(self._can_merge(i, j) for j in set(chosen)):
+            merged = (tuple(map(operator.add, self.rows[i], self.rows[j])) for j in set(chosen))
+            if fits and self.mergeable.isdisjoint(merged):
                 yield i
-
-    def _can_merge(self, i: int, j: int) -> bool:
-        """Return whether two servers' tasks of a job fit on one together; False if merging is not allowed."""
-        return tuple(map(operator.add, self.rows[i], self.rows[j])) in self.mergeable
 
 
 ServerPattern = tuple[tuple[int, int], ...]
@@ -374,7 +368,7 @@ class ServerPricing(PoolPricing):
         self.before = [[self._without(w) for w in classes.slot_weights[k]] for k in self.task_shapes]
         self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in self.free])
 
-    def _without(self, weight: Ints) -> NDArray[np.int32]:
+    def _without(self, weight: Ints) -> ShortInts:
         """Return the index of each demand sum less `weight`, -1 if not in the table, shape (sums,)."""
         check_time()
         enough = (self.usages >= weight).all(axis=1)
@@ -422,9 +416,7 @@ class ServerPricing(PoolPricing):
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
 
-    def _values(
-        self, paid: Sequence[Floats], useless: bool = False
-    ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
+    def _values(self, paid: Sequence[Floats], useless: bool = False) -> tuple[list[Floats], list[ShortInts]]:
         """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
 
         A choice is the last shape's combination of tasks (slot), -1 for none.
@@ -505,7 +497,7 @@ class ServerPricing(PoolPricing):
                     return True
         return False
 
-    def _trace(self, end: int, choices: Sequence[NDArray[np.int32]]) -> ServerPattern:
+    def _trace(self, end: int, choices: Sequence[ShortInts]) -> ServerPattern:
         pattern = []
         for index in range(len(self.task_shapes) - 1, -1, -1):
             slot = int(choices[index][end])
