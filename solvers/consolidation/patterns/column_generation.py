@@ -360,9 +360,9 @@ class PatternProgram:
         limits = [*enumerate(limited, self.master.rows)]
         for column in columns:
             counts = column.counts
-            entries = [*column.entries, *((row, counts[name]) for row, name in limits if counts.get(name))]
+            more = [(row, counts[name]) for row, name in limits if name in counts]
             most = 0.0 if settled and column.type == "missing" else np.inf
-            listed.add(counts.get(goal, 0.0), entries, most)
+            listed.add(counts.get(goal, 0.0), column.entries + more, most)
         return listed
 
     def _prices(self, highs: Any) -> DualPrices:

@@ -28,7 +28,7 @@ import heapq
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -133,8 +133,8 @@ class Column:
 
     type: ColumnType
     what: tuple[Any, ...]
-    entries: Sequence[tuple[int, float]]
-    counts: dict[str, float] = field(default_factory=dict)
+    entries: list[tuple[int, float]]
+    counts: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class RestrictedMaster:
         self,
         type_: ColumnType,
         what: tuple[Any, ...],
-        entries: Sequence[tuple[int, float]],
+        entries: list[tuple[int, float]],
         counts: dict[str, float],
     ) -> bool:
         """Add a column unless it exists; return whether it is new."""
