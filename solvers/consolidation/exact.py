@@ -323,10 +323,7 @@ class _Run:
         search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
-        none = search.refuted
-        if none is not None and none.prices is not None:
-            goal = certificate_goal(none.program.master, none.goal, none.prices)
-            progress.traffic = {"below": none.most, "goal": goal}
+        progress.traffic = search.refuted
         if self.clock.expired:
             progress.limit = "time"
         if search.best is None or search.best.solution is None:

@@ -22,6 +22,7 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import entry_of
 from ...instances.common.arrays import Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
+from ...instances.common.fields import Fields
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.result import SolveOptions
@@ -33,7 +34,7 @@ from .patterns.column_generation import (
     certificate_goal,
 )
 from .patterns.disaggregation import Disaggregation, add_plan_columns
-from .patterns.master import DualPrices, RestrictedMaster
+from .patterns.master import RestrictedMaster
 from .progress import SETTINGS, Progress, reached_level
 from .waste_budget import exact_cover_for_bound
 
@@ -242,16 +243,15 @@ class TrafficLimitResult:
         A solution that keeps the levels of all settled goals; None if none was found.
     none
         Whether it is proven that no solution exists.
-    goal, prices
-        Dual prices that prove it; None if they do not.
+    proof
+        Dual prices that prove it, for the certificate; None if they do not.
     """
 
     most: float
     program: PatternProgram
     solution: Ints | None = None
     none: bool = False
-    goal: str = ""
-    prices: DualPrices | None = None
+    proof: Fields | None = None
 
 
 @dataclass
@@ -267,7 +267,7 @@ class TrafficSearch:
     best
         The least limit for which a solution is known.
     refuted
-        The largest limit that dual prices prove infeasible.
+        Dual prices that prove the largest of the infeasible limits, for the certificate.
     """
 
     formulation: ConsolidationFormulation
@@ -276,7 +276,7 @@ class TrafficSearch:
     clock: Clock
     bound: float
     best: TrafficLimitResult | None = None
-    refuted: TrafficLimitResult | None = None
+    refuted: Fields | None = None
     notes: list[str] = field(default_factory=list)
 
     def run(self, reached: float) -> None:
@@ -293,7 +293,7 @@ class TrafficSearch:
                 self.best, high = result, middle
             elif result is not None and result.none:
                 low = middle + 1
-                self.refuted = result if result.prices is not None else self.refuted
+                self.refuted = result.proof or self.refuted
             else:
                 break
         self.bound = max(self.bound, float(low * step))
@@ -317,28 +317,31 @@ class TrafficSearch:
         *others, goal = levels
         program.levels = {name: levels[name] for name in others}
         level = program.most(goal, levels[goal])
-        result = TrafficLimitResult(most, program, goal=goal)
+        result = TrafficLimitResult(most, program)
         relaxed = program.relax(goal)
         # Prices prove that it cannot; the check derives the same bound again.
-        if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
-            result.prices, result.none = relaxed.prices, True
+        if relaxed.prices is not None and program.bound(goal, relaxed) > level + 1e-9 * abs(level):
+            result.none = True
+            result.proof = {"below": most, "goal": certificate_goal(master, goal, relaxed.prices)}
             return result
         if not master.classes.exact:
             return result  # a solution might not be a plan
         try:
-            self._find_solution(result, relaxed, level)
+            self._find_solution(result, goal, relaxed, level)
         except BackendError as error:
             self.notes.append(f"traffic: {error}")
             return None
         program.levels[goal] = levels[goal]
         return result
 
-    def _find_solution(self, result: TrafficLimitResult, relaxed: RelaxationResult, level: float) -> None:
+    def _find_solution(
+        self, result: TrafficLimitResult, goal: str, relaxed: RelaxationResult, level: float
+    ) -> None:
         """Search for a solution that keeps the bound on an objective, over more and more columns.
 
         These are the columns so far, then all whose reduced cost is low enough.
         """
-        program, goal = result.program, result.goal
+        program = result.program
         program.clock = self.clock.share(STEP_SHARE)
         result.solution, limit = program.solve_integers(goal, level, None, most=level)
         if result.solution is None and limit == "none" and relaxed.prices is not None:

@@ -167,7 +167,7 @@ class DevicePlacementSearch:
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> ShapeRelaxation | None:
         """Add dual prices for one objective, with the incumbent's values as bounds on earlier ones."""
         values = self.progress.values if self.progress.plan else None
-        return price_objective(self.formulation, program, index, values, self.certificate, clock)
+        return price_objective(program, index, values, self.certificate, clock)
 
     def _patience(self) -> Clock:
         """Return a clock for the search that leaves time for later dual prices and the final check."""
@@ -210,7 +210,6 @@ class DevicePlacementSearch:
 
 
 def price_objective(
-    formulation: DeviceFormulation,
     program: ShapeProgram,
     index: int,
     values: Sequence[float] | None,
@@ -218,7 +217,7 @@ def price_objective(
     clock: Clock,
 ) -> ShapeRelaxation | None:
     """Add the dual prices of one objective to a certificate; return its relaxation, None if unsolved."""
-    names = [objective.name for objective in formulation.objectives]
+    names = program.cluster.formulation.instance.objectives
     if names[index] not in PRICED_BY_SHAPE or clock.expired:
         return None
     levels = {}
@@ -249,7 +248,7 @@ def certify_on_devices(
         with suppress(TooLargeError, OutOfTimeError), clock.enforced():
             program = ShapeProgram(Cluster(formulation))
             for index in range(len(formulation.objectives)):
-                price_objective(formulation, program, index, values, certificate, clock)
+                price_objective(program, index, values, certificate, clock)
     outcome.certificate = certificate or None
 
 

@@ -202,16 +202,14 @@ class PartialPlacement:
                 self.shape_of[n] = s
         self.left = [list(cluster.shapes[s].free) for s in self.shape_of]
         self.capacity = [[max(1.0, float(amount)) for amount in shape.free] for shape in cluster.shapes]
-        self.device_pools: list[dict[int, DevicePool]] = []
-        for server in cluster.servers:
-            states = server.device_states
-            self.device_pools.append(
-                {
-                    d: DevicePool(states[name], server.devices[name].partitions)
-                    for d, name in enumerate(cluster.names)
-                    if server.devices is not None and name in states
-                }
-            )
+        self.device_pools = [
+            {
+                d: DevicePool(server.device_states[name], server.devices[name].partitions)
+                for d, name in enumerate(cluster.names)
+                if server.devices is not None and name in server.devices
+            }
+            for server in cluster.servers
+        ]
         self.holds = [int(bool(server.in_use)) for server in cluster.servers]
         self.log: list[int] | None = None
         self.jobs: dict[int, list[Task]] = {}

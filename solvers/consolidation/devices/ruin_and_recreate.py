@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -164,11 +165,10 @@ class DevicePlacement:
                 kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
                 for server, count in entry.tasks.get(group.name, {}).items():
                     named = (entry.devices or {}).get(group.name, {}).get(server)
-                    for task in range(count):
-                        devices = None
-                        if named is not None:
-                            devices = tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
-                        requests.append((g, number[server], devices))
+                    held: Sequence[tuple[HeldDevices, ...] | None] = [None] * count
+                    if named is not None:
+                        held = [tuple(task[self.cluster.names[d]] for d, _ in kind.asks) for task in named]
+                    requests += [(g, number[server], devices) for devices in held]
             self.placement.place_at(position, requests)
 
     def local_values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
@@ -178,28 +178,28 @@ class DevicePlacement:
         """
         formulation, placement = self.formulation, self.placement
         names = formulation.instance.objectives
-        total = dict.fromkeys(names, 0.0)
+        total: dict[str, float] = defaultdict(float)
         for position in jobs:
             tasks, job = placement.jobs.get(position), self.jobs[position]
-            if "migrations" in total:
+            if "migrations" in names:
                 total["migrations"] -= self._stay(position)
             lost = formulation.restarts.get(job.name)
             if lost and self._stay(position) < sum(group.running_tasks for group in job.task_groups):
-                total["value"] = total.get("value", 0.0) + lost
+                total["value"] += lost
             if tasks is None:
                 continue
-            if "stops" in total:
+            if "stops" in names:
                 total["stops"] -= job.is_running
             used = {task.server for task in tasks}
-            total["value"] = total.get("value", 0.0) - job.worth
-            if "spread" in total and formulation.instance.spread_of(job) == "preferred":
+            total["value"] -= job.worth
+            if "spread" in names and formulation.instance.spread_of(job) == "preferred":
                 total["spread"] += len(used) - (formulation.fewest(job) or 0)
-            if "racks" in total:
+            if "racks" in names:
                 racks = {formulation.rack_of(self.cluster.servers[n].name) for n in used}
                 total["racks"] += len(racks) - 1
-            if "slowdown" in total:
+            if "slowdown" in names:
                 total["slowdown"] += job.worth * (1 - job.relative_speed(len(used)))
-        if "servers" in total:
+        if "servers" in names:
             total["servers"] = float(sum(placement.holds[n] > 0 for n in servers))
         return tuple(round(total[name], 9) for name in names)
 

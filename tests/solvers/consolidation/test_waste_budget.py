@@ -143,7 +143,7 @@ def test_the_least_limit_is_found_and_the_next_refuted() -> None:
     assert search.bound == 4
     assert search.best.most == 4
     assert search.best.solution is not None
-    assert search.refuted.most == 3
+    assert search.refuted["below"] == 3
 
 
 def test_a_bound_that_is_reached_needs_no_refutation() -> None:
