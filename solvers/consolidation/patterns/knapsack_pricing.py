@@ -369,6 +369,20 @@ class SearchPricing(PoolPricing):
         self.members = np.array([len(classes.servers[n].members) for n in self.numbers], dtype=float)
         self.random = np.random.default_rng(0)
 
+    def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
+        """Return (class, pattern) pairs: as many tasks of one shape as fit on a server of the class.
+
+        There is one for each server class, or one in all if there are many classes.
+        """
+        sizes, patterns = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
+        for number, free in zip(self.numbers, self.free, strict=True):
+            fits = (self.classes.slot_weights[k] <= free).all(axis=1)
+            if fits.any():
+                patterns.append((number, ((k, int(np.argmax(np.where(fits, sizes, -1)))),)))
+                if len(self.numbers) * len(self.task_shapes) > SETTINGS.most_first_patterns:
+                    break
+        return patterns
+
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:

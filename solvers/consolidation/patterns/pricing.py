@@ -342,20 +342,6 @@ class PoolPricing:
         free = [classes.servers[n].free for n in self.numbers]
         self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
 
-    def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return (class, pattern) pairs: as many tasks of one shape as fit on a server of the class.
-
-        There is one for each server class, or one in all if there are many classes.
-        """
-        sizes, patterns = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
-        for number, free in zip(self.numbers, self.free, strict=True):
-            fits = (self.classes.slot_weights[k] <= free).all(axis=1)
-            if fits.any():
-                patterns.append((number, ((k, int(np.argmax(np.where(fits, sizes, -1)))),)))
-                if len(self.numbers) * len(self.task_shapes) > SETTINGS.most_first_patterns:
-                    break
-        return patterns
-
 
 class ServerPricing(PoolPricing):
     """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
@@ -423,6 +409,12 @@ class ServerPricing(PoolPricing):
                 (number, total, (*stay, *self._trace(end, choices))) for total, stay, end in ends[:most]
             ]
         return patterns
+
+    def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
+        """Return for each server class, by number, the pattern of as many tasks of one shape as fit."""
+        paid = [np.zeros(len(slots)) for slots in self.classes.slots]
+        paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
+        return [(number, pattern) for number, _, pattern in self.best(paid)]
 
     def _values(self, paid: Sequence[Floats], useless: bool = False) -> tuple[list[Floats], list[ShortInts]]:
         """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
