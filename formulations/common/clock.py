@@ -63,6 +63,10 @@ class Clock:
         """Return a clock whose time limit is the smaller of a limit and the remaining time, in seconds."""
         return Clock(limit_s if self.remaining_s is None else min(limit_s, self.remaining_s))
 
+    def at_least(self, limit_s: float) -> Clock:
+        """Return a clock whose time limit is the larger of a limit and the remaining time, in seconds."""
+        return Clock(None if self.remaining_s is None else max(limit_s, self.remaining_s))
+
     @contextmanager
     def enforced(self) -> Iterator[None]:
         """Make `check_time` raise inside the block once the clock has expired, in this thread only."""

@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
-from ...instances.common.arrays import Ints
+from ...instances.common.arrays import Floats, Ints
 from ...instances.consolidation.devices import WHOLE
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
@@ -78,6 +79,11 @@ class CurrentPlacement:
     def stay(self, counts: Sequence[int]) -> int:
         """Return how many tasks stay on their server if the plan has `counts` tasks there."""
         return sum(map(min, self.kept, counts))
+
+    def staying(self, counts: Ints) -> Floats:
+        """Return how many tasks stay, as `stay` does, for vectors of numbers of tasks, shape (N,)."""
+        staying: Floats = np.minimum(counts, self.kept).sum(axis=1, dtype=float)
+        return staying
 
 
 @dataclass(frozen=True)
@@ -251,6 +257,15 @@ class ClassTable(Classes):
     usages: dict[str | None, Ints | None]
     placed_now: dict[int, dict[int, list[int]]]
     base: dict[int, tuple[int, Ints]]
+
+    @cached_property
+    def slot_weights(self) -> list[Ints]:
+        """The demand for each resource of the slots of each shape; shape (S, R)."""
+        return [self.weights(k, slots) for k, slots in enumerate(self.slots)]
+
+    def can_run(self, job: JobClass) -> bool:
+        """Return whether some server holds a task of each part of a job."""
+        return all(len(self.slots[part.shape]) for part in job.parts)
 
 
 def job_value(job: PlacementJob) -> Fraction:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+ShortInts = NDArray[np.int32]
 
 
 def narrow(column: Ints) -> Ints:

@@ -171,6 +171,16 @@ def linear_optimum(model: Any, time_limit_s: float | None = None) -> LinearOptim
     return LinearOptimum(float(highs.getInfo().objective_function_value), *map(np.array, columns))
 
 
+def run_to_optimum(highs: Any, clock: Clock) -> bool:
+    """Run HiGHS on a linear programme, perhaps once more, while there is time; return whether it ended."""
+    import highspy
+
+    if clock.remaining_s is not None:
+        highs.setOptionValue("time_limit", highs.getRunTime() + clock.remaining_s)
+    highs.run()
+    return bool(highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+
+
 def highs_with_settings(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
     """Return a HiGHS instance with these option values, and without output.
 

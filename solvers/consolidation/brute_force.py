@@ -30,9 +30,7 @@ def has_few_placements(formulation: ConsolidationFormulation, most: int) -> bool
     ways = 1
     for job in formulation.instance.jobs:
         servers = len(formulation.eligible(job))
-        cuts = (
-            math.comb(group.tasks + servers - 1, group.tasks) if servers else 0 for group in job.task_groups
-        )
+        cuts = (math.comb(group.tasks + servers - 1, group.tasks) for group in job.task_groups)
         ways *= math.prod(cuts) + (not job.must_place)
         if ways > most:
             return False

@@ -30,6 +30,7 @@ from ...formulations.consolidation.formulation import (
 )
 from ...formulations.consolidation.plan import Plan
 from ...formulations.consolidation.presolve import WithFixedJobs
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError, first_names, some
 from ...instances.common.fields import Fields
 from ...instances.consolidation.job import PlacementJob
@@ -46,7 +47,7 @@ from .list_heuristics import BEST_FIT
 from .number_partitioning import even_blocks, even_out_loads
 from .pattern_search import PatternSearch, TrafficSearch
 from .patterns.branching import branching_tree, certified_goals, infeasibility_goals
-from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
+from .patterns.column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
 from .presolve import plan_without_moves
@@ -152,15 +153,9 @@ class _Run:
             progress.limit = "none"
         elif not progress.infeasible and progress.limit == "none" and self.clock.expired:
             progress.limit = "time"
-        return Outcome(
-            None if progress.infeasible else progress.plan,
-            progress.bounds,
-            limit=progress.limit,
-            infeasible=progress.infeasible,
-            build_s=self.build_s,
-            message="; ".join(progress.notes) or None,
-            certificate=progress.certificate(),
-        )
+        outcome = progress.outcome(progress.limit, progress.certificate())
+        outcome.build_s = self.build_s
+        return outcome
 
     def free_servers(self) -> Outcome:
         """Return the outcome where servers are freed: by the programme of moves, then with named servers."""
@@ -246,8 +241,7 @@ class _Run:
             if self.master.searches or not self.master.classes.exact:
                 many = cp_sat.is_too_large(self.formulation)
                 clock = self.clock.share(SETTINGS.share_of_search) if many else self._share()
-                given = self.formulation, self.master, self.options, clock, self.progress
-                self.search = PatternSearch(*given)
+                self.search = PatternSearch(self.master, self.options, clock, self.progress)
         return self.master
 
     def settle_by_classes(self) -> None:
@@ -286,7 +280,7 @@ class _Run:
         objectives, settled = formulation.instance.objectives, len(progress.settled)
         program.levels |= progress.settled_levels(master.classes)
         first: list[str] = [MUST_PLACE] if master.fewest_placed.any() or objectives[0] not in PRICED else []
-        solution: Integers | None = None
+        solution: Ints | None = None
         for goal in objectives[settled:] if settled else [*first, *objectives]:
             try:
                 if goal == "traffic" and solution is not None:
@@ -302,20 +296,26 @@ class _Run:
                 break
             solution = candidate
         if solution is not None and not progress.infeasible:
-            values = progress.update_incumbent(Disaggregation(formulation, program.master, solution).plan())
-            progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
+            self._update_from(program, solution)
 
-    def _limit_traffic(
-        self, program: PatternProgram, solution: Integers
-    ) -> tuple[PatternProgram, Integers | None]:
+    def _update_from(self, program: PatternProgram, solution: Ints) -> tuple[float, ...] | None:
+        """Update the incumbent by the plan of a solution; return its values, None if it is infeasible.
+
+        Bounds that do not hold for the plan are dropped.
+        """
+        progress, master = self.progress, program.master
+        values = progress.update_incumbent(Disaggregation(self.formulation, master, solution).plan())
+        progress.drop_dependent_bounds(master.classes, program.levels, values and progress.values)
+        return values
+
+    def _limit_traffic(self, program: PatternProgram, solution: Ints) -> tuple[PatternProgram, Ints | None]:
         """Minimise the maximum traffic of a server; return the pattern formulation under it, and a solution.
 
         The later objectives continue in that formulation.
         """
         progress, names = self.progress, self.formulation.instance.objectives
-        values = progress.update_incumbent(Disaggregation(self.formulation, program.master, solution).plan())
         known = len(progress.bounds)
-        progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
+        values = self._update_from(program, solution)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
@@ -323,10 +323,7 @@ class _Run:
         search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
-        none = search.refuted
-        if none is not None and none.prices is not None:
-            goal = certificate_goal(none.program.master, none.goal, none.prices)
-            progress.traffic = {"below": none.most, "goal": goal}
+        progress.traffic = search.refuted
         if self.clock.expired:
             progress.limit = "time"
         if search.best is None or search.best.solution is None:
@@ -337,19 +334,24 @@ class _Run:
     def best_fit(self) -> Plan | None:
         """Return the plan of best fit, computed once, with a minimum of time even beyond the time limit."""
         if self.by_list is None:
-            left = self.clock.remaining_s
-            patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
+            patience = self.clock.at_least(SETTINGS.best_fit_patience_s)
             self.by_list = BEST_FIT.solve(self.formulation, SolveOptions(), patience)
         return self.by_list.plan
 
     def use_best_fit(self) -> None:
         """Offer the plan of best fit as the incumbent, once."""
-        progress, plan = self.progress, None if self.offered else self.best_fit()
+        if not self.offered:
+            self._offer(self.best_fit())
         self.offered = True
-        if plan is not None and progress.update_incumbent(plan) is not None and progress.plan is plan:
-            progress.needs_columns = True
 
-    def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
+    def _offer(self, plan: Plan | None) -> bool:
+        """Update the incumbent by a plan of another method; return whether it is feasible."""
+        feasible = plan is not None and self.progress.update_incumbent(plan) is not None
+        if feasible and self.progress.plan is plan:
+            self.progress.needs_columns = True
+        return feasible
+
+    def _settle(self, program: PatternProgram, goal: str, start: Ints | None) -> Ints | None:
         """Bound an objective and return an integer solution that attains the bound; None if none is found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
@@ -401,8 +403,8 @@ class _Run:
         goal: str,
         bound: float,
         relaxed: RelaxationResult,
-        start: Integers | None,
-    ) -> Integers | None:
+        start: Ints | None,
+    ) -> Ints | None:
         """Search for an integer solution that attains a bound: near the relaxation, then by exact cover."""
         program.clock = self._share()
         start = program.near_relaxation(goal, bound, relaxed, start)
@@ -411,7 +413,7 @@ class _Run:
         cover = exact_cover_for_bound(program, goal, bound)
         return start if cover is None else cover
 
-    def _is_proven(self, program: PatternProgram, goal: str, solution: Integers) -> bool:
+    def _is_proven(self, program: PatternProgram, goal: str, solution: Ints) -> bool:
         """Return whether a branching tree proves a solution of a small instance optimal."""
         if goal == MUST_PLACE or not self._is_small():
             return False
@@ -438,8 +440,7 @@ class _Run:
         clock = self.clock.share(SETTINGS.share_of_textbook).at_most(SETTINGS.textbook_patience_s)
         options, settled = self.options.starting_from(progress.plan), progress.proven(self.options.gap)
         outcome = Milp(BACKENDS["highs"]).solve(formulation, options, clock, settled)
-        if outcome.plan is not None and progress.update_incumbent(outcome.plan) is not None:
-            progress.needs_columns = True
+        self._offer(outcome.plan)
         if outcome.limit == "interrupt":
             progress.limit, self.clock = outcome.limit, Clock(0.0)
             return True
@@ -455,8 +456,8 @@ class _Run:
         return True
 
     def _close_gap(
-        self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers
-    ) -> tuple[Integers, float, Limit]:
+        self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Ints
+    ) -> tuple[Ints, float, Limit]:
         """Close the gap between solution and bound by adding all columns of low reduced cost."""
         master = program.master
         value = master.counted(goal, solution)
@@ -505,8 +506,7 @@ class _Run:
         progress = self.progress
         progress.limit = outcome.limit
         progress.infeasible = outcome.infeasible and progress.plan is None
-        if outcome.plan is not None and progress.update_incumbent(outcome.plan) is not None:
-            progress.needs_columns = True
+        if self._offer(outcome.plan):
             progress.tighten(outcome.bounds)
 
     def certify(self) -> None:
@@ -549,10 +549,9 @@ def diagnose(
     instance, servers = formulation.instance, formulation.servers
     must = [job for job in instance.jobs if instance.requires(job)]
     # Whoever is seated comes before all that could be stopped for it.
-    worths = [1.0 if instance.runs(job) else 1.0 + len(must) for job in must]
     jobs = tuple(
-        job.model_copy(update={"must_place": False, "value": worth})
-        for job, worth in zip(must, worths, strict=True)
+        job.model_copy(update={"must_place": False, "value": 1.0 if instance.runs(job) else 1.0 + len(must)})
+        for job in must
     )
     changes = {"jobs": jobs, "objectives": ("value",), "free": None, "seat": None, "stop": ("*",)}
     relaxed = ConsolidationFormulation(instance.model_copy(update=changes))

@@ -369,11 +369,10 @@ def _recreate(cluster: ClusterArrays, state: SearchState) -> None:
             j = state.queue[cluster.first_of_class[c] + state.waiting[c] - 1]
             if not insert(cluster, state, j):
                 break
-            state.loss[MISSING] -= cluster.priority[c] == MUST
-            if cluster.running[j] > 0:
-                state.loss[MOVED] -= 1
-                state.loss[STOPS] -= 1
-                state.loss[VALUE] -= cluster.restart[j]
+            # What it lost while it was on no server.
+            pieces, state.pieces[j] = state.pieces[j], 0
+            _add_job(cluster, state, j, -1, state.loss)
+            state.pieces[j] = pieces
             state.waiting[c] -= 1
             if state.waiting[c] == 0:
                 state.counts[ACTIVE] -= 1

@@ -13,30 +13,36 @@ import logging
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import takewhile
 
 from ...formulations.common.objective import exact_fraction
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.cluster_data import limit_traffic, traffic_step
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import entry_of
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
+from ...instances.common.fields import Fields
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.result import SolveOptions
 from .local_search import improve
 from .patterns.column_generation import (
     NO_BOUND,
-    Integers,
     PatternProgram,
     RelaxationResult,
     certificate_goal,
 )
 from .patterns.disaggregation import Disaggregation, add_plan_columns
-from .patterns.master import DualPrices, RestrictedMaster
+from .patterns.master import RestrictedMaster
 from .progress import SETTINGS, Progress, reached_level
 from .waste_budget import exact_cover_for_bound
 
 log = logging.getLogger("clusterplan")
+
+
+Relaxations = dict[str, tuple[dict[str, Fraction], RelaxationResult]]
+"""Objective → levels of the earlier ones, and its relaxation at these."""
 
 
 class PatternSearch:
@@ -49,17 +55,11 @@ class PatternSearch:
     """
 
     def __init__(
-        self,
-        formulation: ConsolidationFormulation,
-        master: RestrictedMaster,
-        options: SolveOptions,
-        clock: Clock,
-        progress: Progress,
+        self, master: RestrictedMaster, options: SolveOptions, clock: Clock, progress: Progress
     ) -> None:
-        self.formulation, self.master, self.options = formulation, master, options
+        self.formulation, self.master, self.options = progress.formulation, master, options
         self.clock, self.progress = clock, progress
-        self.known: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
-        self.presumed: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
+        self.known, self.presumed = Relaxations(), Relaxations()
 
     def bound_without_plan(self) -> None:
         """Bound the objectives before a plan exists, assuming that earlier ones attain their bounds.
@@ -104,9 +104,7 @@ class PatternSearch:
 
     def _priced_objectives(self) -> list[str]:
         """Return the names of the leading objectives that have dual prices."""
-        names: list[str] = list(self.formulation.instance.objectives)
-        count = next((i for i, name in enumerate(names) if name not in PRICED), len(names))
-        return names[:count]
+        return [*takewhile(PRICED.__contains__, self.formulation.instance.objectives)]
 
     def _open_goal(self) -> str | None:
         """Return the first objective that is not proven, None if all are.
@@ -222,11 +220,7 @@ class PatternSearch:
 
     def _is_within_gap(self, values: tuple[float, ...]) -> bool:
         """Return whether these objective values are within the requested gap of the known bounds."""
-        objectives, bounds = self.formulation.objectives, self.progress.bounds
-        gaps = [o.gap(v, b) for o, v, b in zip(objectives, values, bounds, strict=False)]
-        return len(bounds) == len(objectives) and all(
-            gap is not None and gap <= self.options.gap for gap in gaps
-        )
+        return not self.progress.is_open(self.options.gap, values)
 
     def _add_columns(self) -> None:
         """Add the incumbent's patterns as columns, so that the relaxation is feasible at its values."""
@@ -249,16 +243,15 @@ class TrafficLimitResult:
         A solution that keeps the levels of all settled goals; None if none was found.
     none
         Whether it is proven that no solution exists.
-    goal, prices
-        Dual prices that prove it; None if they do not.
+    proof
+        Dual prices that prove it, for the certificate; None if they do not.
     """
 
     most: float
     program: PatternProgram
-    solution: Integers | None = None
+    solution: Ints | None = None
     none: bool = False
-    goal: str = ""
-    prices: DualPrices | None = None
+    proof: Fields | None = None
 
 
 @dataclass
@@ -274,7 +267,7 @@ class TrafficSearch:
     best
         The least limit for which a solution is known.
     refuted
-        The largest limit that dual prices prove infeasible.
+        Dual prices that prove the largest of the infeasible limits, for the certificate.
     """
 
     formulation: ConsolidationFormulation
@@ -283,7 +276,7 @@ class TrafficSearch:
     clock: Clock
     bound: float
     best: TrafficLimitResult | None = None
-    refuted: TrafficLimitResult | None = None
+    refuted: Fields | None = None
     notes: list[str] = field(default_factory=list)
 
     def run(self, reached: float) -> None:
@@ -300,7 +293,7 @@ class TrafficSearch:
                 self.best, high = result, middle
             elif result is not None and result.none:
                 low = middle + 1
-                self.refuted = result if result.prices is not None else self.refuted
+                self.refuted = result.proof or self.refuted
             else:
                 break
         self.bound = max(self.bound, float(low * step))
@@ -324,28 +317,31 @@ class TrafficSearch:
         *others, goal = levels
         program.levels = {name: levels[name] for name in others}
         level = program.most(goal, levels[goal])
-        result = TrafficLimitResult(most, program, goal=goal)
+        result = TrafficLimitResult(most, program)
         relaxed = program.relax(goal)
         # Prices prove that it cannot; the check derives the same bound again.
-        if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
-            result.prices, result.none = relaxed.prices, True
+        if relaxed.prices is not None and program.bound(goal, relaxed) > level + 1e-9 * abs(level):
+            result.none = True
+            result.proof = {"below": most, "goal": certificate_goal(master, goal, relaxed.prices)}
             return result
         if not master.classes.exact:
             return result  # a solution might not be a plan
         try:
-            self._find_solution(result, relaxed, level)
+            self._find_solution(result, goal, relaxed, level)
         except BackendError as error:
             self.notes.append(f"traffic: {error}")
             return None
         program.levels[goal] = levels[goal]
         return result
 
-    def _find_solution(self, result: TrafficLimitResult, relaxed: RelaxationResult, level: float) -> None:
+    def _find_solution(
+        self, result: TrafficLimitResult, goal: str, relaxed: RelaxationResult, level: float
+    ) -> None:
         """Search for a solution that keeps the bound on an objective, over more and more columns.
 
         These are the columns so far, then all whose reduced cost is low enough.
         """
-        program, goal = result.program, result.goal
+        program = result.program
         program.clock = self.clock.share(STEP_SHARE)
         result.solution, limit = program.solve_integers(goal, level, None, most=level)
         if result.solution is None and limit == "none" and relaxed.prices is not None:

@@ -272,12 +272,12 @@ class PlacementArrays:
         free = np.array([[server.available.get(name, 0.0) for name in self._resources] for server in servers])
         taken = np.array([bool(server.in_use) for server in servers])
         load = np.array([server.traffic_gbit_per_s for server in servers])
-        for j in np.flatnonzero(~self.movable).tolist():
-            for n, counts in self._on_servers(self._jobs[j]).items():
-                taken[n] = True
-                for group, count in zip(self._jobs[j].task_groups, counts, strict=True):
-                    load[n] += count * group.traffic_gbit_per_s
-                    free[n] -= count * self._demand(group)
+        fixed = [self._entries[self._jobs[j].name] for j in np.flatnonzero(~self.movable).tolist()]
+        for _, group, name, count in data.placed_tasks(fixed):
+            n = self._index[name]
+            taken[n] = True
+            load[n] += count * group.traffic_gbit_per_s
+            free[n] -= count * self._demand(group)
         racks: dict[str, int] = {}
         mean = np.where(free.any(axis=0), np.abs(free).mean(axis=0), 1.0)
         rack = np.array([racks.setdefault(data.rack_of(name), len(racks)) for name in self._index])

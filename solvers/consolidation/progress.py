@@ -133,6 +133,17 @@ class Progress:
         pairs = zip(self.formulation.instance.objectives, self.settled, strict=False)
         return {name: reached_level(classes, name, value) for name, value in pairs if name in PRICED}
 
+    def outcome(self, limit: Limit, certificate: Fields | None) -> Outcome:
+        """Return the outcome of the solve: incumbent and bounds, and the certificate that it is given."""
+        return Outcome(
+            None if self.infeasible else self.plan,
+            self.bounds,
+            limit=limit,
+            infeasible=self.infeasible,
+            message="; ".join(self.notes) or None,
+            certificate=certificate,
+        )
+
     def interrupted_outcome(self) -> Outcome:
         """Return the outcome of an interrupted solve: incumbent and certificate, without bounds."""
         return Outcome(self.plan, certificate=self.certificate())
@@ -146,20 +157,20 @@ class Progress:
                 objectives[at], self.values[at], self.bounds[at] if at < len(self.bounds) else None
             )
 
-    def proven(self, most_gap: float) -> list[float]:
-        """Return the incumbent's values of the leading objectives that are proven within a gap."""
+    def proven(self, most_gap: float, values: Sequence[float] | None = None) -> list[float]:
+        """Return the values, else those of the incumbent, of the first objectives proven within a gap."""
+        values = self.values if values is None else values
         proven = []
-        known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
-        for objective, value, bound in known:
+        for objective, value, bound in zip(self.formulation.objectives, values, self.bounds, strict=False):
             gap = objective.gap(value, bound)
-            if value != bound and (gap is None or gap > most_gap):
+            if gap is None or gap > most_gap:
                 break
             proven.append(value)
         return proven
 
-    def is_open(self, most_gap: float) -> bool:
-        """Return whether some objective of the incumbent is not proven within a gap."""
-        return len(self.proven(most_gap)) < len(self.formulation.objectives)
+    def is_open(self, most_gap: float, values: Sequence[float] | None = None) -> bool:
+        """Return whether some of the values, else of those of the incumbent, is not proven within a gap."""
+        return len(self.proven(most_gap, values)) < len(self.formulation.objectives)
 
     def add_combinatorial_bounds(self) -> None:
         """Add combinatorial bounds of the next objectives, as long as the incumbent attains them."""
@@ -216,12 +227,9 @@ class Progress:
 
         None if there are no prices.
         """
-        document: Fields = {"goals": self.goals}
-        if self.traffic is not None:
-            document["traffic"] = self.traffic
-        if self.moves:
-            document["moves"] = self.moves
-        return document if self.goals or self.traffic or self.moves else None
+        parts = {"traffic": self.traffic, "moves": self.moves}
+        document = {"goals": self.goals, **{name: part for name, part in parts.items() if part}}
+        return document if any(document.values()) else None
 
 
 @dataclass(frozen=True)

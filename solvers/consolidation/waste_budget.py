@@ -19,7 +19,7 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Ints
-from .patterns.column_generation import ROUNDING_MARGIN, Integers, PatternProgram
+from .patterns.column_generation import ROUNDING_MARGIN, PatternProgram
 from .patterns.master import RestrictedMaster
 from .patterns.pricing import ServerPattern
 from .progress import SETTINGS
@@ -42,7 +42,7 @@ def requires_all_jobs(
     return math.isfinite(bound) and level <= -sum(worth.values())
 
 
-def exact_cover_for_bound(program: PatternProgram, goal: str, bound: float) -> Integers | None:
+def exact_cover_for_bound(program: PatternProgram, goal: str, bound: float) -> Ints | None:
     """Return column values that place every job if a bound, in steps, requires that; None if not found.
 
     All jobs are placed by patterns within the waste budget, which are added to the master problem.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import operator
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,11 +27,10 @@ from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.common.fields import Fields
 from ...backends.base import BackendError
 from ...common.base import BruteForce, Clock, Enumeration, Outcome, PresolvingSolver, Solver
-from ...common.result import SolveOptions
+from ...common.result import Limit, SolveOptions
 from ...common.search_control import report_progress
 from .. import cp_sat
 from ..progress import Progress
-from .partial_placement import PartialPlacement
 from .ruin_and_recreate import DevicePlacement, RuinAndRecreate, best_greedy_placement, repaired_plan
 from .shape_relaxation import Cluster, ShapeProgram, ShapeRelaxation
 
@@ -65,17 +65,16 @@ class DevicePlacementSearch:
 
     def update_incumbent(self, plan: Plan | None) -> None:
         """Replace the incumbent by a plan that is feasible and lexicographically better."""
-        if plan is not None and self.formulation.instance.device_moves:
-            plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
         if plan is not None:
+            if self.formulation.instance.device_moves:
+                plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
             self.progress.update_incumbent(plan)
 
     def run(self, pooled: Solver[Any]) -> Outcome:
         """Return the best plan found, bounds on its objectives, and the certificate."""
         clock, progress = self.clock, self.progress
         cluster = Cluster(self.formulation)
-        left = clock.remaining_s
-        patience = Clock(None if left is None else max(MIN_FIRST_PLAN_S, 0.75 * left))
+        patience = clock.share(0.75).at_least(MIN_FIRST_PLAN_S)
         first = best_greedy_placement(cluster, self.options.seed, patience)
         began_s = clock.elapsed_s
         self.update_incumbent(first.placement.plan())
@@ -96,14 +95,8 @@ class DevicePlacementSearch:
                 self._price_later(program)
                 progress.tighten(self.by_names)
         ended = progress.infeasible or not progress.is_open(self.options.gap)
-        return Outcome(
-            None if progress.infeasible else progress.plan,
-            progress.bounds,
-            limit="none" if ended or clock.limit_s is None else "time",
-            infeasible=progress.infeasible,
-            message="; ".join(progress.notes) or None,
-            certificate=self.certificate or None,
-        )
+        limit: Limit = "none" if ended or clock.limit_s is None else "time"
+        return progress.outcome(limit, self.certificate or None)
 
     def _price_later(self, program: ShapeProgram) -> None:
         """Add dual prices for all objectives but the first, and derive all bounds for the incumbent."""
@@ -141,9 +134,7 @@ class DevicePlacementSearch:
         if outcome.plan is None or formulation.violations(outcome.plan):
             return
         # A bound on a later objective holds for the values that the model kept in the earlier ones.
-        pairs = zip(formulation.evaluate(outcome.plan), progress.values, strict=True)
-        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self.by_names = list(outcome.bounds)[: same + 1]
+        self.by_names = _kept_bounds(outcome, formulation.evaluate(outcome.plan), progress.values)
 
     def _short_of_time(self) -> bool:
         """Return whether all of the remaining time is needed for the check of the result."""
@@ -176,7 +167,7 @@ class DevicePlacementSearch:
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> ShapeRelaxation | None:
         """Add dual prices for one objective, with the incumbent's values as bounds on earlier ones."""
         values = self.progress.values if self.progress.plan else None
-        return price_objective(self.formulation, program, index, values, self.certificate, clock)
+        return price_objective(program, index, values, self.certificate, clock)
 
     def _patience(self) -> Clock:
         """Return a clock for the search that leaves time for later dual prices and the final check."""
@@ -194,7 +185,7 @@ class DevicePlacementSearch:
         if self._is_small():
             most = ROUNDS_BEFORE_COMPACT
         patience = self._patience()
-        placing = DevicePlacement(PartialPlacement(cluster), relaxed, self.options.seed)
+        placing = DevicePlacement(cluster, relaxed, self.options.seed)
         if progress.plan is None:
             placing.greedy(patience)
         else:
@@ -206,9 +197,7 @@ class DevicePlacementSearch:
             if progress.plan is not None and formulation.objectives[0].name == "value":
                 values[0] = sum(placing.jobs[p].worth for p in placing.placement.jobs)
                 report_progress(formulation.objectives[0], values[0], progress.bounds[0])
-            pairs = zip(formulation.objectives, values, progress.bounds, strict=False)
-            gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
-            return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
+            return not progress.is_open(self.options.gap, values)
 
         while not reached() and not patience.expired and ruin.rounds < most:
             ruin.run(patience, ROUNDS_PER_CHECK)
@@ -221,7 +210,6 @@ class DevicePlacementSearch:
 
 
 def price_objective(
-    formulation: DeviceFormulation,
     program: ShapeProgram,
     index: int,
     values: Sequence[float] | None,
@@ -229,7 +217,7 @@ def price_objective(
     clock: Clock,
 ) -> ShapeRelaxation | None:
     """Add the dual prices of one objective to a certificate; return its relaxation, None if unsolved."""
-    names = [objective.name for objective in formulation.objectives]
+    names = program.cluster.formulation.instance.objectives
     if names[index] not in PRICED_BY_SHAPE or clock.expired:
         return None
     levels = {}
@@ -260,7 +248,7 @@ def certify_on_devices(
         with suppress(TooLargeError, OutOfTimeError), clock.enforced():
             program = ShapeProgram(Cluster(formulation))
             for index in range(len(formulation.objectives)):
-                price_objective(formulation, program, index, values, certificate, clock)
+                price_objective(program, index, values, certificate, clock)
     outcome.certificate = certificate or None
 
 
@@ -286,21 +274,26 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
         if outcome.plan is None:
             return outcome
         plan = repaired_plan(formulation, outcome.plan)
-        unplaced_required = next(
-            (e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None
-        )
-        if unplaced_required is not None:
-            message = f"{self.name}: no devices are left for job {unplaced_required!r}, which must be placed"
+        message = self._no_room(formulation, plan)
+        if message is not None:
             return Outcome(limit=outcome.limit, message=message)
-        values = formulation.evaluate(plan)
-        kept = 0
         # A bound on a later objective holds for plans that reach the relaxation's earlier ones.
-        for value, bound in zip(values, outcome.bounds, strict=False):
-            kept += 1
-            if value != bound:
-                break
-        outcome.plan, outcome.bounds = plan, tuple(outcome.bounds)[:kept]
+        outcome.plan, outcome.bounds = plan, _kept_bounds(outcome, formulation.evaluate(plan), outcome.bounds)
         return outcome
+
+    def _no_room(self, formulation: DeviceFormulation, plan: Plan) -> str | None:
+        """Return which required job a plan leaves out; None if it places all."""
+        out = next((e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None)
+        why = f"{self.name}: no devices are left for job {out!r}, which must be placed"
+        return None if out is None else why
+
+
+def _kept_bounds(
+    outcome: Outcome, values: Sequence[float], others: Sequence[float | None]
+) -> list[float | None]:
+    """Return the bounds of an outcome up to the first objective in which values differ from others."""
+    same = [*itertools.takewhile(bool, map(operator.eq, values, others))]
+    return list(outcome.bounds)[: len(same) + 1]
 
 
 class ExactOnDevices(OnDevices):
@@ -317,11 +310,11 @@ class BestFitOnDevices(OnDevices):
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Place one job after the other by the greedy method, on the devices that fit best."""
         placing = best_greedy_placement(Cluster(formulation), options.seed, clock)
-        must = [p for p, job in enumerate(placing.jobs) if job.must_place and p not in placing.placement.jobs]
-        if must:
-            name = placing.jobs[must[0]].name
-            return Outcome(message=f"{self.name}: no devices are left for job {name!r}, which must be placed")
-        return Outcome(placing.placement.plan(), limit="time" if clock.expired else "none")
+        plan = placing.placement.plan()
+        message = self._no_room(formulation, plan)
+        if message is not None:
+            return Outcome(message=message)
+        return Outcome(plan, limit="time" if clock.expired else "none")
 
 
 class BruteForceOnDevices(OnDevices):
@@ -338,12 +331,10 @@ class BruteForceOnDevices(OnDevices):
 class _DeviceEnumeration(Enumeration):
     """Enumeration of placements that assigns single devices to each complete plan."""
 
-    def __init__(self, formulation: DeviceFormulation, clock: Clock) -> None:
-        super().__init__(formulation, clock)
-        self.on_devices = formulation
+    formulation: DeviceFormulation
 
     def judge(self, plan: Plan) -> None:
         """Assign devices to a plan; update the incumbent if an assignment exists and it is better."""
-        named = assign_devices(self.on_devices.jobs, self.on_devices.servers, plan)
+        named = assign_devices(self.formulation.jobs, self.formulation.servers, plan)
         if named is not None:
             super().judge(named)

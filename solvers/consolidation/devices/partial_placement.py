@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,8 +17,7 @@ from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, DeviceSlot, HeldDevices
 from .shape_relaxation import Cluster, TaskKind
 
-FREE, TAKEN, SHARED, PARTED = range(4)
-MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}
+FREE, TAKEN, SHARED, PARTED = "free", "whole", "shared", "parted"
 
 
 class DevicePool:
@@ -36,9 +36,9 @@ class DevicePool:
     __slots__ = ("fixed", "free", "geometry", "mode", "most", "room", "spare", "used")
 
     def __init__(self, states: Sequence[Device], geometry: Geometry | None) -> None:
-        self.mode = [MODES[state.mode] for state in states]
+        self.mode: list[str] = [state.mode for state in states]
         self.used = [state.used for state in states]
-        self.fixed = [state.mode != "free" for state in states]
+        self.fixed = [mode != FREE for mode in self.mode]
         self.geometry = geometry
         self.free = self.mode.count(FREE)
         shared = (WHOLE - state.used for state in states if state.mode == "shared")
@@ -202,16 +202,14 @@ class PartialPlacement:
                 self.shape_of[n] = s
         self.left = [list(cluster.shapes[s].free) for s in self.shape_of]
         self.capacity = [[max(1.0, float(amount)) for amount in shape.free] for shape in cluster.shapes]
-        self.device_pools: list[dict[int, DevicePool]] = []
-        for server in cluster.servers:
-            states = server.device_states
-            self.device_pools.append(
-                {
-                    d: DevicePool(states[name], server.devices[name].partitions)
-                    for d, name in enumerate(cluster.names)
-                    if server.devices is not None and name in states
-                }
-            )
+        self.device_pools = [
+            {
+                d: DevicePool(server.device_states[name], server.devices[name].partitions)
+                for d, name in enumerate(cluster.names)
+                if server.devices is not None and name in server.devices
+            }
+            for server in cluster.servers
+        ]
         self.holds = [int(bool(server.in_use)) for server in cluster.servers]
         self.log: list[int] | None = None
         self.jobs: dict[int, list[Task]] = {}
@@ -382,12 +380,11 @@ class PartialPlacement:
     def entry(self, position: int) -> JobPlacement:
         """Return the plan entry of a placed job: tasks and devices by group and server."""
         job = self.cluster.formulation.instance.jobs[position]
-        counts: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = defaultdict(Counter)
         devices: dict[str, dict[str, list[dict[str, HeldDevices]]]] = {}
         for task in self.jobs[position]:
             group = job.task_groups[task.group].name
             server = self.cluster.servers[task.server].name
-            counts.setdefault(group, {}).setdefault(server, 0)
             counts[group][server] += 1
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
             if kind.asks:

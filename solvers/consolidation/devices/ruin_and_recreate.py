@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -83,17 +84,16 @@ class DevicePlacement:
         Solution of the relaxation by shape, whose dual prices guide the placement; None without prices.
     """
 
-    def __init__(
-        self, placement: PartialPlacement, relaxed: ShapeRelaxation | None, seed: int | None
-    ) -> None:
-        self.placement, self.cluster = placement, placement.cluster
-        self.formulation = placement.cluster.formulation
+    def __init__(self, cluster: Cluster, relaxed: ShapeRelaxation | None, seed: int | None) -> None:
+        self.placement, self.cluster = PartialPlacement(cluster), cluster
+        self.formulation = cluster.formulation
         self.jobs = self.formulation.instance.jobs
-        self.random = random.Random(0 if seed is None else seed)
+        self.random = random.Random(seed or 0)
         relative = relative_prices(relaxed)
-        placement.prices = None if relative is None else relative.tolist()
+        self.placement.prices = None if relative is None else relative.tolist()
         size = task_sizes(self.cluster)
         self.size = [float(sum(size[k] * count for k, count in groups)) for groups in self.cluster.groups_of]
+        self.order = sorted(range(len(self.jobs)), key=self._first)
         self.number = {p: c for c, alike in enumerate(self.cluster.classes) for p in alike.members}
         self.most = [self._most(job) for job in self.jobs]
         self.rank = [self._rank(alike, relaxed) for alike in self.cluster.classes]
@@ -137,9 +137,8 @@ class DevicePlacement:
 
     def greedy(self, clock: Clock, taste: ScoreWeights = FIRST_WEIGHTS) -> None:
         """Place all unplaced jobs, required ones first, then by value; each on servers of minimum score."""
-        order = sorted(range(len(self.jobs)), key=self._first)
         taste = replace(taste, fresh=self.fresh)
-        self._one_by_one(order, ServerRanking(self.placement, taste).best, taste, clock)
+        self._one_by_one(self.order, ServerRanking(self.placement, taste).best, taste, clock)
         self.placement.log = None
 
     def _first(self, position: int) -> tuple[bool, float, float]:
@@ -148,7 +147,7 @@ class DevicePlacement:
 
     def finish(self, clock: Clock) -> None:
         """Place all jobs that still fit on any server, such as jobs without value."""
-        self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), ScoreWeights(), clock)
+        self.fill(self.everywhere, self.order, ScoreWeights(), clock)
 
     def load(self, plan: Plan) -> None:
         """Place the jobs of a plan on its servers if their devices suffice; large jobs come first."""
@@ -166,11 +165,10 @@ class DevicePlacement:
                 kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
                 for server, count in entry.tasks.get(group.name, {}).items():
                     named = (entry.devices or {}).get(group.name, {}).get(server)
-                    for task in range(count):
-                        devices = None
-                        if named is not None:
-                            devices = tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
-                        requests.append((g, number[server], devices))
+                    held: Sequence[tuple[HeldDevices, ...] | None] = [None] * count
+                    if named is not None:
+                        held = [tuple(task[self.cluster.names[d]] for d, _ in kind.asks) for task in named]
+                    requests += [(g, number[server], devices) for devices in held]
             self.placement.place_at(position, requests)
 
     def local_values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
@@ -180,28 +178,28 @@ class DevicePlacement:
         """
         formulation, placement = self.formulation, self.placement
         names = formulation.instance.objectives
-        total = dict.fromkeys(names, 0.0)
+        total: dict[str, float] = defaultdict(float)
         for position in jobs:
             tasks, job = placement.jobs.get(position), self.jobs[position]
-            if "migrations" in total:
+            if "migrations" in names:
                 total["migrations"] -= self._stay(position)
             lost = formulation.restarts.get(job.name)
             if lost and self._stay(position) < sum(group.running_tasks for group in job.task_groups):
-                total["value"] = total.get("value", 0.0) + lost
+                total["value"] += lost
             if tasks is None:
                 continue
-            if "stops" in total:
+            if "stops" in names:
                 total["stops"] -= job.is_running
             used = {task.server for task in tasks}
-            total["value"] = total.get("value", 0.0) - job.worth
-            if "spread" in total and formulation.instance.spread_of(job) == "preferred":
+            total["value"] -= job.worth
+            if "spread" in names and formulation.instance.spread_of(job) == "preferred":
                 total["spread"] += len(used) - (formulation.fewest(job) or 0)
-            if "racks" in total:
+            if "racks" in names:
                 racks = {formulation.rack_of(self.cluster.servers[n].name) for n in used}
                 total["racks"] += len(racks) - 1
-            if "slowdown" in total:
+            if "slowdown" in names:
                 total["slowdown"] += job.worth * (1 - job.relative_speed(len(used)))
-        if "servers" in total:
+        if "servers" in names:
             total["servers"] = float(sum(placement.holds[n] > 0 for n in servers))
         return tuple(round(total[name], 9) for name in names)
 
@@ -219,7 +217,7 @@ def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> D
     candidates: list[tuple[int, tuple[float, ...], int, DevicePlacement]] = []
     began_s = clock.elapsed_s
     for taste in (FIRST_WEIGHTS, *OTHER_WEIGHTS):
-        placing = DevicePlacement(PartialPlacement(cluster), None, seed)
+        placing = DevicePlacement(cluster, None, seed)
         placing.greedy(clock, taste)
         positions = range(len(placing.jobs))
         left_out = sum(placing.jobs[p].must_place and p not in placing.placement.jobs for p in positions)
@@ -355,7 +353,7 @@ def repaired_plan(formulation: DeviceFormulation, plan: Plan) -> list[JobPlaceme
         named = None
     if named is not None and not formulation.violations(named):
         return named
-    placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, None)
+    placing = DevicePlacement(Cluster(formulation), None, None)
     placing.load(plan)
     placing.greedy(Clock())
     return placing.placement.plan()

@@ -38,7 +38,7 @@ from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, Dev
 from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 from ...backends.base import BackendError
-from ...backends.highs import Columns, highs_with_settings, linear_program
+from ...backends.highs import Columns, highs_with_settings, linear_program, run_to_optimum
 from ...common.base import Clock
 
 LARGEST = 2**40
@@ -167,10 +167,8 @@ class Cluster:
         if any(map(operator.gt, kind.need, shape.free)):
             return False
         for d, ask in kind.asks:
-            devices = (shape.server.devices or {}).get(self.names[d])
-            if devices is None:
-                return False
-            if not tasks_on_devices(ask, devices, shape.server.device_states[self.names[d]]):
+            name, devices, states = self.names[d], shape.server.devices or {}, shape.server.device_states
+            if name not in devices or not tasks_on_devices(ask, devices[name], states[name]):
                 return False
         return True
 
@@ -249,13 +247,9 @@ class ShapeProgram:
 
     def _first(self, s: int, d: int, state: Device) -> list[Pattern]:
         """Return the initial patterns of a device: for each demand, as many tasks as the device holds."""
-        patterns: list[Pattern] = []
-        for shape, name, ask in self.asks:
-            if (shape, name) != (s, d):
-                continue
-            if most := tasks_on_devices(ask, self._devices(s, d), (state,)):
-                patterns.append(((ask, most),))
-        return patterns
+        asks = (ask for *at, ask in self.asks if at == [s, d])
+        held = ((ask, tasks_on_devices(ask, self._devices(s, d), (state,))) for ask in asks)
+        return [((ask, most),) for ask, most in held if most]
 
     def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> ShapeRelaxation | None:
         """Return the relaxation of an objective with bounds on earlier ones; None if none was solved.
@@ -265,8 +259,6 @@ class ShapeProgram:
         levels
             Limits on earlier goals, to be minimised.
         """
-        import highspy
-
         best: ShapeRelaxation | None = None
         columns = self._columns(goal, len(levels))
         if len(columns.costs) > MAX_COLUMNS:
@@ -282,12 +274,7 @@ class ShapeProgram:
         highs = highs_with_settings({}, BackendError)
         highs.passModel(model)
         for _ in range(MAX_ROUNDS):
-            if clock.expired:
-                break
-            if clock.remaining_s is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + clock.remaining_s)
-            highs.run()
-            if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            if clock.expired or not run_to_optimum(highs, clock):
                 break
             best, paid = self._read(goal, levels, highs)
             added = self._price(paid)
@@ -440,25 +427,21 @@ def _best_shares(capacity: int, prices: Mapping[DeviceDemand, float]) -> Pattern
         return ()
     unit = math.gcd(*(ask.share for ask in prices))
     asks = sorted(prices, key=lambda ask: ask.share)
-    sizes, worth = np.array([ask.share // unit for ask in asks]), np.array([prices[ask] for ask in asks])
+    # The first item is one unit that is left free.
+    sizes = np.array([1, *(ask.share // unit for ask in asks)])
+    worth = np.array([0.0, *(prices[ask] for ask in asks)])
     best = np.zeros(capacity // unit + 1)
-    last = np.full(len(best), -1)
+    last = np.zeros(len(best), dtype=np.int64)
     for cell in range(1, len(best)):
         fit = int(np.searchsorted(sizes, cell, side="right"))
-        best[cell], last[cell] = best[cell - 1], -2
-        if fit:
-            totals = best[cell - sizes[:fit]] + worth[:fit]
-            which = int(totals.argmax())
-            if totals[which] > best[cell]:
-                best[cell], last[cell] = totals[which], which
-    counts: Counter[DeviceDemand] = Counter()
-    cell = len(best) - 1
+        totals = best[cell - sizes[:fit]] + worth[:fit]
+        last[cell] = totals.argmax()
+        best[cell] = totals[last[cell]]
+    counts, cell = Counter[DeviceDemand](), len(best) - 1
     while cell > 0:
-        if last[cell] == -2:
-            cell -= 1
-        else:
-            counts[asks[last[cell]]] += 1
-            cell -= int(sizes[last[cell]])
+        if last[cell]:
+            counts[asks[last[cell] - 1]] += 1
+        cell -= int(sizes[last[cell]])
     return tuple(sorted(counts.items()))
 
 

@@ -50,7 +50,7 @@ class AssignmentRelaxation:
         self.supply = offsets(groups)
         resources, shapes = len(classes.units), len(classes.task_shapes)
         self.free = np.array([server.free for server in classes.servers], dtype=float).reshape(-1, resources)
-        self.count = np.array([len(server.members) for server in classes.servers])
+        self.count = master.servers
         self.held = [self._held(k) for k in range(shapes)]
         self.groups = self._groups(max(SETTINGS.fewest_groups, SETTINGS.most_linked_rows // max(1, shapes)))
         self.capacity = int(self.supply[-1])
@@ -67,8 +67,7 @@ class AssignmentRelaxation:
         columns, classes = self.columns, self.classes
         # HiGHS has no prices for a model without columns.
         if not columns.costs:
-            needed = any(job.must_place for job in classes.jobs)
-            return None if needed else (0.0, self._prices(np.zeros(self.rows)))
+            columns.add(0.0, (), 0.0)
         low, high = np.full(self.rows, -np.inf), np.full(self.rows, np.inf)
         low[: self.capacity] = 0.0
         high[self.capacity : self.server_row] = np.ravel(
@@ -100,11 +99,10 @@ class AssignmentRelaxation:
             for current in job.current:
                 base = job.parts[current.part].shape
                 counts = classes.pieces[current.shape]
-                stays = np.minimum(counts, np.array(current.kept)).sum(axis=1)
                 worth = sum(
                     -saved.get(name, 0.0) * count for name, count in self._staying_counts(job).items()
                 )
-                pieces[current.shape] = counts @ single[base] + worth * stays
+                pieces[current.shape] = counts @ single[base] + worth * current.staying(counts)
         servers = np.zeros(len(classes.servers))
         for number, group in enumerate(self.groups):
             servers[group] = max(0.0, -float(duals[self.server_row + number]))
@@ -127,11 +125,9 @@ class AssignmentRelaxation:
         for c, job in enumerate(self.classes.jobs):
             cost, entries = self._counted(self._least(job))
             entries.append((self.job_row + c, 1.0))
-            possible = True
             for part in job.parts:
-                possible &= bool(len(self.classes.slots[part.shape]))
                 entries += [(int(self.supply[part.shape]) + g, -float(n)) for g, n in enumerate(part.tasks)]
-            if possible:
+            if self.classes.can_run(job):
                 self.columns.add(cost, entries)
             if job.must_place and self.goal == MUST_PLACE:
                 cost, entries = self._counted({MUST_PLACE: 1.0})

@@ -19,20 +19,27 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.consolidation.certificate import MAX_PRICE, MUST_PLACE, CertifiedGoal
 from ....formulations.consolidation.classes import ClassTable
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.common.fields import Fields
 from ...backends.base import BackendError
-from ...backends.highs import branch_and_bound, highs_with_settings, linear_program, threads_and_seed
+from ...backends.highs import (
+    Columns,
+    branch_and_bound,
+    highs_with_settings,
+    linear_program,
+    run_to_optimum,
+    threads_and_seed,
+)
 from ...common.base import Clock
 from ...common.result import Limit, SolveOptions
 from ..progress import EQUALITY_TOLERANCE, SETTINGS
@@ -167,7 +174,6 @@ def convex_combination(first: DualPrices, second: DualPrices, weight: float) -> 
 
 log = logging.getLogger("clusterplan")
 
-Integers = NDArray[np.int64]
 INFEASIBILITY_BOUND = 1e9
 """Bound on a goal, in steps, that a dual price proves if no plan keeps the earlier goals."""
 EXCHANGES = ("split", "host", "apart", "ask")
@@ -220,12 +226,10 @@ class PatternProgram:
         master = self.master
         if relaxed.prices is None:
             return -math.inf
-        if master.searches:  # pricing bounds what it does not search to the end
-            return master.rounded(goal, relaxed.bound)
-        try:
-            return self.bound_by(certificate_goal(master, goal, relaxed.prices))
-        except TooLargeError:
-            return master.rounded(goal, relaxed.bound)
+        if not master.searches:  # else pricing bounds what it does not search to the end
+            with suppress(TooLargeError):
+                return self.bound_by(certificate_goal(master, goal, relaxed.prices))
+        return master.rounded(goal, relaxed.bound)
 
     def bound_by(self, prices: Mapping[str, Any]) -> float:
         """Return the lower bound on an objective, in steps, that prices in the certificate's format prove.
@@ -252,26 +256,22 @@ class PatternProgram:
         known
             A bound known before; by default that of the programme by shape if pools have no table of sums.
         """
-        import highspy
-
         master = self.master
         if not master.columns:
             return self._without_columns()
-        settled = list(self.levels)
         highs = self._relaxation()
         given, last = 0, math.inf
         best = known or (self.by_shape(goal) if master.searches else NO_BOUND)
         smoothing = None if best.prices is None or not master.searches else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
-            self._extend(highs, master.columns[given:], goal, settled)
+            self._extend(highs, master.columns[given:], goal)
             given = len(master.columns)
-            highs.run()
-            status = highs.getModelStatus()
-            if status != highspy.HighsModelStatus.kOptimal:
+            if not run_to_optimum(highs, self.clock):
                 # A limit; columns that do not reach earlier levels yet; or figures too unlike for HiGHS.
-                log.info("%s: HiGHS stopped with status %r", goal, highs.modelStatusToString(status))
+                status = highs.modelStatusToString(highs.getModelStatus())
+                log.info("%s: HiGHS stopped with status %r", goal, status)
                 return best
-            prices = self._prices(highs, settled)
+            prices = self._prices(highs)
             value = highs.getInfo().objective_function_value
             at, searched = prices, True
             if smoothing is not None:
@@ -308,8 +308,7 @@ class PatternProgram:
         classes = self.master.classes
         pieces = tuple([np.zeros(len(listed)) for listed in classes.pieces])
         prices = DualPrices(pieces, np.zeros(len(classes.servers)), np.zeros(len(classes.jobs)), {})
-        for name, reached in self.levels.items():
-            most = self.most(name, reached)
+        for name, most in self._limits().items():
             if most < 0:
                 prices.earlier[name] = INFEASIBILITY_BOUND / -most
                 break
@@ -319,69 +318,54 @@ class PatternProgram:
         """Return a HiGHS model with the rows of the relaxation and no columns yet."""
         settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
         highs = highs_with_settings(settings, BackendError)
-        low, high = self.master.limits([self.most(name, reached) for name, reached in self.levels.items()])
+        low, high = self.master.limits([*self._limits().values()])
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         return highs
+
+    def _limits(self) -> dict[str, float]:
+        """Return the upper bounds, in steps, that keep the earlier objectives at their levels."""
+        return {name: self.most(name, reached) for name, reached in self.levels.items()}
 
     def by_shape(self, goal: str) -> RelaxationResult:
         """Return bound and dual prices of the assignment relaxation by task shape.
 
         It has at least one second of time.
         """
-        levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
-        remaining_s = self.clock.remaining_s
-        solved = AssignmentRelaxation(self.master, goal, levels).solve(
-            None if remaining_s is None else max(1.0, remaining_s)
-        )
+        relaxation = AssignmentRelaxation(self.master, goal, self._limits())
+        solved = relaxation.solve(self.clock.at_least(1.0).remaining_s)
         return NO_BOUND if solved is None else RelaxationResult(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
         """Return the objective value of the relaxation's dual at given prices, in steps of the objective."""
-        classes = self.master.classes
-        terms = [-float(p) * len(s.members) for p, s in zip(prices.servers, classes.servers, strict=True)]
-        terms += [float(p) * len(j.members) for p, j in zip(prices.jobs, classes.jobs, strict=True)]
+        master = self.master
+        terms = [*(prices.jobs * master.most_placed), *(-prices.servers * master.servers)]
         terms += [-mu * self.most(name, self.levels[name]) for name, mu in prices.earlier.items()]
         return math.fsum(terms)
 
-    def _extend(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
-        """Add columns to the HiGHS model, and limit its next run to the remaining time."""
+    def _extend(self, highs: Any, columns: Sequence[Column], goal: str) -> None:
+        """Add columns to the HiGHS model."""
         if columns:
-            starts, rows, values = self._entries(columns, settled)
-            costs, least, most = self._costs(columns, goal), np.zeros(len(columns)), self._most(columns)
+            listed = self._listed(columns, goal, self.levels)
+            starts, rows, values = listed.matrix
+            costs, least, most = np.array(listed.costs), np.zeros(len(columns)), np.array(listed.most)
             highs.addCols(len(columns), costs, least, most, len(rows), starts[:-1], rows, values)
-        if self.clock.remaining_s is not None:
-            highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
-    @staticmethod
-    def _costs(columns: list[Column], goal: str) -> Floats:
-        """Return the contribution of each column to an objective, shape (columns,)."""
-        return np.array([column.counts.get(goal, 0.0) for column in columns])
-
-    def _entries(
-        self, columns: list[Column], settled: list[str]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
-        """Return the columns as a sparse matrix (starts, rows, values), rows of earlier objectives last."""
-        starts, rows, values = [0], list[int](), list[float]()
-        for column in columns:
-            rows += column.rows
-            values += column.coefficients
-            for index, name in enumerate(settled):
-                if column.counts.get(name):
-                    rows.append(self.master.rows + index)
-                    values.append(column.counts[name])
-            starts.append(len(rows))
-        return np.array(starts, dtype=np.int32), np.array(rows, dtype=np.int32), np.array(values, dtype=float)
-
-    def _most(self, columns: list[Column]) -> Floats:
-        """Return the upper bound of each column, shape (columns,).
+    def _listed(self, columns: Sequence[Column], goal: str, limited: Iterable[str]) -> Columns:
+        """Return columns with what they add to an objective, rows of limited objectives last.
 
         Required jobs may be missing only until the objective of placing them is settled.
         """
-        settled = "must_place" in self.levels
-        return np.array([0.0 if settled and c.type == "missing" else np.inf for c in columns])
+        listed, settled = Columns(), MUST_PLACE in self.levels
+        limits = [*enumerate(limited, self.master.rows)]
+        for column in columns:
+            counts = column.counts
+            more = [(row, counts[name]) for row, name in limits if name in counts]
+            most = 0.0 if settled and column.type == "missing" else np.inf
+            listed.add(counts.get(goal, 0.0), column.entries + more, most)
+        return listed
 
-    def _prices(self, highs: Any, settled: list[str]) -> DualPrices:
+    def _prices(self, highs: Any) -> DualPrices:
         duals = np.array(highs.getSolution().row_dual)
         master = self.master
         count = len(master.classes.pieces)
@@ -390,12 +374,12 @@ class PatternProgram:
             tuple(np.maximum(duals[master.supply[k] : master.supply[k + 1]], 0.0) for k in range(count)),
             np.maximum(-duals[master.server_row : master.job_row], 0.0),
             duals[master.job_row : master.rows],
-            {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
+            {name: max(0.0, -float(duals[row])) for row, name in enumerate(self.levels, master.rows)},
         )
 
     def near_relaxation(
-        self, goal: str, target: float, relaxed: RelaxationResult, start: Integers | None
-    ) -> Integers | None:
+        self, goal: str, target: float, relaxed: RelaxationResult, start: Ints | None
+    ) -> Ints | None:
         """Return the best integer solution found near the relaxation, or the start solution, if any.
 
         First only the columns of the relaxation are allowed; then most of these are fixed, rounded down, and
@@ -434,11 +418,11 @@ class PatternProgram:
         self,
         goal: str,
         target: float,
-        start: Integers | None,
+        start: Ints | None,
         most: float = math.inf,
-        bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
+        bounds: tuple[Floats, Flags] | None = None,
         covers: bool = False,
-    ) -> tuple[Integers | None, Limit]:
+    ) -> tuple[Ints | None, Limit]:
         """Return the best integer solution over the columns so far, and the limit that stopped HiGHS.
 
         Parameters
@@ -455,20 +439,20 @@ class PatternProgram:
             Whether supply is to equal demand, which bounds exact covers better.
         """
         master = self.master
-        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        limits = self._limits()
         if math.isfinite(most):
             limits[goal] = most
         if not master.columns:
             nothing = np.zeros(0, dtype=np.int64) if min(limits.values(), default=0.0) >= 0 else None
             return nothing, "none"
-        cost = self._costs(master.columns, goal)
+        listed = self._listed(master.columns, goal, limits)
+        cost = np.array(listed.costs)
         least, allowed = bounds or (np.zeros(len(cost)), np.ones(len(cost), dtype=bool))
-        columns = least, np.where(allowed, self._most(master.columns), 0.0)
-        matrix = self._entries(master.columns, list(limits))
+        columns = least, np.where(allowed, listed.most, 0.0)
         rows = master.limits([*limits.values()])
         if covers:
             rows[1][: master.server_row] = 0.0
-        model = linear_program(cost, columns, rows, matrix, [True] * len(cost))
+        model = linear_program(cost, columns, rows, listed.matrix, [True] * len(cost))
         settings = {"objective_target": target + 1e-6}
         first = None
         if start is not None:
@@ -483,7 +467,7 @@ def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) ->
     step = float(master.steps[goal])
     return {
         "objective": goal,
-        "prices": [[min(float(p) * step, MAX_PRICE) for p in shape] for shape in prices.pieces],
+        "prices": [np.minimum(shape * step, MAX_PRICE).tolist() for shape in prices.pieces],
         "multipliers": {
             name: min(price * step / float(master.steps[name]), MAX_PRICE)
             for name, price in prices.earlier.items()

@@ -6,18 +6,17 @@ The patterns of a plan are warm-start columns, so that the master problem contai
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.consolidation.classes import ClassTable, JobClass
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Plan, entry_of
+from ....instances.common.arrays import Ints
 from .master import Column, RestrictedMaster
 from .pricing import JobPattern, Stay
 
-Integers = NDArray[np.int64]
 Node = tuple[int, int]
 """Number of a shape, and of one of its pieces."""
 
@@ -29,9 +28,7 @@ class Disaggregation:
     in that order too.
     """
 
-    def __init__(
-        self, formulation: ConsolidationFormulation, master: RestrictedMaster, values: Integers
-    ) -> None:
+    def __init__(self, formulation: ConsolidationFormulation, master: RestrictedMaster, values: Ints) -> None:
         self.formulation, self.classes = formulation, master.classes
         self.used = [(c, int(n)) for c, n in zip(master.columns, values.tolist(), strict=False) if n > 0]
         self.slots_free: dict[Node, list[int]] = defaultdict(list)
@@ -67,28 +64,25 @@ class Disaggregation:
 
         If racks are an objective, the largest jobs choose first.
         """
-        needs: dict[int, list[tuple[Node, tuple[int, ...], int]]] = {}
+        needs: dict[int, list[tuple[Node, tuple[int, ...], int]]] = defaultdict(list)
         for node, jobs in [*self.asked.items(), *self.apart.items()]:
             for job in jobs:
                 groups = tuple(range(self.classes.pieces[node[0]].shape[1]))
-                needs.setdefault(job, []).append((node, groups, 1))
+                needs[job].append((node, groups, 1))
         for job, number in loose:
             for part in self.classes.jobs[number].parts:
                 count = part.tasks[0] - self.tasks[job][part.groups[0]].total()
                 if count:
-                    needs.setdefault(job, []).append(((part.shape, 0), part.groups, count))
+                    needs[job].append(((part.shape, 0), part.groups, count))
         order = sorted(needs)
-        slots_left = SlotAssignment(self.slots_free)
+        racks = dict.fromkeys(self.formulation.servers, "")
         if "racks" in self.formulation.instance.objectives:
             # Large jobs need a rack with much left, so they choose while there are some.
             order.sort(key=lambda job: -sum(count for _, _, count in needs[job]))
-            numbers: dict[str, int] = {}
-            racks = map(self.formulation.rack_of, self.formulation.servers)
-            slots_left = RackAwareAssignment(
-                self.slots_free, [numbers.setdefault(rack, len(numbers)) for rack in racks]
-            )
+            racks = {server: self.formulation.rack_of(server) for server in racks}
+        slots_left = SlotAssignment(self.slots_free, [*racks.values()])
         for job in order:
-            total: Counter[Node] = Counter()
+            total: dict[Node, int] = defaultdict(int)
             for node, _, count in needs[job]:
                 total[node] += count
             own_servers = {server for placed in self.tasks[job].values() for server in placed}
@@ -199,16 +193,27 @@ class Disaggregation:
 
 
 class SlotAssignment:
-    """Assigns capacity that patterns reserve for tasks (slots) to jobs, in the order of servers.
+    """Assigns capacity that patterns reserve for tasks (slots) to jobs on few racks, greedily.
+
+    It takes the rack with fewest slots of those with all that the job needs; if there is none, the racks
+    with most of them, one after the other. Of a rack the servers come in their order.
 
     Parameters
     ----------
     free
         Servers with a slot of each size, repeated for several slots.
+    racks
+        Rack of each server; the same for all where racks do not matter.
     """
 
-    def __init__(self, free: Mapping[Node, Iterable[int]]) -> None:
-        self.free = {node: sorted(servers, reverse=True) for node, servers in free.items()}
+    def __init__(self, free: Mapping[Node, Iterable[int]], racks: Sequence[Hashable]) -> None:
+        numbers = {rack: number for number, rack in enumerate(dict.fromkeys(racks))}
+        self.racks = [numbers[rack] for rack in racks]
+        self.only = [0] * (len(numbers) == 1)
+        self.free: dict[Node, list[list[int]]] = {node: [[] for _ in numbers] for node in free}
+        for node, servers in free.items():
+            for server in sorted(servers, reverse=True):
+                self.free[node][self.racks[server]].append(server)
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
         """Return the servers for the tasks of a job, by task shape and combination of tasks.
@@ -216,56 +221,25 @@ class SlotAssignment:
         Parameters
         ----------
         here
-            Servers on which the job is already.
+            Servers on which the job is already; their racks are included.
         """
-        del here
-        return {node: [self.free[node].pop() for _ in range(count)] for node, count in needs.items()}
-
-
-class RackAwareAssignment(SlotAssignment):
-    """Assigns capacity that patterns reserve for tasks (slots) to jobs on few racks, greedily.
-
-    It takes the rack with fewest slots of those with all that the job needs; if there is none, the racks
-    with most of them, one after the other.
-
-    Parameters
-    ----------
-    racks
-        Rack number of each server.
-    """
-
-    def __init__(self, free: Mapping[Node, Iterable[int]], racks: Sequence[int]) -> None:
-        self.racks = racks
-        self.nodes = {node: row for row, node in enumerate(free)}
-        self.counts = np.zeros((len(self.nodes), max(racks) + 1), dtype=np.int64)
-        self.by_rack: dict[tuple[Node, int], list[int]] = {}
-        for node, servers in free.items():
-            for server in sorted(servers, reverse=True):
-                self.by_rack.setdefault((node, racks[server]), []).append(server)
-                self.counts[self.nodes[node], racks[server]] += 1
-
-    def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return the servers for the tasks of a job, by combination of tasks, on few racks.
-
-        The racks on which the job is already are included.
-        """
-        rows = [self.nodes[node] for node in needs]
-        wanted = np.array(list(needs.values()))
+        left = dict(needs)
         taken: dict[Node, list[int]] = {node: [] for node in needs}
-        own_racks = sorted({self.racks[server] for server in here}, reverse=True)
-        while wanted.any():
-            if own_racks:
-                rack = own_racks.pop()
-            else:
-                # Cover most of what is wanted, and of such racks take the one with least to spare.
-                covered = np.minimum(self.counts[rows], wanted[:, None]).sum(axis=0)
-                rack = int(np.lexsort((self.counts[rows].sum(axis=0), -covered))[0])
-            for place, (node, row) in enumerate(zip(needs, rows, strict=True)):
-                count = min(int(wanted[place]), int(self.counts[row, rack]))
-                taken[node] += [self.by_rack[node, rack].pop() for _ in range(count)]
-                self.counts[row, rack] -= count
-                wanted[place] -= count
+        own_racks = self.only.copy() or sorted({self.racks[server] for server in here}, reverse=True)
+        while any(left.values()):
+            rack = own_racks.pop() if own_racks else self._best_rack(left)
+            for node, wanted in left.items():
+                slots = self.free[node][rack]
+                count = min(wanted, len(slots))
+                taken[node] += [slots.pop() for _ in range(count)]
+                left[node] -= count
         return taken
+
+    def _best_rack(self, left: Mapping[Node, int]) -> int:
+        """Return the rack that covers most of what is wanted, and of such racks that with least to spare."""
+        counts = np.array([[*map(len, self.free[node])] for node in left])
+        covered = np.minimum(counts, np.array([*left.values()])[:, None]).sum(axis=0)
+        return int(np.lexsort((counts.sum(axis=0), -covered))[0])
 
 
 def add_plan_columns(formulation: ConsolidationFormulation, master: RestrictedMaster, plan: Plan) -> None:

@@ -14,20 +14,19 @@ number of tasks, one of its slots, or none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints, ShortInts
 from ...backends.base import BackendError
 from ...backends.highs import MIP_SETTINGS, highs_with_settings, linear_optimum, linear_program, run_end
 from ..progress import SETTINGS
-from .pricing import ServerPattern, resident_selections
+from .pricing import PoolPricing, ServerPattern, resident_selections
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,11 @@ class Item:
         return self.kept(max(0.0, best) - worth <= slack)
 
 
+def with_slots(items: Iterable[Item]) -> list[Item]:
+    """Return the items that have any slots."""
+    return [item for item in items if len(item.gains)]
+
+
 @dataclass(frozen=True)
 class RelaxedKnapsack:
     """Linear relaxation of a server's knapsack: upper bound on the price, and multiplier per resource."""
@@ -84,13 +88,22 @@ class RelaxedKnapsack:
     multipliers: Floats
 
 
-@dataclass(frozen=True)
-class SolvedKnapsack:
-    """Best pattern found for a server, as (shape, row) pairs, its price, and a bound on any pattern's."""
+OPTIMALITY_TOLERANCE = 1e-7
+"""Relative gap up to which a pattern counts as optimal."""
 
-    slots: tuple[tuple[int, int], ...]
+
+@dataclass
+class SolvedKnapsack:
+    """Best pattern found for a server, its total dual price, and an upper bound on that of any pattern."""
+
+    slots: ServerPattern
     value: float
     bound: float
+
+    @property
+    def closed(self) -> bool:
+        """Whether the pattern's price attains the upper bound, within a tolerance."""
+        return self.bound <= self.value + OPTIMALITY_TOLERANCE * max(1.0, self.value)
 
 
 def multiplier_bound(items: Sequence[Item], free: Floats, multipliers: Floats) -> float:
@@ -135,35 +148,21 @@ def solved_knapsack(items: Sequence[Item], free: Ints) -> SolvedKnapsack | None:
 
 def _model(items: Sequence[Item], free: Floats, whole: bool) -> Any:
     """Return the knapsack as a HiGHS model, with a row for each resource and each multiple choice."""
-    resources, several = len(free), [item for item in items if not item.single]
-    columns = sum(item.choices for item in items)
-    matrix = np.zeros((resources + len(several), columns))
-    gains, most = np.empty(columns), np.ones(columns)
-    first, row = 0, resources
-    for item in items:
-        own_columns = slice(first, first + item.choices)
-        matrix[:resources, own_columns] = item.weights[: item.choices].T
-        gains[own_columns] = item.gains[: item.choices]
-        if item.single:
-            most[own_columns] = len(item.gains)
-        else:
-            matrix[row, own_columns] = 1.0
-            row += 1
-        first += item.choices
-    column_of_entry, indices = np.nonzero(matrix.T)
-    starts = np.searchsorted(column_of_entry, np.arange(columns + 1))
-    sparse = starts.astype(np.int32), indices.astype(np.int32), matrix.T[column_of_entry, indices]
+    choices = [item.choices for item in items]
+    gains = np.concatenate([item.gains[: item.choices] for item in items])
+    most = np.repeat([float(len(item.gains)) if item.single else 1.0 for item in items], choices)
+    several = np.flatnonzero([not item.single for item in items])
+    of_item = np.repeat(np.arange(len(items)), choices)[:, None] == several
+    demands = np.concatenate([item.weights[: item.choices] for item in items])
+    matrix = np.hstack([demands, of_item]).astype(float)
+    column_of_entry, indices = np.nonzero(matrix)
+    starts = np.searchsorted(column_of_entry, np.arange(len(gains) + 1))
+    sparse = starts.astype(np.int32), indices.astype(np.int32), matrix[column_of_entry, indices]
     limits = np.append(free, np.ones(len(several)))
-    return linear_program(
-        -gains,
-        (np.zeros(columns), most),
-        (np.full(len(limits), -np.inf), limits),
-        sparse,
-        [True] * columns * whole,
-    )
+    rows = np.full(len(limits), -np.inf), limits
+    return linear_program(-gains, (np.zeros(len(gains)), most), rows, sparse, [True] * len(gains) * whole)
 
 
-Cells = NDArray[np.int32]
 MAX_CELL_VALUE = 2**30
 """Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
 MAX_UNITS_COMPARED = 500
@@ -177,7 +176,7 @@ class _Step:
     item: int
     slot: int
     weight: tuple[int, int]
-    chosen: NDArray[np.bool_]
+    chosen: Flags
 
 
 class CoarseTable:
@@ -204,37 +203,41 @@ class CoarseTable:
             demands = np.array([item.weights[0, axis] for item in items], dtype=np.int64)
             self.units[place] = _best_unit(demands[demands > 0], int(largest[axis]), max(1, most))
         self.weights = [self._coarse(item) for item in items]
-        self.scale = MAX_CELL_VALUE / (self._most(multipliers, largest) or 1.0)
-        self.values = np.zeros((*self._size(largest).tolist(), 1)[:2], dtype=np.int32)
+        paid = [item.gains - item.weights @ self.others for item in items]
+        self.scale = MAX_CELL_VALUE / (self._most(paid, multipliers, largest) or 1.0)
+        self.values = np.zeros(self._size(largest), dtype=np.int32)
         self.steps: list[list[_Step]] = []
-        for number, item in enumerate(items):
+        for number, (item, gains) in enumerate(zip(items, paid, strict=True)):
             check_time()
-            gains = item.gains - item.weights @ self.others
             if gains.max() > 0:
                 # Rounded up, so that values are bounds.
                 self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
 
     def _coarse(self, item: Item) -> Ints:
         """Return the demand of each slot for the two axis resources in coarse units, shape (S, 2)."""
-        weights = np.zeros((len(item.gains), 2), dtype=np.int64)
-        weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
+        weights = self._in_units(item.weights)
         if item.single:
             # Tasks are rounded one by one: no more of them fit than rounding all together allows.
             weights = np.arange(1, len(item.gains) + 1)[:, None] * weights[0]
         return weights
 
-    def _most(self, multipliers: Floats, largest: Ints) -> float:
+    def _most(self, paid: Sequence[Floats], multipliers: Floats, largest: Ints) -> float:
         """Return an upper bound on all prices of the table, by resource multipliers."""
         worth = multipliers[self.axes] * self.units
         most = float(multipliers[self.axes] @ largest[self.axes])
-        for item, weights in zip(self.items, self.weights, strict=True):
-            gains = item.gains - item.weights @ self.others - weights[:, : len(self.axes)] @ worth
-            most += max(0.0, float(gains.max()))
+        for gains, weights in zip(paid, self.weights, strict=True):
+            most += max(0.0, float((gains - weights[:, : len(self.axes)] @ worth).max()))
         return most
 
     def _size(self, largest: Ints) -> Ints:
-        size: Ints = largest[self.axes] // self.units + 1
+        size: Ints = self._in_units(largest[None])[0] + 1
         return size
+
+    def _in_units(self, amounts: Ints) -> Ints:
+        """Return amounts of the two axis resources in coarse units, shape (N, 2)."""
+        units = np.zeros((len(amounts), 2), dtype=np.int64)
+        units[:, : len(self.axes)] = amounts[:, self.axes] // self.units
+        return units
 
     def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
         """Add an item to the table as binary-coded multiples of a task, or as one slot; return updates."""
@@ -249,7 +252,7 @@ class CoarseTable:
             left, count = left - count, 2 * count
         return steps
 
-    def _step(self, before: Cells, number: int, slot: int, gains: Ints) -> _Step:
+    def _step(self, before: ShortInts, number: int, slot: int, gains: Ints) -> _Step:
         """Update the table by a slot of an item; return the update with a mask of the improved cells."""
         a, b = self.weights[number][slot].tolist()
         rest = self.values[a:, b:]
@@ -258,19 +261,14 @@ class CoarseTable:
         np.maximum(candidate, rest, out=rest)
         return _Step(number, slot, (a, b), chosen)
 
-    def _places(self, free: Ints) -> tuple[Ints, Ints]:
-        places = np.zeros((len(free), 2), dtype=np.int64)
-        places[:, : len(self.axes)] = free[:, self.axes] // self.units
-        return places[:, 0], places[:, 1]
-
     def bounds(self, free: Ints) -> Floats:
         """Return an upper bound on the total dual price of any pattern for each free capacity, shape (N,)."""
-        bounds: Floats = self.values[self._places(free)] / self.scale + free @ self.others
+        bounds: Floats = self.values[*self._in_units(free).T] / self.scale + free @ self.others
         return bounds
 
     def slots(self, free: Ints) -> dict[int, int]:
         """Return the slot of each item in the table's pattern for a free capacity; it may be infeasible."""
-        place = [int(index[0]) for index in self._places(free[None, :])]
+        place = self._in_units(free[None])[0].tolist()
         slot_of_item: dict[int, int] = {}
         for steps in reversed(self.steps):
             for step in reversed(steps):
@@ -363,36 +361,13 @@ class PatternRepair:
                 order = order[(self.first[order] <= left).all(axis=1)]
 
 
-OPTIMALITY_TOLERANCE = 1e-7
-"""Relative gap up to which a pattern counts as optimal."""
-
-
-@dataclass
-class _Priced:
-    """Pattern of a server class, its total dual price, and an upper bound on the price of all patterns."""
-
-    bound: float
-    value: float
-    pattern: ServerPattern
-
-    @property
-    def closed(self) -> bool:
-        """Whether the pattern's price attains the upper bound, within a tolerance."""
-        return self.bound <= self.value + OPTIMALITY_TOLERANCE * max(1.0, self.value)
-
-
-class SearchPricing:
+class SearchPricing(PoolPricing):
     """Pricing problem of the server classes of one pool by knapsack search instead of a table."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
-        self.classes = classes
-        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
-        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
-        free = [classes.servers[n].free for n in self.numbers]
-        self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
+        super().__init__(classes, pool)
         self.members = np.array([len(classes.servers[n].members) for n in self.numbers], dtype=float)
         self.random = np.random.default_rng(0)
-        self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
         """Return (class, pattern) pairs: as many tasks of one shape as fit on a server of the class.
@@ -401,7 +376,7 @@ class SearchPricing:
         """
         sizes, patterns = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
         for number, free in zip(self.numbers, self.free, strict=True):
-            fits = (self.weights[k] <= free).all(axis=1)
+            fits = (self.classes.slot_weights[k] <= free).all(axis=1)
             if fits.any():
                 patterns.append((number, ((k, int(np.argmax(np.where(fits, sizes, -1)))),)))
                 if len(self.numbers) * len(self.task_shapes) > SETTINGS.most_first_patterns:
@@ -429,7 +404,7 @@ class SearchPricing:
         """
         if not self.numbers:
             return []
-        items = [item for k in self.task_shapes for item in [self._item(k, paid[k])] if len(item.gains)]
+        items = with_slots(self._item(k, paid[k]) for k in self.task_shapes)
         # Multipliers of a server of average size do for all classes of the pool.
         average = self.members @ self.free / self.members.sum()
         table = CoarseTable(items, self.free, relaxed_knapsack(items, average).multipliers)
@@ -439,22 +414,22 @@ class SearchPricing:
             patterns = self._from_table(number, paid, table, most)
             if search and not patterns[0].closed and not time_is_up():
                 self._search(number, free, paid, items, patterns[0])
-            results += [(number, patterns[0].bound, priced.pattern) for priced in patterns]
+            results += [(number, patterns[0].bound, priced.slots) for priced in patterns]
         return results
 
     def _item(self, k: int, gains: Floats) -> Item:
         """Return the knapsack item of a task shape with the slots of positive dual price."""
-        weights = self.weights[k] if k in self.weights else self.classes.weights(k, self.classes.slots[k])
-        return Item(k, np.arange(len(gains)), weights, gains, self.classes.single(k)).kept(gains > 0)
+        weights, single = self.classes.slot_weights[k], self.classes.single(k)
+        return Item(k, np.arange(len(gains)), weights, gains, single).kept(gains > 0)
 
     def _from_table(
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int
-    ) -> list[_Priced]:
+    ) -> list[SolvedKnapsack]:
         """Return patterns of a server class from the coarse table, best first, with an upper bound on all."""
         stays = resident_selections(self.classes, number, paid, table.multipliers)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
-        bound, patterns = float(bounds.max()), list[_Priced]()
+        bound, patterns = float(bounds.max()), list[SolvedKnapsack]()
         if len(stays) == SETTINGS.most_priced_selections:
             # Some selections may be missing; with residents as items, Lagrange multipliers bound all.
             server = self.classes.servers[number]
@@ -473,33 +448,31 @@ class SearchPricing:
         return sorted(patterns, key=lambda priced: -priced.value)
 
     @staticmethod
-    def _priced(table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: Slots) -> _Priced:
+    def _priced(
+        table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: Slots
+    ) -> SolvedKnapsack:
         """Return a pattern of table items and staying residents, with its price and a known upper bound."""
         chosen = [(table.items[i], slot) for i, slot in sorted(slots.items())]
         value = gain + sum(float(item.gains[slot]) for item, slot in chosen)
-        return _Priced(bound, value, (*stay, *((item.shape, int(item.rows[slot])) for item, slot in chosen)))
+        pattern = (*stay, *((item.shape, int(item.rows[slot])) for item, slot in chosen))
+        return SolvedKnapsack(pattern, value, bound)
 
     def _search(
-        self, number: int, free: Ints, paid: Sequence[Floats], items: Sequence[Item], known: _Priced
+        self, number: int, free: Ints, paid: Sequence[Floats], items: Sequence[Item], known: SolvedKnapsack
     ) -> None:
         """Improve bound and pattern of a server class by the linear relaxation, then by branch and bound."""
-        residents = self.classes.servers[number].residents
-        candidates = [item.within(free) for item in (*(self._item(k, paid[k]) for k in residents), *items)]
-        candidates = [item for item in candidates if len(item.gains)]
+        residents = (self._item(k, paid[k]) for k in self.classes.servers[number].residents)
+        candidates = with_slots(item.within(free) for item in (*residents, *items))
         relaxed = relaxed_knapsack(candidates, free.astype(float))
         known.bound = max(known.value, min(known.bound, relaxed.bound))
         if known.closed:
             return
         # Reduced-cost fixing: what costs more than bound and pattern differ by is in no better pattern.
         slack = relaxed.bound - known.value + OPTIMALITY_TOLERANCE * max(1.0, known.value)
-        candidates = [
-            item
-            for item in (item.promising(relaxed.multipliers, slack) for item in candidates)
-            if len(item.gains)
-        ]
+        candidates = with_slots(item.promising(relaxed.multipliers, slack) for item in candidates)
         solved = solved_knapsack(candidates, free)
         if solved is None:
             return
         known.bound = max(known.value, min(known.bound, solved.bound))
         if solved.value > known.value:
-            known.value, known.pattern = solved.value, solved.slots
+            known.value, known.slots = solved.value, solved.slots

@@ -28,12 +28,11 @@ import heapq
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
@@ -72,7 +71,7 @@ def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -
     features = (np.minimum(held, 1.0) + COUNT_WEIGHT * held) * sizes
     count = np.array([len(server.members) for server in classes.servers])
     pools = [[n for n in numbers if classes.servers[n].pool == pool] for pool in classes.pools]
-    groups = [_queue_entry(members, features, count) for members in pools if members]
+    groups = [_queue_entry(members, features, count) for members in pools]
     heapq.heapify(groups)
     while len(groups) < most and groups[0][0] < 0:
         _, members = heapq.heappop(groups)
@@ -90,11 +89,8 @@ def _split_group(members: list[int], features: Floats) -> tuple[list[int], list[
     """Split a group of server classes at the midpoint of the feature with the widest range."""
     own = features[members]
     widest = own[:, int(np.ptp(own, axis=0).argmax())]
-    above = (widest > (widest.min() + widest.max()) / 2).tolist()
-    return (
-        [n for n, larger in zip(members, above, strict=True) if not larger],
-        [n for n, larger in zip(members, above, strict=True) if larger],
-    )
+    above, numbers = widest > (widest.min() + widest.max()) / 2, np.array(members)
+    return numbers[~above].tolist(), numbers[above].tolist()
 
 
 def hosting_pairs(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
@@ -126,7 +122,7 @@ ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the master problem: type, rows and coefficients, and contribution to each objective.
+    """A column of the master problem: type, coefficients by row, and contribution to each objective.
 
     Attributes
     ----------
@@ -137,9 +133,8 @@ class Column:
 
     type: ColumnType
     what: tuple[Any, ...]
-    rows: tuple[int, ...]
-    coefficients: tuple[float, ...]
-    counts: dict[str, float] = field(default_factory=dict)
+    entries: list[tuple[int, float]]
+    counts: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -159,6 +154,8 @@ class RestrictedMaster:
     ----------
     fewest_placed, most_placed
         Limits on the placed jobs of each class: all that must be placed, and at most all.
+    servers
+        Number of servers of each class.
     """
 
     def __init__(self, classes: ClassTable) -> None:
@@ -168,6 +165,7 @@ class RestrictedMaster:
         self.integral = {goal: step is not None for goal, step in steps.items()}
         self.most_placed = np.array([float(len(job.members)) for job in classes.jobs])
         self.fewest_placed = np.where([job.must_place for job in classes.jobs], self.most_placed, 0.0)
+        self.servers = np.array([float(len(server.members)) for server in classes.servers])
         self._opening = np.array([server.opening for server in classes.servers])
         # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
         sizes = [len(pieces) for pieces in classes.pieces]
@@ -209,7 +207,7 @@ class RestrictedMaster:
         """Return the row bounds of the master problem, with one more row for each earlier objective."""
         low, high = np.zeros(self.rows), np.full(self.rows, np.inf)
         low[self.server_row : self.job_row] = -np.inf
-        high[self.server_row : self.job_row] = [len(s.members) for s in self.classes.servers]
+        high[self.server_row : self.job_row] = self.servers
         high[self.job_row :] = self.most_placed
         # Jobs that must be placed have a pattern, or count as missing.
         low[self.job_row :] = np.where(self.fewest_placed > 0, self.fewest_placed, -np.inf)
@@ -219,7 +217,7 @@ class RestrictedMaster:
         self,
         type_: ColumnType,
         what: tuple[Any, ...],
-        entries: Sequence[tuple[int, float]],
+        entries: list[tuple[int, float]],
         counts: dict[str, float],
     ) -> bool:
         """Add a column unless it exists; return whether it is new."""
@@ -227,11 +225,7 @@ class RestrictedMaster:
         if key in self._known:
             return False
         self._known.add(key)
-        total: dict[int, float] = {}
-        for row, coefficient in entries:
-            total[row] = total.get(row, 0.0) + coefficient
-        filled = {row: c for row, c in total.items() if c}
-        self.columns.append(Column(type_, what, tuple(filled), tuple(filled.values()), counts))
+        self.columns.append(Column(type_, what, entries, counts))
         return True
 
     def _exchanges(self) -> None:
@@ -281,8 +275,7 @@ class RestrictedMaster:
         if self.classes.base:  # tasks run now
             stays = [np.zeros(len(slots)) for slots in self.classes.slots]
             for current in (current for job in self.classes.jobs for current in job.current):
-                rows = self.classes.slots[current.shape].tolist()
-                stays[current.shape] = np.array([float(current.stay(row)) for row in rows])
+                stays[current.shape] = current.staying(self.classes.slots[current.shape])
             for pricing in self.pricing:
                 for number, _, pattern_on_server in pricing.best(stays):
                     self.add_server_pattern(number, pattern_on_server)
@@ -318,9 +311,10 @@ class RestrictedMaster:
             left[current.part] -= counts[0]
             stays += current.stay(counts)
         if job.loose:
-            if any(not len(self.classes.pieces[part.shape]) for part in job.parts):
+            if not self.classes.can_run(job):
                 return False
-            entries += [(int(self.supply[p.shape]), -float(n)) for p, n in zip(job.parts, left, strict=True)]
+            parts = zip(job.parts, left, strict=True)
+            entries += [(int(self.supply[part.shape]), -float(n)) for part, n in parts if n]
         else:
             shape = job.parts[0].shape
             first = self.asked[shape] if self.preferred(job) else int(self.supply[shape])
@@ -346,18 +340,16 @@ class RestrictedMaster:
         """Return whether a selection of staying tasks keeps every running task of a job on its server."""
         if not job.can_stay or len(stay) < len(job.current):
             return False
-        counts = (self.classes.pieces[job.current[h].shape][i] for h, i in stay)
-        return all(
-            (tasks >= np.array(job.current[h].kept)).all() for (h, _), tasks in zip(stay, counts, strict=True)
-        )
+        pieces = self.classes.pieces
+        return all((pieces[job.current[h].shape][i] >= job.current[h].kept).all() for h, i in stay)
 
-    def counted(self, goal: str, values: NDArray[np.int64]) -> float:
+    def counted(self, goal: str, values: Ints) -> float:
         """Return an objective's value, in multiples of its step, for given integer values of the columns."""
         return math.fsum(
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
 
-    def exactly(self, goal: str, values: NDArray[np.int64]) -> Fraction:
+    def exactly(self, goal: str, values: Ints) -> Fraction:
         """Return an objective's value for given integer column values, as an exact fraction in its unit."""
         if self.integral[goal]:
             return round(self.counted(goal, values)) * self.steps[goal]
@@ -398,7 +390,7 @@ class RestrictedMaster:
             Number of new columns, and the sum of all reduced costs: the relaxation's value less this is a
             bound.
         """
-        paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
+        paid, weight, costs = self._paid_and_costs(goal, prices)
         added, beyond = 0, 0.0
         for place, pricing in enumerate(self.pricing):
             if not search and self._rests[place]:
@@ -408,13 +400,13 @@ class RestrictedMaster:
             more: dict[int, float] = {}
             known = added
             for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round, search):
-                cost = weight.get("servers", 0.0) * self._opening[number] + float(prices.servers[number])
+                cost = float(costs[number])
                 # The best column of a class could be taken by all of its members.
                 more[number] = max(more.get(number, 0.0), most - cost)
                 worth = sum(float(paid[k][slot]) for k, slot in pattern)
                 if worth - cost > SETTINGS.reduced_cost_tolerance:
                     added += self.add_server_pattern(number, pattern)
-            beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
+            beyond += sum(gain * self.servers[n] for n, gain in more.items())
             self._rests[place] = 0 if added > known else SETTINGS.resting_rounds
         patterns = JobPricing(self.classes, prices.pieces, weight, self.steps)
         for c, job in enumerate(self.classes.jobs):
@@ -441,14 +433,9 @@ class RestrictedMaster:
         """
         if not self.all_patterns:
             return False
-        paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
+        paid, _, costs = self._paid_and_costs(goal, prices)
         # Reduced-cost fixing: a column that costs more than the gap is in no better solution.
-        least = (
-            weight.get("servers", 0.0) * self._opening
-            + prices.servers
-            - slack
-            - SETTINGS.reduced_cost_tolerance
-        )
+        least = costs - slack - SETTINGS.reduced_cost_tolerance
         for pricing in self.pricing:
             if isinstance(pricing, SearchPricing):
                 return False  # with many distinct sums of demands, there are too many patterns
@@ -458,6 +445,12 @@ class RestrictedMaster:
             for number, pattern in patterns:
                 self.add_server_pattern(number, pattern)
         return True
+
+    def _paid_and_costs(self, goal: str, prices: DualPrices) -> tuple[list[Floats], dict[str, float], Floats]:
+        """Return prices of slots, weights of the objectives, and what a server of each class costs."""
+        weights = {goal: 1.0, **prices.earlier}
+        costs = weights.get("servers", 0.0) * self._opening + prices.servers
+        return self._slot_prices(prices), weights, costs
 
     def _slot_prices(self, prices: DualPrices) -> list[Floats]:
         """Return the dual price of each combination of tasks of a shape on one server, per task shape.

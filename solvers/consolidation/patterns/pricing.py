@@ -19,11 +19,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
-from ....formulations.consolidation.classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, ClassTable, JobClass
-from ....instances.common.arrays import Floats, Ints
+from ....formulations.consolidation.classes import (
+    MOVE_LIMIT,
+    SERVER_COUNT_OBJECTIVES,
+    ClassTable,
+    CurrentPlacement,
+    JobClass,
+)
+from ....instances.common.arrays import Floats, Ints, ShortInts
 from ....instances.common.errors import TooLargeError
 from ..progress import SETTINGS
 
@@ -31,6 +36,8 @@ JobPattern = tuple[int, ...]
 """Rows of a job's pieces in its shape's pieces, largest first; none for loose jobs."""
 Stay = tuple[tuple[int, int], ...]
 """Pieces that stay: number of the job's current placement, and row in the pieces of its shape."""
+Selections = dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]
+"""Numbers of servers and of tasks that stay → the least cost, and these pieces."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class JobPricing:
 
         Tasks that do not stay are single pieces.
         """
-        if any(not len(self.classes.pieces[part.shape]) for part in job.parts):
+        if not self.classes.can_run(job):
             return []
         cost = sum(float(self.prices[part.shape][0]) * part.tasks[0] for part in job.parts)
         stay = []
@@ -95,7 +102,7 @@ class JobPricing:
             single = float(self.prices[job.parts[current.part].shape][0])
             counts = self.classes.pieces[current.shape]
             if len(counts):
-                more = self.prices[current.shape] - counts[:, 0] * single - self._saved(current.kept, counts)
+                more = self.prices[current.shape] - counts[:, 0] * single - self._saved(current, counts)
                 i = int(np.argmin(more))
                 if more[i] < 0:
                     stay.append((number, i))
@@ -108,10 +115,9 @@ class JobPricing:
             candidates.append(PricedPattern((), tuple(staying), whole))
         return [pattern for pattern in candidates if pattern.cost < below]
 
-    def _saved(self, kept: tuple[int, ...], counts: Ints) -> Floats:
+    def _saved(self, current: CurrentPlacement, counts: Ints) -> Floats:
         """Return the cost of the moves that numbers of tasks on their present server save."""
-        saved: Floats = self.weights.get("migrations", 0.0) * np.minimum(counts, np.array(kept)).sum(axis=1)
-        return saved
+        return self.weights.get("migrations", 0.0) * current.staying(counts)
 
     def _by_servers(self, job: JobClass) -> Floats:
         """Return the cost of using 1, 2, … servers, without that of the pieces."""
@@ -125,7 +131,7 @@ class JobPricing:
     def _split(self, job: JobClass, below: float) -> list[PricedPattern]:
         """Return the patterns of minimum cost, less than `below`, of a job that is not loose."""
         pieces, by_servers = self.classes.pieces[job.parts[0].shape], self._by_servers(job)
-        layers, chosen = self._layers(job, len(by_servers))
+        layers, chosen = self._layers(job)
         candidates: list[tuple[float, Stay, int, tuple[int, ...]]] = []
         staying = list(self._staying(job).items())
         if bonus := self._bonus(job):
@@ -134,7 +140,7 @@ class JobPricing:
         for (placed, tasks_staying), (cost, stay) in staying:
             # Others fill what the pieces that stay leave of the job.
             rest = tuple(map(operator.sub, job.parts[0].tasks, tasks_staying))
-            for others in range(len(by_servers) - placed + 1):
+            for others in range(job.most - placed + 1):
                 if placed + others > 0:
                     total = cost + float(layers[others][rest]) + float(by_servers[placed + others - 1])
                     if total < below:
@@ -145,7 +151,7 @@ class JobPricing:
             for total, stay, others, rest in candidates[: SETTINGS.columns_per_class_and_round]
         ]
 
-    def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
+    def _layers(self, job: JobClass) -> tuple[list[Floats], list[ShortInts]]:
         """Return the minimum price of each task count on 0, 1, 2, … servers, and the last server's tasks.
 
         The tasks are indices of combinations.
@@ -161,7 +167,7 @@ class JobPricing:
             for i, counts in enumerate(self.classes.pieces[part.shape].tolist())
             if all(map(int.__le__, counts, part.tasks))
         ]
-        for _ in range(most):
+        for _ in range(job.most):
             check_time()
             more, chosen = np.full(shape, np.inf), np.full(shape, -1, dtype=np.int32)
             for i, to, origin in fits:
@@ -173,9 +179,7 @@ class JobPricing:
             last.append(chosen)
         return layers, last
 
-    def _staying(
-        self, job: JobClass, whole: bool = False
-    ) -> dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]:
+    def _staying(self, job: JobClass, whole: bool = False) -> Selections:
         """Return the cheapest selection of staying tasks and its cost, by numbers of servers and of tasks.
 
         Parameters
@@ -184,10 +188,10 @@ class JobPricing:
             Only selections in which no task moves.
         """
         tasks = job.parts[0].tasks
-        cheapest: dict[tuple[int, tuple[int, ...]], tuple[float, Stay]] = {(0, (0,) * len(tasks)): (0.0, ())}
+        cheapest: Selections = {(0, (0,) * len(tasks)): (0.0, ())}
         for number, current in enumerate(job.current):
             counts = self.classes.pieces[current.shape]
-            cost = self.prices[current.shape] - self._saved(current.kept, counts)
+            cost = self.prices[current.shape] - self._saved(current, counts)
             shape, rows = self.classes.base[current.shape]
             # A piece that costs no less than the same piece anywhere need not stay.
             elsewhere = self.prices[shape][rows]
@@ -209,9 +213,7 @@ class JobPricing:
         return cheapest
 
 
-def _backtracked_pattern(
-    chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces: Ints
-) -> JobPattern:
+def _backtracked_pattern(chosen: Sequence[ShortInts], tasks: tuple[int, ...], pieces: Ints) -> JobPattern:
     pattern = []
     for layer in reversed(chosen):
         i = int(layer[tasks])
@@ -231,33 +233,24 @@ def initial_patterns(
         Leave out patterns in which two pieces could be merged.
     """
     check_time()
+    few, most = len(job.current) <= 1, SETTINGS.first_patterns_per_class
     if job.loose:
-        every = len(job.current) <= 1
         stays = [
             ((number, i),)
             for number, h in enumerate(job.current)
             for i in range(len(classes.pieces[h.shape]))
         ]
-        return [((), stay) for stay in [(), *stays]], every
+        return [((), stay) for stay in [(), *stays]], few
     lister = _PatternLister(classes.pieces[job.parts[0].shape], mergeable)
-    patterns: list[tuple[JobPattern, Stay]] = []
-    for stay, tasks in _stay_selections(job, classes):
-        most = job.most - len(stay)
-        every_pattern = (
-            pattern for servers in range(most + 1) for pattern in lister.partitions(tasks, servers)
-        )
-        patterns += [
-            (pattern, stay)
-            for pattern in itertools.islice(
-                every_pattern, SETTINGS.first_patterns_per_class + 1 - len(patterns)
-            )
-        ]
-    complete = (
-        lister.steps <= SETTINGS.most_listing_steps
-        and len(patterns) <= SETTINGS.first_patterns_per_class
-        and len(job.current) <= 1
+    every = (
+        (pattern, stay)
+        for stay, tasks in _stay_selections(job, classes)
+        for servers in range(job.most - len(stay) + 1)
+        for pattern in lister.partitions(tasks, servers)
     )
-    return patterns[: SETTINGS.first_patterns_per_class], complete
+    patterns = [*itertools.islice(every, most + 1)]
+    complete = few and lister.steps <= SETTINGS.most_listing_steps and len(patterns) <= most
+    return patterns[:most], complete
 
 
 def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
@@ -328,32 +321,37 @@ class _PatternLister:
             if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
                 return  # even if all were as large as this one
             fits = all(map(int.__le__, self.rows[i], tasks))
-            if fits and not any(self._can_merge(i, j) for j in set(chosen)):
+            merged = (tuple(map(operator.add, self.rows[i], self.rows[j])) for j in set(chosen))
+            if fits and self.mergeable.isdisjoint(merged):
                 yield i
-
-    def _can_merge(self, i: int, j: int) -> bool:
-        """Return whether two servers' tasks of a job fit on one together; False if merging is not allowed."""
-        return (
-            bool(self.mergeable)
-            and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.mergeable
-        )
 
 
 ServerPattern = tuple[tuple[int, int], ...]
 """Shape and row in the shape's slots of the tasks on one server; residents that stay come first."""
+StayingResidents = dict[tuple[int, ...], tuple[float, ServerPattern]]
+"""Residual capacity → the most that residents are paid which leave it, and these."""
 
 
-class ServerPricing:
-    """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
+class PoolPricing:
+    """The server classes of one pool, by number, their free capacities, and the shapes that they hold."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
+        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
+        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
+        free = [classes.servers[n].free for n in self.numbers]
+        self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
+
+
+class ServerPricing(PoolPricing):
+    """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
+
+    def __init__(self, classes: ClassTable, pool: str | None) -> None:
+        super().__init__(classes, pool)
         usages = classes.usages[pool]
         if usages is None:
             raise TooLargeError("there are too many different loads for exact classes")
         self.usages = usages
-        self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
-        self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
         cells = len(self.usages) * slots
         # A search has long found the best pattern before so large a table is filled.
@@ -367,14 +365,10 @@ class ServerPricing:
         self.radix = np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
         self.keys = self.usages @ self.radix
         self.order = np.argsort(self.keys)
-        self.before = [
-            [self._without(w) for w in classes.weights(k, classes.slots[k])] for k in self.task_shapes
-        ]
-        free = np.array([classes.servers[n].free for n in self.numbers], dtype=np.int64)
-        free = free.reshape(-1, self.usages.shape[1])
-        self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
+        self.before = [[self._without(w) for w in classes.slot_weights[k]] for k in self.task_shapes]
+        self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in self.free])
 
-    def _without(self, weight: Ints) -> NDArray[np.int32]:
+    def _without(self, weight: Ints) -> ShortInts:
         """Return the index of each demand sum less `weight`, -1 if not in the table, shape (sums,)."""
         check_time()
         enough = (self.usages >= weight).all(axis=1)
@@ -422,9 +416,7 @@ class ServerPricing:
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
 
-    def _values(
-        self, paid: Sequence[Floats], useless: bool = False
-    ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
+    def _values(self, paid: Sequence[Floats], useless: bool = False) -> tuple[list[Floats], list[ShortInts]]:
         """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
 
         A choice is the last shape's combination of tasks (slot), -1 for none.
@@ -464,9 +456,8 @@ class ServerPricing:
         values, _ = self._values(paid, useless=True)
         patterns: list[tuple[int, ServerPattern]] = []
         looked = 0
-        for number, holds in zip(self.numbers, self.holds, strict=True):
+        for number, free, holds in zip(self.numbers, self.free, self.holds, strict=True):
             check_time()
-            free = np.array(self.classes.servers[number].free)
             for end in np.flatnonzero(holds & (values[-1] >= least[number])).tolist():
                 for pattern in self._paths(end, len(self.task_shapes), float(least[number]), paid, values):
                     looked += 1
@@ -506,7 +497,7 @@ class ServerPricing:
                     return True
         return False
 
-    def _trace(self, end: int, choices: Sequence[NDArray[np.int32]]) -> ServerPattern:
+    def _trace(self, end: int, choices: Sequence[ShortInts]) -> ServerPattern:
         pattern = []
         for index in range(len(self.task_shapes) - 1, -1, -1):
             slot = int(choices[index][end])
@@ -518,7 +509,7 @@ class ServerPricing:
 
 def resident_selections(
     classes: ClassTable, number: int, paid: Sequence[Floats], multipliers: Floats | None = None
-) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
+) -> StayingResidents:
     """Return the residents of a server class that best stay, with total price, by residual capacity.
 
     Parameters
@@ -533,13 +524,13 @@ def resident_selections(
         If there are too many selections, and no prices to choose by.
     """
     server = classes.servers[number]
-    selections: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
+    selections: StayingResidents = {server.free: (0.0, ())}
     for k in server.residents:
         check_time()
         useful = np.flatnonzero(paid[k] > 0).tolist()
         if not useful:
             continue
-        weights = classes.weights(k, classes.slots[k]).tolist()
+        weights = classes.slot_weights[k].tolist()
         for free, (gain, pattern) in list(selections.items()):
             for slot in useful:
                 rest = tuple(map(operator.sub, free, weights[slot]))

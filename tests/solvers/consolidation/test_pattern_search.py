@@ -60,7 +60,7 @@ def searched(instance: ConsolidationInstance, clock: Clock, gap: float = 1e-4) -
         progress.update_incumbent(plan)
     master = RestrictedMaster(formulation.classes)
     assert master.searches
-    PatternSearch(formulation, master, SolveOptions(threads=1, gap=gap), clock, progress).run()
+    PatternSearch(master, SolveOptions(threads=1, gap=gap), clock, progress).run()
     return progress
 
 

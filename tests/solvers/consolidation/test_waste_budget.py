@@ -13,11 +13,12 @@ from device_instances import job, placement, server
 import clusterplan
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.pattern_search import TrafficSearch
-from clusterplan.solvers.consolidation.patterns.column_generation import Integers, PatternProgram
+from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.waste_budget import (
     exact_cover_for_bound,
@@ -53,7 +54,7 @@ def planted(servers: int, tasks: int, dimensions: int, seed: int, spare: int = 0
     )
 
 
-def cover(master: RestrictedMaster, goal: str, bound: float) -> Integers | None:
+def cover(master: RestrictedMaster, goal: str, bound: float) -> Ints | None:
     return exact_cover_for_bound(PatternProgram(master, OPTIONS, Clock(20.0)), goal, bound)
 
 
@@ -142,7 +143,7 @@ def test_the_least_limit_is_found_and_the_next_refuted() -> None:
     assert search.bound == 4
     assert search.best.most == 4
     assert search.best.solution is not None
-    assert search.refuted.most == 3
+    assert search.refuted["below"] == 3
 
 
 def test_a_bound_that_is_reached_needs_no_refutation() -> None:

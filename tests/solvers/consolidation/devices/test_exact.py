@@ -130,10 +130,10 @@ def test_prices_need_the_values_of_earlier_objectives() -> None:
     formulation = _large("value", "racks", "servers")
     program = ShapeProgram(Cluster(formulation))
     certificate: dict[str, Any] = {}
-    assert price_objective(formulation, program, 2, None, certificate, Clock()) is None
-    assert price_objective(formulation, program, 1, (1.0, 0.0, 0.0), certificate, Clock()) is None
+    assert price_objective(program, 2, None, certificate, Clock()) is None
+    assert price_objective(program, 1, (1.0, 0.0, 0.0), certificate, Clock()) is None
     assert certificate == {}
-    assert price_objective(formulation, program, 0, None, certificate, Clock()) is not None
+    assert price_objective(program, 0, None, certificate, Clock()) is not None
     assert [goal["objective"] for goal in certificate["devices"]] == ["value"]
 
 

@@ -31,7 +31,6 @@ from clusterplan.solvers.consolidation.patterns.column_generation import (
 )
 from clusterplan.solvers.consolidation.patterns.disaggregation import (
     Disaggregation,
-    RackAwareAssignment,
     SlotAssignment,
     add_plan_columns,
 )
@@ -214,14 +213,14 @@ ONE, TWO = (0, 0), (0, 1)
 
 def test_slots_are_given_in_the_order_of_servers() -> None:
     """Each server as often as it has a slot."""
-    slots = SlotAssignment({ONE: [5, 3, 3], TWO: [4]})
+    slots = SlotAssignment({ONE: [5, 3, 3], TWO: [4]}, racks=[0] * 6)
     assert slots.take({ONE: 2, TWO: 1}, ()) == {ONE: [3, 3], TWO: [4]}
     assert slots.take({ONE: 1}, ()) == {ONE: [5]}
 
 
 def test_slots_on_few_racks() -> None:
     """First the rack where the job is; then the one that has all it needs with least to spare."""
-    slots = RackAwareAssignment({ONE: [0, 1, 2, 2, 3]}, racks=[0, 0, 1, 1])
+    slots = SlotAssignment({ONE: [0, 1, 2, 2, 3]}, racks=[0, 0, 1, 1])
     assert sorted(slots.take({ONE: 2}, ())[ONE]) == [0, 1]
     assert slots.take({ONE: 1}, {3})[ONE] == [2]
 
