@@ -135,8 +135,7 @@ MAX_NAMED_RESOURCES = 3
 
 def marginal_values(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
     """Return each resource's marginal value ∫ λ_r(t) dt / Σ ω_j, in seconds of mean completion time."""
-    weight = instance.table().weight
-    total = math.fsum((weight / weight.max()).tolist())
+    total = math.fsum(instance.table().relative_weight.tolist())
     whole: Floats = np.diff(grid.edges_s) @ grid.price[:-1]
     return {name: float(whole[r]) / total for r, name in enumerate(instance.pool)}
 

@@ -38,10 +38,10 @@ from ...instances.common.base import ProblemKind
 from ...instances.common.errors import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
-from ..common.objective import Bounds, Diagnosis, Objective, Violation
+from ..common.objective import Diagnosis, Objective, Violation
 from .certificate import PriceGrid, marginal_value_text, marginal_values, read_grid
 from .check.price_bound import least_makespan_s, least_mean_completion_s, price_bound
-from .evaluation import Metrics, metrics_of, placement_violations, segment_violations
+from .evaluation import Metrics, mean_completion_s, metrics_of, placement_violations, segment_violations
 from .plan import Plan, Segment, SegmentTable
 
 
@@ -86,44 +86,41 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
 
     def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the mean completion time, or the makespan, of a feasible plan, in seconds."""
-        jobs = self.instance.table()
         ends = self.segments(plan).completion_s
         if self.instance.objective == "makespan":
-            return (float(ends.max() - jobs.arrival_s.min()),)
-        weight = jobs.weight / jobs.weight.max()  # weights near the largest float must not add up to infinity
-        return (float(weight @ (ends - jobs.arrival_s) / weight.sum()),)
+            return (float(ends.max() - self.instance.table().arrival_s.min()),)
+        return (mean_completion_s(self.instance, ends),)
 
     def metrics(self, plan: Plan) -> Metrics:
         """Return the metrics of a feasible plan, which are reported beside its objective."""
         return metrics_of(self.instance, self.segments(plan))
 
-    def elementary_bounds(self) -> Bounds:
+    def elementary_bounds(self) -> tuple[float]:
         """Return the elementary lower bound on the objective, in seconds, which needs no solver."""
         if self.instance.objective == "makespan":
             return (least_makespan_s(self.instance),)
         return (least_mean_completion_s(self.instance),)
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> tuple[float]:
         """Return the lower bound [s] that the certificate's dual prices prove, or the elementary one."""
         del values
-        elementary = self.elementary_bounds()
-        grid = None if certificate is None else self.read(certificate)
-        if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
-            return elementary
-        proven = price_bound(self.instance, grid)
-        return tuple(bound if bound is None else max(bound, proven) for bound in elementary)
+        grid, (elementary,) = self._grid(certificate), self.elementary_bounds()
+        return (elementary if grid is None else max(elementary, price_bound(self.instance, grid)),)
 
     def read(self, certificate: Any) -> PriceGrid | str:
         """Return the dual prices over time of a certificate, or its first format error."""
         return read_grid(certificate, tuple(self.instance.pool))
 
+    def _grid(self, certificate: Any) -> PriceGrid | None:
+        """Return the dual prices of a certificate; None without valid ones, and for the makespan."""
+        grid = self.read(certificate)
+        return grid if isinstance(grid, PriceGrid) and self.instance.objective != "makespan" else None
+
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return each resource's marginal value, an upper bound in seconds of mean completion time."""
         del plan
-        grid = None if certificate is None else self.read(certificate)
-        if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
-            return None
-        return marginal_values(self.instance, grid)
+        grid = self._grid(certificate)
+        return None if grid is None else marginal_values(self.instance, grid)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return a sentence with bounds on the savings from one more unit of the scarcest resources."""

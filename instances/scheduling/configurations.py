@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -138,9 +138,7 @@ def as_requested(table: JobTable, menus: Menus) -> JobTable:
     return replace(table, demand=demand, duration_s=duration, tasks=tasks)
 
 
-def configurations_of(
-    table: JobTable, amounts: Floats, servers: Floats | None = None
-) -> dict[int, JobConfigurations]:
+def configurations_of(table: JobTable, amounts: Floats, servers: Floats) -> dict[int, JobConfigurations]:
     """Return index of a malleable job → its configurations; those of a variant use one server.
 
     Parameters
@@ -148,11 +146,10 @@ def configurations_of(
     amounts
         Capacity of each resource, one row for each time at which it changes, shape (T, R).
     servers
-        All capacities of single servers over time, if there are servers, shape (S, R).
+        All capacities of single servers over time, shape (S, R); those of the cluster if it is one pool.
     """
-    single = amounts if servers is None else servers
     return {
-        j: _choice(job, table.resources, amounts if job.variants is None else single)
+        j: _choice(job, table.resources, amounts if job.variants is None else servers)
         for j, job in sorted(table.malleable.items())
     }
 
@@ -179,12 +176,18 @@ def configuration_faults(
             yield f"jobs[{j}].requested", what
 
 
+def in_columns(amounts: Mapping[str, float], resources: Iterable[str]) -> Floats:
+    """Return amounts by name as an array in the order of the resources; 0 for those that are not named."""
+    return np.array([amounts.get(name, 0.0) for name in resources])
+
+
 def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> JobConfigurations:
     most, listed = amounts.max(axis=0), dict(sorted((job.speeds or {}).items()))
     labels, tasks = [str(count) for count in listed], np.array([*listed], dtype=np.int64)
-    usages, speeds = [tasks[:, None] * _amounts(job.demand, resources)], [np.array([*listed.values()])]
+    usages, speeds = [tasks[:, None] * in_columns(job.demand, resources)], [np.array([*listed.values()])]
     for variant in job.variants or ():
-        worker, server = _amounts(variant.worker_demand, resources), _amounts(variant.ps_demand, resources)
+        worker = in_columns(variant.worker_demand, resources)
+        server = in_columns(variant.ps_demand, resources)
         counts = _counts(variant, server, worker, most)
         size = len(labels) + np.broadcast(*counts).size
         if size > MAX_OF_A_JOB:
@@ -218,10 +221,6 @@ def _requested(
     available: Flags = most > 0
     share = (usage[:, available] / most[available]).max(axis=1, initial=0.0)
     return int(np.lexsort((share, -speed))[0])
-
-
-def _amounts(demand: Mapping[str, float], resources: tuple[str, ...]) -> Floats:
-    return np.array([demand.get(name, 0.0) for name in resources])
 
 
 def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:

@@ -43,7 +43,7 @@ from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.scheduling.certificate import MAX_EDGE_S, MAX_EDGES, MAX_FIGURES, PriceGrid
 from ...formulations.scheduling.evaluation import runs_without_break
 from ...formulations.scheduling.plan import SegmentTable
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, rows_of_runs
 from ...instances.scheduling.instance import SchedulingInstance
 from . import dual_kernels
 
@@ -88,7 +88,7 @@ class TimeDual:
         self.instance, self.edges_s = instance, edges_s
         self.length_s = np.diff(edges_s)
         table, menus = instance.table(), instance.menus()
-        weight = table.weight / table.weight.max()
+        weight = table.relative_weight
         self.total_weight = float(weight.sum())
         self.evaluations = 0
         self._threads = min(threads or MAX_THREADS, MAX_THREADS, os.cpu_count() or 1)
@@ -204,12 +204,8 @@ def initial_prices(
     if not waiting.any():
         return []
     usage = instance.menus().usage[segments.row]
-    used = np.column_stack(
-        [
-            _time_averages(edges, segments.start_s, segments.end_s, usage[:, r])
-            for r in range(capacity.shape[1])
-        ]
-    )
+    averages = [_time_averages(edges, segments.start_s, segments.end_s, amounts) for amounts in usage.T]
+    used = np.column_stack(averages)
     available = np.maximum(capacity / length[:, None], 1e-300)
     share = np.minimum(used / available, 1.0) ** SHARPNESS
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
@@ -231,15 +227,12 @@ def _urgency_quantiles(
     width
         Dominant share of each segment, shape (S,).
     """
-    table, menus = instance.table(), instance.menus()
-    weight = table.weight / table.weight.max()
+    weight, menus = instance.table().relative_weight, instance.menus()
     length_s = menus.work[segments.job] / menus.speed[segments.row]
     ratio = weight[segments.job] / np.maximum(width * length_s, 1e-300)
     middle = (edges[:-1] + edges[1:]) / 2
     first, end = np.searchsorted(middle, segments.start_s), np.searchsorted(middle, segments.end_s)
-    count = np.maximum(end - first, 0)
-    segment = np.repeat(np.arange(len(count)), count)
-    cell = np.arange(len(segment)) - np.repeat(np.cumsum(count) - count, count) + first[segment]
+    cell, segment = rows_of_runs(first, np.maximum(end, first))
     order = np.lexsort((ratio[segment], cell))
     segment, cell = segment[order], cell[order]
     total = np.bincount(cell, width[segment], len(middle))
