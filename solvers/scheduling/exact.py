@@ -18,24 +18,20 @@ import numpy as np
 from ...formulations.common.compiled import interpreted, is_compiled
 from ...formulations.common.objective import TOLERANCE, Diagnosis
 from ...formulations.scheduling.certificate import certificate_of
+from ...formulations.scheduling.evaluation import TIME_ROUNDING
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Plan, Segment
-from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, Enumeration, Outcome, Solver
 from ..common.result import Limit, SolveOptions
-from .engine import Engine, EvictionError, StuckError
+from .engine import EvictionError, StuckError
 from .lagrangian_dual import best_prices
-from .policies.contract import KeyPolicy
 from .policy_solvers import OPTIMUS_EXACT, POLICIES, event_loop_supports, loses_work, plan_of
-from .search.event_loop import advance
-from .search.local_search import Price
-from .view import View
+from .search.event_loop import Rule, advance
+from .search.local_search import Price, schedule_on_servers
 
-TIME_ROUNDING = 4e-15
-"""Relative rounding error of a time in double precision."""
 UNPROVEN = "all orders were tried; where jobs may be stopped, or have places, that proves nothing"
 MAX_JOBS = 8
 """Most jobs for enumeration, with 40,320 orders."""
@@ -56,26 +52,6 @@ def schedule_count(instance: SchedulingInstance) -> int:
     sizes = np.diff(instance.menus().first).tolist() if enumeration_proves(instance) else ()
     count = len(instance.table())
     return math.factorial(min(count, 20)) * math.prod(sizes)
-
-
-class FixedRank(KeyPolicy):
-    """Priority policy with preemption that serves jobs by a fixed rank.
-
-    Parameters
-    ----------
-    rank
-        Rank of each job, in the order of their arrival.
-    """
-
-    preempts: bool = True
-
-    def __init__(self, rank: Floats) -> None:
-        self._rank = rank
-
-    def key(self, view: View, jobs: Ints) -> Floats:
-        """Return the fixed rank of each job as its key, shape (jobs,)."""
-        del view
-        return self._rank[jobs]
 
 
 class SchedulingBruteForce(Solver[SchedulingFormulation]):
@@ -128,10 +104,10 @@ def _rounded_down(value: float, plan: Plan) -> float:
 
 
 def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segment] | None:
+    # The multiplier alone is the key of a job: its rank.
+    rule = Rule(np.argsort(order).astype(float), power=0.0, keep=1.0, preempts=True, blocks=False)
     try:
-        return plan_of(
-            instance, Engine(instance, FixedRank(np.argsort(order).astype(float)), "best-fit").run()
-        )
+        return plan_of(instance, schedule_on_servers(instance, rule))
     except (EvictionError, StuckError):
         return None
 

@@ -9,7 +9,8 @@ from ...instances.common.arrays import Flags, Floats, Ints
 
 
 @compiled
-def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+def fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+    """Return whether the demand of job j, of shape (J, R), is at most what is free and its tolerance."""
     for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
         if demand[j, r] > free[r] + slack[r]:
             return False
@@ -85,8 +86,7 @@ def transition(
         if row[owner[k]] != k:
             start[starts] = k
             starts += 1
-        for r in range(len(limit)):
-            used[r] += usage[k, r]
+        used += usage[k]
     for r in range(len(limit)):
         possible = possible and used[r] <= limit[r]
     stop = np.empty(len(running), dtype=np.int64)
@@ -142,7 +142,7 @@ def fill(
         else:
             j = queue[a]
             a += 1
-        if _fits(demand, free, slack, j):
+        if fits(demand, free, slack, j):
             free -= demand[j]
             chosen[n] = j
             n += 1
@@ -199,7 +199,7 @@ def backfill(
     free, slack = free.copy(), 1e-9 * capacity
     chosen = np.empty(len(waiting), dtype=np.int64)
     n = head = 0
-    while head < len(waiting) and _fits(demand, free, slack, waiting[head]):
+    while head < len(waiting) and fits(demand, free, slack, waiting[head]):
         free -= demand[waiting[head]]
         chosen[n] = waiting[head]
         n += 1
@@ -215,16 +215,16 @@ def backfill(
     promised, spare = np.inf, free.copy()
     for k in np.argsort(ends, kind="mergesort"):
         spare += demand[active[k]]
-        if _fits(demand, spare, slack, waiting[head]):
+        if fits(demand, spare, slack, waiting[head]):
             promised = ends[k]
             break
     spare -= demand[waiting[head]]
     for k in range(head + 1, len(waiting)):
         j = waiting[k]
-        if not _fits(demand, free, slack, j):
+        if not fits(demand, free, slack, j):
             continue
         in_time = now_s + estimate_s[j] <= promised
-        if in_time or _fits(demand, spare, slack, j):
+        if in_time or fits(demand, spare, slack, j):
             if not in_time:
                 spare -= demand[j]
             free -= demand[j]

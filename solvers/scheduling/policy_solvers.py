@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,7 @@ def limits_of(text: str) -> tuple[float, ...]:
         return ()
     try:
         limits = tuple(float(part) for part in text.split(","))
-        if not all(0 < a < b < float("inf") for a, b in zip((1e-300, *limits), limits, strict=False)):
+        if not all(0 < a < b < float("inf") for a, b in pairwise((1e-300, *limits))):
             raise ValueError
     except ValueError:
         raise OptionError(f"option 'queues' is {text!r}; write {QUEUES_FORM}") from None
@@ -260,7 +261,7 @@ class LearnedPolicy(PolicySolver):
             DL2.knows,
             lambda *_: Optimus(1.0),  # never used
             {
-                "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
+                "interval_s": OPTIMUS["interval_s"],
                 "incumbent": MethodOption(
                     "optimus", "The policy that it imitates at first.", choices=tuple(INCUMBENTS)
                 ),

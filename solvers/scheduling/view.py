@@ -6,7 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from ...instances.common.arrays import Flags, Floats, Ints, run_of_each
+from ...instances.common.arrays import Flags, Floats, Ints, offsets, rows_of_runs, run_of_each
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
 
@@ -216,14 +216,13 @@ class ViewWriter:
         self.menu_row, self.requested = menus.requested[order], np.arange(jobs)
         self.usage, self.speed, self.work = demand, np.ones(jobs), self.duration_s
         if malleable:
-            sizes = np.diff(menus.first)[order]
-            self.first = np.append(0, np.cumsum(sizes))
-            self.menu_row = np.repeat(menus.first[order] - self.first[:-1], sizes) + np.arange(sizes.sum())
-            self.requested = menus.requested[order] - menus.first[order] + self.first[:-1]
+            begin, end = menus.first[order], menus.first[order + 1]
+            self.first, self.menu_row = offsets(end - begin), rows_of_runs(begin, end)[0]
+            self.requested = menus.requested[order] - begin + self.first[:-1]
             if shown is not None:
                 kept = shown[self.menu_row]
                 kept[self.requested] = True
-                before = np.append(0, np.cumsum(kept))
+                before = offsets(kept)
                 self.menu_row = self.menu_row[kept]
                 self.first, self.requested = before[self.first], before[self.requested]
             self.usage, self.speed = menus.usage[self.menu_row], menus.speed[self.menu_row]

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ....formulations.scheduling.plan import last_ends_s
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
 from ..engine import Engine
@@ -243,8 +244,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
 def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
     """Return the unweighted mean completion time in seconds of a simulated policy on a trace."""
     schedule, table = Engine(instance, policy).run(), instance.table()
-    ends = np.zeros(len(table))
-    np.maximum.at(ends, schedule.job, schedule.end_s)
+    ends = last_ends_s(len(table), schedule.job, schedule.end_s)
     return float((ends - table.arrival_s).mean())
 
 

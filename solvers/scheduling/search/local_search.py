@@ -16,7 +16,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ....formulations.scheduling.evaluation import amounts_in_use
 from ....formulations.scheduling.formulation import SchedulingFormulation
+from ....formulations.scheduling.plan import last_ends_s
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ....instances.scheduling.instance import SchedulingInstance
@@ -152,12 +154,10 @@ def with_reserved(trace: Trace, reserved: Flags) -> Trace:
     end_s = begin_s + trace.duration_s[reserved]
     # What ends or begins before time 0 does not happen: times are not negative.
     change_s = np.unique(np.concatenate([trace.change_s, begin_s, end_s]))
-    capacity = trace.capacity[np.searchsorted(trace.change_s, change_s, side="right") - 1].copy()
-    starts, ends = np.searchsorted(change_s, begin_s), np.searchsorted(change_s, end_s)
-    for r, demand in enumerate(trace.demand[reserved].T):
-        used = np.bincount(starts, demand, len(change_s)) - np.bincount(ends, demand, len(change_s))
-        capacity[:, r] -= np.cumsum(used)
-    capacity[np.abs(capacity) <= 1e-9 * trace.capacity.max(axis=0)] = 0.0  # rounding errors of sums
+    capacity = trace.capacity[np.searchsorted(trace.change_s, change_s, side="right") - 1]
+    most = trace.capacity.max(axis=0)
+    capacity -= amounts_in_use(change_s, begin_s, end_s, trace.demand[reserved], most)
+    capacity[np.abs(capacity) <= 1e-9 * most] = 0.0  # rounding errors of sums
     others = ~reserved
     demand = trace.demand[others]
     return trace._replace(
@@ -232,9 +232,7 @@ def schedule_on_servers(instance: SchedulingInstance, rule: Rule | None) -> Sche
     EvictionError
         If a job that must not be interrupted is evicted.
     """
-    if rule is None:
-        return Engine(instance, Backfill(), PLACEMENT).run()
-    return Engine(instance, RulePolicy(rule), PLACEMENT).run()
+    return Engine(instance, Backfill() if rule is None else RulePolicy(rule), PLACEMENT).run()
 
 
 SHAPES = (
@@ -344,7 +342,7 @@ class Price(Solver[SchedulingFormulation]):
                 search.try_rules()
                 search.try_backfill(clock)
                 search.place()
-                bound = max(self._proven, formulation.elementary_bounds()[0] or 0.0)
+                bound = max(self._proven, *formulation.elementary_bounds())
                 search.improve(clock, trials, options.seed or 0, bound / (1 - options.gap))
             except OutOfTimeError:
                 limit = "time"
@@ -508,9 +506,8 @@ class Search:
         self.incumbent, self.cost = better, cost
 
     def _objective_of(self, schedule: Schedule) -> float:
-        ends_s = np.full(len(self._scheduler.order), -np.inf)
-        np.maximum.at(ends_s, schedule.job, schedule.end_s)
-        return self._cost_of(ends_s[self._scheduler.order])
+        order = self._scheduler.order
+        return self._cost_of(last_ends_s(len(order), schedule.job, schedule.end_s)[order])
 
     def _cost_of(self, ends_s: Floats) -> float:
         """Return the objective value in seconds by the ends of all jobs, shape (J,), in order of arrival."""
