@@ -104,7 +104,7 @@ class Menus:
     @cached_property
     def best_speed(self) -> Floats:
         """The speed of the fastest configuration of each job, shape (J,)."""
-        return np.asarray(np.maximum.reduceat(self.speed, self.first[:-1]))
+        return np.maximum.reduceat(self.speed, self.first[:-1])
 
     @cached_property
     def _row(self) -> dict[tuple[int, str], int]:
@@ -181,6 +181,25 @@ def in_columns(amounts: Mapping[str, float], resources: Iterable[str]) -> Floats
     return np.array([amounts.get(name, 0.0) for name in resources])
 
 
+def dominant_shares(usage: Floats, amounts: Floats) -> Floats:
+    """Return the largest share that each usage, shape (k, R), takes of a resource of which there is any."""
+    available: Flags = amounts > 0
+    shares: Floats = (usage[:, available] / amounts[available]).max(axis=1, initial=0.0)
+    return shares
+
+
+def that_ever_fit(usage: Floats, amounts: Floats) -> Flags:
+    """Return flags of the usages, shape (k, R), that fit into one of the capacities, shape (T, R).
+
+    A gang needs all its resources at the same time.
+    """
+    fits = np.zeros(len(usage), dtype=bool)
+    for moment in amounts:
+        # Written as in the engines: with another rounding jobs would be accepted that never run.
+        fits |= (usage <= moment + SLACK * moment).all(axis=1)
+    return fits
+
+
 def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> JobConfigurations:
     most, listed = amounts.max(axis=0), dict(sorted((job.speeds or {}).items()))
     labels, tasks = [str(count) for count in listed], np.array([*listed], dtype=np.int64)
@@ -198,9 +217,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
         pairs = zip(ps.tolist(), workers.tolist(), strict=True)
         labels += [f"{variant.name}:{p}+{w}" if p else f"{variant.name}:{w}" for p, w in pairs]
     usage, speed = np.concatenate(usages), np.concatenate(speeds)
-    fits = np.zeros(len(usage), dtype=bool)
-    for moment in amounts:
-        fits |= (usage <= moment + SLACK * moment).all(axis=1)
+    fits = that_ever_fit(usage, amounts)
     tasks = (tasks if listed else np.ones(len(usage), dtype=np.int64))[fits]
     kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
     usage, speed = usage[fits], speed[fits]
@@ -218,9 +235,7 @@ def _requested(
         return labels.index(job.requested) if job.requested in labels else -1
     if not labels:
         return -1
-    available: Flags = most > 0
-    share = (usage[:, available] / most[available]).max(axis=1, initial=0.0)
-    return int(np.lexsort((share, -speed))[0])
+    return int(np.lexsort((dominant_shares(usage, most), -speed))[0])
 
 
 def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:
@@ -245,4 +260,4 @@ def _within(limits: Range | None, demand: Floats, most: Floats) -> Ints:
 def _steps_per_s(variant: Variant, ps: Ints, workers: Ints) -> Floats:
     if isinstance(variant.speed, SpeedTable):
         return np.array([row.steps_per_s for row in variant.speed.sorted_rows()])
-    return np.asarray(1.0 / variant.speed.step_time_s(ps, workers))
+    return 1.0 / variant.speed.step_time_s(ps, workers)

@@ -43,6 +43,7 @@ from .configurations import (
     configuration_faults,
     configurations_of,
     in_columns,
+    that_ever_fit,
 )
 from .jobs import Duration, JobTable, SchedulingJob, Time
 
@@ -160,7 +161,7 @@ def _members(servers: Sequence[Server]) -> dict[str, list[int]]:
     first = 0
     for server in servers:
         indices[server.name] = list(range(first, first + server.count))
-        indices |= {name: [first + k] for k, name in enumerate(server.names) if server.count > 1}
+        indices |= {name: [first + k] for k, name in enumerate(server.names)}
         first += server.count
     return indices
 
@@ -322,11 +323,7 @@ class SchedulingInstance(Instance):
         for j in _first(table.duration_s < TIME_RESOLUTION * last):
             what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
             yield f"jobs[{j}]", f"{table.names[j]!r} takes {what}; count times from a later moment"
-        # A gang needs all its resources at the same time.
-        never = np.ones(len(table), dtype=bool)
-        for moment in amounts:
-            # Written as in the engines: with another rounding jobs would be accepted that never run.
-            never &= (demand > moment + 1e-9 * moment).any(axis=1)
+        never = ~that_ever_fit(demand, amounts)
         most = amounts.max(axis=0)
         for j in _first(never):
             lacks = demand[j] > most + 1e-9 * most

@@ -331,7 +331,7 @@ class JobTable(ColumnTable[SchedulingJob]):
     @cached_property
     def total_demand(self) -> Floats:
         """Demand of all tasks of each job, shape (J, R)."""
-        return np.asarray(self.demand * self.tasks[:, None])
+        return self.demand * self.tasks[:, None]
 
     @cached_property
     def relative_weight(self) -> Floats:

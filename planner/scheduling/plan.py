@@ -375,8 +375,7 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
     """Return the Gantt chart of the jobs' waiting and running times, in the order of arrival."""
     jobs = instance.table()
     order = np.argsort(jobs.arrival_s, kind="stable")
-    line = np.empty(len(jobs), dtype=int)
-    line[order] = np.arange(len(jobs))
+    line = np.argsort(order)
     begin = float(jobs.arrival_s.min())
     unit = unit_of_time(float(segments.completion_s.max() - begin))
     moments = (jobs.arrival_s, segments.completion_s, segments.start_s, segments.end_s)
@@ -498,8 +497,7 @@ def _drain(instance: SchedulingInstance, pattern: str) -> Fields:
             remaining.append(row)
         else:
             # The others keep their names, by which events may call them.
-            alone = {key: value for key, value in row.items() if key != "count"}
-            remaining += [{**alone, "name": name} for name in left]
+            remaining += [{**row, "name": name, "count": 1} for name in left]
     if not remaining:
         raise OptionError("leaves no server; jobs need one at least")
     return {"servers": remaining}

@@ -25,6 +25,7 @@ from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, Enumeration, Outcome, Solver
+from ..common.conclude import joined
 from ..common.result import Limit, SolveOptions
 from .engine import EvictionError, StuckError
 from .lagrangian_dual import best_prices
@@ -151,23 +152,18 @@ def certify(
     try:
         prices = best_prices(formulation.instance, segments, value, clock, threads)
     except OutOfTimeError as error:
-        outcome.message = join_messages(outcome.message, f"no prices of time: {error}")
+        outcome.message = joined(outcome.message, f"no prices of time: {error}")
         return None
     outcome.certificate = certificate_of(prices.grid, tuple(formulation.instance.pool))
     if clock.expired:
         outcome.limit = "time"
     outcome.trace += [(seconds, value, bound) for seconds, bound in prices.trace]
-    outcome.message = join_messages(
+    outcome.message = joined(
         outcome.message,
         f"{prices.evaluations} evaluations of the dual; no prices up to twice these, on their grid, would "
         f"prove more than {prices.estimate:,.6g} s",
     )
     return prices.bound
-
-
-def join_messages(*parts: str | None) -> str:
-    """Return the non-empty messages, joined by semicolons."""
-    return "; ".join(part for part in parts if part)
 
 
 def diagnose(formulation: SchedulingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
@@ -258,7 +254,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             return outcome
         outcome = self._best_plan(formulation, options, clock, proven)
         outcome.certificate, outcome.trace = certified.certificate, certified.trace + outcome.trace
-        outcome.message = join_messages(outcome.message, certified.message)
+        outcome.message = joined(outcome.message, certified.message)
         if certified.limit != "none":
             outcome.limit = certified.limit
         return outcome
@@ -294,7 +290,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             if best is None or formulation.precedes(values, best) or outcome.bounds:
                 best_outcome, best = outcome, values
                 if not (outcome.message or "").startswith("found by"):
-                    best_outcome.message = join_messages(f"found by {method.name}", outcome.message)
+                    best_outcome.message = joined(f"found by {method.name}", outcome.message)
         return best_outcome
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:

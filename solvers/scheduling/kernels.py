@@ -73,7 +73,7 @@ def transition(
     chosen
         Work array for all jobs, which holds −1.
     """
-    possible, used = True, np.zeros(len(limit))
+    used = np.zeros(len(limit))
     for k in range(len(running)):
         if held[k]:
             chosen[running[k]] = row[running[k]]
@@ -87,8 +87,6 @@ def transition(
             start[starts] = k
             starts += 1
         used += usage[k]
-    for r in range(len(limit)):
-        possible = possible and used[r] <= limit[r]
     stop = np.empty(len(running), dtype=np.int64)
     stops = 0
     for j in running:
@@ -98,7 +96,7 @@ def transition(
         chosen[j] = -1
     for k in rows:
         chosen[owner[k]] = -1
-    return possible, stop[:stops], start[:starts]
+    return bool((used <= limit).all()), stop[:stops], start[:starts]
 
 
 @compiled
@@ -206,12 +204,8 @@ def backfill(
         head += 1
     if head >= len(waiting) - 1:
         return chosen[:n]
-    active = np.empty(len(running) + n, dtype=np.int64)
-    ends = np.empty(len(running) + n)
-    for k in range(len(running)):
-        active[k], ends[k] = running[k], max(now_s, expected_end_s[running[k]])
-    for k in range(n):
-        active[len(running) + k], ends[len(running) + k] = chosen[k], now_s + estimate_s[chosen[k]]
+    active = np.concatenate((running, chosen[:n]))
+    ends = np.concatenate((np.maximum(now_s, expected_end_s[running]), now_s + estimate_s[chosen[:n]]))
     promised, spare = np.inf, free.copy()
     for k in np.argsort(ends, kind="mergesort"):
         spare += demand[active[k]]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...instances.common.arrays import Flags, Floats, Ints, offsets, rows_of_runs, run_of_each
 from ...instances.common.errors import ClusterplanError
+from ...instances.scheduling.configurations import dominant_shares
 from ...instances.scheduling.instance import SchedulingInstance
 
 
@@ -161,11 +162,9 @@ class View:
 
     def shares(self, usage: Floats) -> Floats:
         """Return the dominant share of the cluster of each resource usage; shapes (k,) and (k, R)."""
-        available: Flags = self.capacity > 0
-        share = usage[:, available] / self.capacity[available]
         # Usage of a resource that the cluster lacks is an infinite share.
-        missing = (usage[:, ~available] > 0).any(axis=1)
-        return np.where(missing, np.inf, share.max(axis=1, initial=0.0))
+        missing = (usage[:, self.capacity <= 0] > 0).any(axis=1)
+        return np.where(missing, np.inf, dominant_shares(usage, self.capacity))
 
     def _only(self, needed: Knowledge) -> None:
         if self.knows is not needed:
@@ -257,11 +256,10 @@ class ViewWriter:
 
     def uncover(self, jobs: slice) -> None:
         """Write the data of arriving jobs, a slice in the order of arrival, into the policy's view."""
-        for shown, own in self._columns:
-            shown[jobs] = own[jobs]
         rows = slice(int(self.first[jobs.start]), int(self.first[jobs.stop]))
-        for shown, own in self._rows:
-            shown[rows] = own[rows]
+        for part, columns in ((jobs, self._columns), (rows, self._rows)):
+            for shown, own in columns:
+                shown[part] = own[part]
         self.view._arrived = jobs.stop
 
     def ended(self, jobs: Ints) -> None:
@@ -280,6 +278,5 @@ def widths(demand: Floats, capacity: Floats) -> Floats:
     """
     if demand.shape[1] == 1:
         return demand[:, 0]
-    available: Flags = capacity > 0
-    shares: Floats = (demand[:, available] / capacity[available]).max(axis=1, initial=0.0)
-    return shares * (capacity[available][0] if available.any() else 1.0)
+    available = capacity[capacity > 0]
+    return dominant_shares(demand, capacity) * (available[0] if len(available) else 1.0)

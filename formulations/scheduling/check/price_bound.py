@@ -108,7 +108,7 @@ def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
     menus = instance.menus()
     latest = np.maximum(instance.table().arrival_s, last_edge_s) + menus.work / menus.best_speed
     missing = work_tolerance(instance, latest)
-    return np.asarray(np.maximum(menus.work - TOLERANCE_MULTIPLE * missing, 0.0))
+    return np.maximum(menus.work - TOLERANCE_MULTIPLE * missing, 0.0)
 
 
 def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid) -> Floats:

@@ -234,7 +234,7 @@ class Themis(Policy):
         speed = view.speed[rows]
         alone = view.work[jobs] / speed * np.maximum(view.shares(view.usage[rows]) * len(jobs), 1.0)
         shared = view.now_s - view.arrival_s[jobs] + view.left[jobs] / speed
-        return np.asarray(shared / alone)
+        return shared / alone
 
     def worst(self, jobs: Ints, ratio: Floats) -> Ints:
         """Return the rank from 0 of each job in the share 1 − f with the largest ρ, −1 for the others."""

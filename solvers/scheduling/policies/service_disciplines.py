@@ -224,7 +224,7 @@ LIMIT_TOLERANCE = 1e-9
 def limit_reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
     """Return flags of the attained services (GPU-seconds) that have reached their limits, up to rounding."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
-    return np.asarray(service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width))
+    return service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width)
 
 
 class LeastAttained(KeyPolicy):

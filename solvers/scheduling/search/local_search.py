@@ -188,7 +188,7 @@ def undelayed_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
     if not late.any() or not trace.interruptible or trace.lease_s > 0.0:
         return np.zeros(len(late), dtype=bool)
     small = float(np.quantile(service[late], SMALL_QUANTILE))
-    return np.asarray(~late & (service < small))
+    return ~late & (service < small)
 
 
 SMALL_QUANTILE = 0.25
@@ -264,8 +264,8 @@ def static_rules(scheduler: PriorityScheduler, costs: bool) -> Iterator[Rule]:
     costs
         Whether interruptions cost time.
     """
-    weight = np.maximum(scheduler.weight, LEAST_WEIGHT * scheduler.weight.max())
-    weights: list[Floats] = [weight / weight.max()]
+    weight = np.maximum(scheduler.weight, LEAST_WEIGHT)
+    weights: list[Floats] = [weight]
     if (weight != weight[0]).any():
         weights.append(np.ones(len(weight)))
     for scale in weights:
@@ -514,5 +514,4 @@ class Search:
         arrival_s, weight = self._scheduler.trace.arrival_s, self._scheduler.weight
         if self._instance.objective == "makespan":
             return float(ends_s.max() - arrival_s[0])
-        weight = weight / weight.max()
         return float(weight @ (ends_s - arrival_s) / weight.sum())
