@@ -351,12 +351,6 @@ def work_tolerance(instance: SchedulingInstance, ends: Floats) -> Floats:
     return np.asarray(TOLERANCE * menus.work + menus.best_speed * (TOLERANCE * span + TIME_ROUNDING * ends))
 
 
-def mean_completion_s(instance: SchedulingInstance, ends: Floats) -> float:
-    """Return Σ ω_j (C_j − r_j) / Σ ω_j [s] of jobs that end at given times, shape (J,)."""
-    jobs = instance.table()
-    return float(jobs.relative_weight @ (ends - jobs.arrival_s) / jobs.relative_weight.sum())
-
-
 def restarts_s(instance: SchedulingInstance) -> Floats:
     """Return each job's restart time [s], without progress after every start but the first, (J,)."""
     own = instance.table().restart_s

@@ -38,10 +38,10 @@ from ...instances.common.base import ProblemKind
 from ...instances.common.errors import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
-from ..common.objective import Diagnosis, Objective, Violation
+from ..common.objective import Bounds, Diagnosis, Objective, Violation
 from .certificate import PriceGrid, marginal_value_text, marginal_values, read_grid
 from .check.price_bound import least_makespan_s, least_mean_completion_s, price_bound
-from .evaluation import Metrics, mean_completion_s, metrics_of, placement_violations, segment_violations
+from .evaluation import Metrics, metrics_of, placement_violations, segment_violations
 from .plan import Plan, Segment, SegmentTable
 
 
@@ -86,26 +86,29 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
 
     def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the mean completion time, or the makespan, of a feasible plan, in seconds."""
-        ends = self.segments(plan).completion_s
+        jobs, ends = self.instance.table(), self.segments(plan).completion_s
         if self.instance.objective == "makespan":
-            return (float(ends.max() - self.instance.table().arrival_s.min()),)
-        return (mean_completion_s(self.instance, ends),)
+            return (float(ends.max() - jobs.arrival_s.min()),)
+        return (float(jobs.relative_weight @ (ends - jobs.arrival_s) / jobs.relative_weight.sum()),)
 
     def metrics(self, plan: Plan) -> Metrics:
         """Return the metrics of a feasible plan, which are reported beside its objective."""
         return metrics_of(self.instance, self.segments(plan))
 
-    def elementary_bounds(self) -> tuple[float]:
+    def elementary_bounds(self) -> Bounds:
         """Return the elementary lower bound on the objective, in seconds, which needs no solver."""
         if self.instance.objective == "makespan":
             return (least_makespan_s(self.instance),)
         return (least_mean_completion_s(self.instance),)
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> tuple[float]:
+    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the lower bound [s] that the certificate's dual prices prove, or the elementary one."""
         del values
-        grid, (elementary,) = self._grid(certificate), self.elementary_bounds()
-        return (elementary if grid is None else max(elementary, price_bound(self.instance, grid)),)
+        grid, elementary = self._grid(certificate), self.elementary_bounds()
+        if grid is None:
+            return elementary
+        proven = price_bound(self.instance, grid)
+        return tuple(max(bound or 0.0, proven) for bound in elementary)
 
     def read(self, certificate: Any) -> PriceGrid | str:
         """Return the dual prices over time of a certificate, or its first format error."""

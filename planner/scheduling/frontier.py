@@ -80,7 +80,7 @@ class SchedulingFrontierCheck(FrontierCheck):
         yield from malformed
         if malformed:
             return
-        bound = formulation.certified_bounds(record.certificate)[0]
+        bound = formulation.certified_bounds(record.certificate)[0] or 0.0
         if stored > bound * (1 + 1e-9):
             yield f"{place}.bound_s is stored as {stored:.10g}; the check derives {bound:.10g}"
         self.bounds[size] = max(stored, self.bounds.get(size, 0.0))

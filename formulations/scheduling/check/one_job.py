@@ -194,7 +194,8 @@ def _run_cost_bound(
     """
     cells = len(price)
     head = tail = begin
-    rate_head = rate_tail = cost_rate(price[begin], usage)
+    rate_tail = cost_rate(price[begin], usage)
+    rate_head = rate_tail
     ahead = edges[begin + 1] - arrival
     behind, rest, cost, count = ahead, length, 0.0, price.shape[1] + 8.0
     while ahead < rest:
@@ -209,8 +210,9 @@ def _run_cost_bound(
     waited, highest, least = 0.0, cost, weight * length + cost
     while tail + 1 < cells and weight * (waited + length) < least:
         step = min(ahead, behind)
-        cost = max(0.0, cost + step * (rate_head - rate_tail))
-        highest = max(highest, cost)
+        if head != tail:
+            cost = max(0.0, cost + step * (rate_head - rate_tail))
+            highest = max(highest, cost)
         waited += step
         behind -= step
         ahead -= step

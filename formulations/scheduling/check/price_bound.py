@@ -23,7 +23,7 @@ from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
 from ...common.objective import TOLERANCE
 from ..certificate import PriceGrid
-from ..evaluation import TIME_ROUNDING, mean_completion_s, runs_without_break, work_tolerance
+from ..evaluation import TIME_ROUNDING, runs_without_break, work_tolerance
 from .one_job import UNIT, nonpreemptive_cost_bounds, preemptive_cost_bounds
 
 TOLERANCE_MULTIPLE = 2
@@ -48,7 +48,8 @@ def earliest_ends_s(instance: SchedulingInstance) -> Floats:
 
 def least_mean_completion_s(instance: SchedulingInstance) -> float:
     """Return the bound Σ ω_j p_j / Σ ω_j [s] on mean completion time, less the check's tolerance."""
-    return mean_completion_s(instance, earliest_ends_s(instance))
+    weight, arrival = relative_weights(instance), instance.table().arrival_s
+    return float(weight @ (earliest_ends_s(instance) - arrival) / weight.sum())
 
 
 def least_makespan_s(instance: SchedulingInstance) -> float:
@@ -91,12 +92,18 @@ def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
     OutOfTimeError
         If the enforced clock expires.
     """
-    weight = instance.table().relative_weight
+    weight = relative_weights(instance)
     least = math.fsum(job_cost_bounds(instance, grid))
     total = math.fsum(weight)
     margin = 2 * UNIT * (len(weight) + 16)  # of the mean as it is computed of a plan, too
     bound = (least * (1 - margin) - priced_capacity(instance, grid) * (1 + margin) - UNDERFLOW_MARGIN) / total
     return bound * (1 - margin) if bound > 0 else bound
+
+
+def relative_weights(instance: SchedulingInstance) -> Floats:
+    """Return the weights ω_j of the jobs relative to the largest weight, shape (J,)."""
+    weight = instance.table().weight
+    return np.asarray(weight / weight.max())
 
 
 def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
@@ -105,10 +112,11 @@ def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
     After the last edge all prices are 0, so a job alone gains nothing by running there for longer than its
     work takes. For a job that ends at C the check accepts that its `work_tolerance` is missing.
     """
-    menus = instance.menus()
-    latest = np.maximum(instance.table().arrival_s, last_edge_s) + menus.work / menus.best_speed
+    arrival, menus = instance.table().arrival_s, instance.menus()
+    work, best = menus.work, menus.best_speed
+    latest = np.maximum(arrival, last_edge_s) + work / best
     missing = work_tolerance(instance, latest)
-    return np.maximum(menus.work - TOLERANCE_MULTIPLE * missing, 0.0)
+    return np.maximum(work - TOLERANCE_MULTIPLE * missing, 0.0)
 
 
 def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid) -> Floats:

@@ -342,7 +342,7 @@ class Price(Solver[SchedulingFormulation]):
                 search.try_rules()
                 search.try_backfill(clock)
                 search.place()
-                bound = max(self._proven, *formulation.elementary_bounds())
+                bound = max(self._proven, formulation.elementary_bounds()[0] or 0.0)
                 search.improve(clock, trials, options.seed or 0, bound / (1 - options.gap))
             except OutOfTimeError:
                 limit = "time"

@@ -19,6 +19,7 @@ from clusterplan.formulations.scheduling.check.price_bound import (
     least_mean_completion_s,
     price_bound,
     priced_capacity,
+    relative_weights,
 )
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
@@ -123,6 +124,6 @@ def test_the_bound_of_prices_is_rounded_down() -> None:
     instance = two_jobs()
     grid = PriceGrid(np.array([0.0, 20.0]), np.array([[0.01], [0.0]]))
     least = math.fsum(job_cost_bounds(instance, grid))
-    exact = (least - priced_capacity(instance, grid)) / math.fsum(instance.table().relative_weight)
+    exact = (least - priced_capacity(instance, grid)) / math.fsum(relative_weights(instance))
     assert exact > 0
     assert exact * (1 - 200 * module.UNIT) <= price_bound(instance, grid) <= exact * (1 - 16 * module.UNIT)
