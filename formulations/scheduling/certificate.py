@@ -101,7 +101,9 @@ class PriceCertificate(Model):
 def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> Fields:
     """Return a grid of dual prices as a certificate; `resources` names its columns."""
     priced = {
-        name: tuple(grid.price[:, r].tolist()) for r, name in enumerate(resources) if grid.price[:, r].any()
+        name: tuple(price.tolist())
+        for name, price in zip(resources, grid.price.T, strict=True)
+        if price.any()
     }
     return PriceCertificate(edges_s=tuple(grid.edges_s.tolist()), prices=priced).model_dump(mode="json")
 
@@ -135,10 +137,9 @@ MAX_NAMED_RESOURCES = 3
 
 def marginal_values(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
     """Return each resource's marginal value ∫ λ_r(t) dt / Σ ω_j, in seconds of mean completion time."""
-    weight = instance.table().weight
-    total = math.fsum((weight / weight.max()).tolist())
+    total = math.fsum(instance.table().relative_weight.tolist())
     whole: Floats = np.diff(grid.edges_s) @ grid.price[:-1]
-    return {name: float(whole[r]) / total for r, name in enumerate(instance.pool)}
+    return dict(zip(instance.pool, (whole / total).tolist(), strict=True))
 
 
 def marginal_value_text(instance: SchedulingInstance, worth: Mapping[str, float], value: float) -> str:

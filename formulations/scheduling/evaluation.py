@@ -57,11 +57,13 @@ def amounts_in_use(at: Moments, start: Moments, end: Moments, amount: Floats, le
     order = np.argsort(moment, kind="stable")
     last = np.searchsorted(moment[order], at, side="right") - 1
     changes = np.concatenate([-amount, amount])[order]
-    used = np.empty((len(at), len(least)))
-    for r, limit in enumerate(least.tolist()):
-        # Before the first change, whose index is −1, nothing is in use.
-        used[:, r] = np.append(cumulative_sums(changes[:, r], limit), 0.0)[last]
-    return used
+    # Before the first change, whose index is −1, nothing is in use.
+    return np.column_stack(
+        [
+            np.append(cumulative_sums(column, limit), 0.0)[last]
+            for column, limit in zip(changes.T, least.tolist(), strict=True)
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,7 @@ def _resource_shares(instance: SchedulingInstance, parts: Floats, wholes: Floats
 def _jain_index(values: Floats, group: Ints) -> float | None:
     if not len(values):
         return None
-    _, member = np.unique(group, return_inverse=True)
-    means = np.bincount(member, values) / np.bincount(member)
+    means = np.bincount(group, values) / np.bincount(group)  # each tenant has a job
     return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
 
 
@@ -360,8 +361,7 @@ def restarts_s(instance: SchedulingInstance) -> Floats:
 
 def _capacity_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
     usage = usage_over_time(instance, segments)
-    for r, name in enumerate(instance.pool):
-        used, capacity = usage.used[:, r], usage.capacity[:, r]
+    for name, used, capacity in zip(instance.pool, usage.used.T, usage.capacity.T, strict=True):
         yield from _listed_violations(
             name,
             used > all_loosened(capacity),
@@ -430,12 +430,12 @@ def placement_violations(instance: SchedulingInstance, segments: SegmentTable) -
     has = amounts[np.searchsorted(moments, at, side="right") - 1]
     used = amounts_in_use(at, start, end, demand[segment] * count[:, None], has.min(axis=0))
     names = instance.server_states.names
-    for r, resource in enumerate(instance.pool):
+    for resource, amount, there in zip(instance.pool, used.T, has.T, strict=True):
         yield from _listed_violations(
             "servers",
-            used[:, r] > all_loosened(has[:, r]),
-            lambda k, r=r, resource=resource: (
-                f"{used[k, r]:g} {resource} of {names[int(at[k].real)]!r} are used at {at[k].imag:g} s, "
-                f"and it has {has[k, r]:g}"
+            amount > all_loosened(there),
+            lambda k, resource=resource, amount=amount, there=there: (
+                f"{amount[k]:g} {resource} of {names[int(at[k].real)]!r} are used at {at[k].imag:g} s, "
+                f"and it has {there[k]:g}"
             ),
         )

@@ -86,12 +86,10 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
 
     def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the mean completion time, or the makespan, of a feasible plan, in seconds."""
-        jobs = self.instance.table()
-        ends = self.segments(plan).completion_s
+        jobs, ends = self.instance.table(), self.segments(plan).completion_s
         if self.instance.objective == "makespan":
             return (float(ends.max() - jobs.arrival_s.min()),)
-        weight = jobs.weight / jobs.weight.max()  # weights near the largest float must not add up to infinity
-        return (float(weight @ (ends - jobs.arrival_s) / weight.sum()),)
+        return (float(jobs.relative_weight @ (ends - jobs.arrival_s) / jobs.relative_weight.sum()),)
 
     def metrics(self, plan: Plan) -> Metrics:
         """Return the metrics of a feasible plan, which are reported beside its objective."""
@@ -106,24 +104,26 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
     def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
         """Return the lower bound [s] that the certificate's dual prices prove, or the elementary one."""
         del values
-        elementary = self.elementary_bounds()
-        grid = None if certificate is None else self.read(certificate)
-        if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
+        grid, elementary = self._grid(certificate), self.elementary_bounds()
+        if grid is None:
             return elementary
         proven = price_bound(self.instance, grid)
-        return tuple(bound if bound is None else max(bound, proven) for bound in elementary)
+        return tuple(max(bound or 0.0, proven) for bound in elementary)
 
     def read(self, certificate: Any) -> PriceGrid | str:
         """Return the dual prices over time of a certificate, or its first format error."""
         return read_grid(certificate, tuple(self.instance.pool))
 
+    def _grid(self, certificate: Any) -> PriceGrid | None:
+        """Return the dual prices of a certificate; None without valid ones, and for the makespan."""
+        grid = self.read(certificate)
+        return grid if isinstance(grid, PriceGrid) and self.instance.objective != "makespan" else None
+
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return each resource's marginal value, an upper bound in seconds of mean completion time."""
         del plan
-        grid = None if certificate is None else self.read(certificate)
-        if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
-            return None
-        return marginal_values(self.instance, grid)
+        grid = self._grid(certificate)
+        return None if grid is None else marginal_values(self.instance, grid)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return a sentence with bounds on the savings from one more unit of the scarcest resources."""

@@ -38,11 +38,16 @@ Plan = Sequence[Segment]
 """The entries of a plan, or some of them."""
 
 
-def differs(column: Ints) -> Flags:
+def differs(column: Ints | Floats) -> Flags:
     """Return whether each entry of a column differs from the one before it; the first one does."""
-    different = np.ones(len(column), dtype=bool)
-    different[1:] = column[1:] != column[:-1]
-    return different
+    return np.append(True, column[1:] != column[:-1])[: len(column)]  # there may be none
+
+
+def last_ends_s(jobs: int, job: Ints, end_s: Floats) -> Floats:
+    """Return the end of the last segment of each of so many jobs, shape (jobs,); −∞ without one."""
+    last_end = np.full(jobs, -np.inf)
+    np.maximum.at(last_end, job, end_s)
+    return last_end
 
 
 @dataclass(frozen=True)
@@ -115,9 +120,7 @@ class SegmentTable:
     @property
     def completion_s(self) -> Floats:
         """Completion time C_j [s] of each job, the end of its last segment, shape (J,); −∞ without one."""
-        last_end = np.full(self.jobs, -np.inf)
-        np.maximum.at(last_end, self.job, self.end_s)
-        return last_end
+        return last_ends_s(self.jobs, self.job, self.end_s)
 
     @property
     def running_s(self) -> Floats:

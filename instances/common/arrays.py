@@ -29,6 +29,13 @@ def run_of_each(first: Ints) -> Ints:
     return np.repeat(np.arange(len(first) - 1), np.diff(first))
 
 
+def rows_of_runs(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return the rows of runs, each from its begin until before its end, and the index of the run of each."""
+    first = offsets(end - begin)
+    run = run_of_each(first)
+    return (begin - first[:-1])[run] + np.arange(len(run)), run
+
+
 class NarrowFloats(NDArrayOperatorsMixin):
     """An array of floats that is stored in the narrowest type in which all its numbers are exact.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -104,7 +104,7 @@ class Menus:
     @cached_property
     def best_speed(self) -> Floats:
         """The speed of the fastest configuration of each job, shape (J,)."""
-        return np.asarray(np.maximum.reduceat(self.speed, self.first[:-1]))
+        return np.maximum.reduceat(self.speed, self.first[:-1])
 
     @cached_property
     def _row(self) -> dict[tuple[int, str], int]:
@@ -138,9 +138,7 @@ def as_requested(table: JobTable, menus: Menus) -> JobTable:
     return replace(table, demand=demand, duration_s=duration, tasks=tasks)
 
 
-def configurations_of(
-    table: JobTable, amounts: Floats, servers: Floats | None = None
-) -> dict[int, JobConfigurations]:
+def configurations_of(table: JobTable, amounts: Floats, servers: Floats) -> dict[int, JobConfigurations]:
     """Return index of a malleable job → its configurations; those of a variant use one server.
 
     Parameters
@@ -148,11 +146,10 @@ def configurations_of(
     amounts
         Capacity of each resource, one row for each time at which it changes, shape (T, R).
     servers
-        All capacities of single servers over time, if there are servers, shape (S, R).
+        All capacities of single servers over time, shape (S, R); those of the cluster if it is one pool.
     """
-    single = amounts if servers is None else servers
     return {
-        j: _choice(job, table.resources, amounts if job.variants is None else single)
+        j: _choice(job, table.resources, amounts if job.variants is None else servers)
         for j, job in sorted(table.malleable.items())
     }
 
@@ -179,12 +176,37 @@ def configuration_faults(
             yield f"jobs[{j}].requested", what
 
 
+def in_columns(amounts: Mapping[str, float], resources: Iterable[str]) -> Floats:
+    """Return amounts by name as an array in the order of the resources; 0 for those that are not named."""
+    return np.array([amounts.get(name, 0.0) for name in resources])
+
+
+def dominant_shares(usage: Floats, amounts: Floats) -> Floats:
+    """Return the largest share that each usage, shape (k, R), takes of a resource of which there is any."""
+    available: Flags = amounts > 0
+    shares: Floats = (usage[:, available] / amounts[available]).max(axis=1, initial=0.0)
+    return shares
+
+
+def that_ever_fit(usage: Floats, amounts: Floats) -> Flags:
+    """Return flags of the usages, shape (k, R), that fit into one of the capacities, shape (T, R).
+
+    A gang needs all its resources at the same time.
+    """
+    fits = np.zeros(len(usage), dtype=bool)
+    for moment in amounts:
+        # Written as in the engines: with another rounding jobs would be accepted that never run.
+        fits |= (usage <= moment + SLACK * moment).all(axis=1)
+    return fits
+
+
 def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> JobConfigurations:
     most, listed = amounts.max(axis=0), dict(sorted((job.speeds or {}).items()))
     labels, tasks = [str(count) for count in listed], np.array([*listed], dtype=np.int64)
-    usages, speeds = [tasks[:, None] * _amounts(job.demand, resources)], [np.array([*listed.values()])]
+    usages, speeds = [tasks[:, None] * in_columns(job.demand, resources)], [np.array([*listed.values()])]
     for variant in job.variants or ():
-        worker, server = _amounts(variant.worker_demand, resources), _amounts(variant.ps_demand, resources)
+        worker = in_columns(variant.worker_demand, resources)
+        server = in_columns(variant.ps_demand, resources)
         counts = _counts(variant, server, worker, most)
         size = len(labels) + np.broadcast(*counts).size
         if size > MAX_OF_A_JOB:
@@ -195,9 +217,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
         pairs = zip(ps.tolist(), workers.tolist(), strict=True)
         labels += [f"{variant.name}:{p}+{w}" if p else f"{variant.name}:{w}" for p, w in pairs]
     usage, speed = np.concatenate(usages), np.concatenate(speeds)
-    fits = np.zeros(len(usage), dtype=bool)
-    for moment in amounts:
-        fits |= (usage <= moment + SLACK * moment).all(axis=1)
+    fits = that_ever_fit(usage, amounts)
     tasks = (tasks if listed else np.ones(len(usage), dtype=np.int64))[fits]
     kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
     usage, speed = usage[fits], speed[fits]
@@ -215,13 +235,7 @@ def _requested(
         return labels.index(job.requested) if job.requested in labels else -1
     if not labels:
         return -1
-    available: Flags = most > 0
-    share = (usage[:, available] / most[available]).max(axis=1, initial=0.0)
-    return int(np.lexsort((share, -speed))[0])
-
-
-def _amounts(demand: Mapping[str, float], resources: tuple[str, ...]) -> Floats:
-    return np.array([demand.get(name, 0.0) for name in resources])
+    return int(np.lexsort((dominant_shares(usage, most), -speed))[0])
 
 
 def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:
@@ -246,4 +260,4 @@ def _within(limits: Range | None, demand: Floats, most: Floats) -> Ints:
 def _steps_per_s(variant: Variant, ps: Ints, workers: Ints) -> Floats:
     if isinstance(variant.speed, SpeedTable):
         return np.array([row.steps_per_s for row in variant.speed.sorted_rows()])
-    return np.asarray(1.0 / variant.speed.step_time_s(ps, workers))
+    return 1.0 / variant.speed.step_time_s(ps, workers)

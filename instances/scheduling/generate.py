@@ -88,17 +88,22 @@ def generate_scheduling(
     )
 
 
-def _malleable(table: JobTable, gpus: int, rng: np.random.Generator) -> JobTable:
-    """Return the jobs as malleable ones with several numbers of GPUs; work is in seconds on one GPU.
+def speeds_of(width: int, gpus: int, sigma: float) -> dict[int, float]:
+    """Return the speeds of a job on 1, 2, 4, … GPUs up to twice its width, and on its width.
 
     The speed of w GPUs is that of Amdahl's law with communication in place of the serial part.
     """
+    counts = {width, *(2**k for k in range(7) if 2**k <= min(2 * width, gpus))}
+    return {w: w / (1 + sigma * (w - 1)) for w in sorted(counts)}
+
+
+def _malleable(table: JobTable, gpus: int, rng: np.random.Generator) -> JobTable:
+    """Return the jobs as malleable ones with several numbers of GPUs; work is in seconds on one GPU."""
     jobs = {}
     sigma = np.round(rng.uniform(0.02, 0.2, len(table)), 3)
     drawn = zip(table.tasks.tolist(), table.duration_s.tolist(), strict=True)
     for j, (width, duration_s) in enumerate(drawn):
-        counts = sorted({width, *(2**k for k in range(7) if 2**k <= min(2 * width, gpus))})
-        speeds = {w: round(w / (1 + float(sigma[j]) * (w - 1)), 6) for w in counts}
+        speeds = {w: round(speed, 6) for w, speed in speeds_of(width, gpus, float(sigma[j])).items()}
         jobs[j] = SchedulingJob(
             name=table.names[j],
             arrival_s=float(table.arrival_s[j]),

@@ -42,6 +42,8 @@ from .configurations import (
     as_requested,
     configuration_faults,
     configurations_of,
+    in_columns,
+    that_ever_fit,
 )
 from .jobs import Duration, JobTable, SchedulingJob, Time
 
@@ -119,7 +121,7 @@ class ServerStates:
         cls, servers: Sequence[Server], events: Sequence[ClusterEvent], resources: Sequence[str]
     ) -> ServerStates:
         """Return the states of servers under events; invalid events are reported by `event_faults`."""
-        rows = [[server.capacity.get(name, 0.0) for name in resources] for server in servers]
+        rows = [in_columns(server.capacity, resources) for server in servers]
         counts = [server.count for server in servers]
         amounts = np.repeat(np.array(rows, dtype=float).reshape(-1, len(resources)), counts, axis=0)
         names = [name for server in servers for name in server.names]
@@ -129,7 +131,7 @@ class ServerStates:
         for event in sorted(events, key=lambda event: event.at_s):
             parts = ([event.server] if event.server is not None else (), event.fails, event.returns)
             server, down, back = ([n for name in part for n in members.get(name, ())] for part in parts)
-            whole[server] += [event.change.get(name, 0.0) for name in resources]
+            whole[server] += in_columns(event.change, resources)
             up[down], up[back] = False, True
             changes += [(event.at_s, n, whole[n] * up[n]) for n in dict.fromkeys((*server, *down, *back))]
         return cls(names, amounts, changes)
@@ -159,7 +161,7 @@ def _members(servers: Sequence[Server]) -> dict[str, list[int]]:
     first = 0
     for server in servers:
         indices[server.name] = list(range(first, first + server.count))
-        indices |= {name: [first + k] for k, name in enumerate(server.names) if server.count > 1}
+        indices |= {name: [first + k] for k, name in enumerate(server.names)}
         first += server.count
     return indices
 
@@ -306,7 +308,7 @@ class SchedulingInstance(Instance):
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield complaints about jobs with no, tiny or too large demands, and negative capacities."""
         times, amounts = self.capacity_over_time
-        for at_s, n, left in self.server_states.changes[:MAX_COMPLAINTS] if self.servers else ():
+        for at_s, n, left in self.server_states.changes[:MAX_COMPLAINTS]:
             if left.min() < 0:
                 what = f"{left.min():g} {table.resources[left.argmin()]} of {self.server_states.names[n]!r}"
                 yield "events", f"leave {what} at {at_s:g} s; there cannot be less than 0"
@@ -321,11 +323,7 @@ class SchedulingInstance(Instance):
         for j in _first(table.duration_s < TIME_RESOLUTION * last):
             what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
             yield f"jobs[{j}]", f"{table.names[j]!r} takes {what}; count times from a later moment"
-        # A gang needs all its resources at the same time.
-        never = np.ones(len(table), dtype=bool)
-        for moment in amounts:
-            # Written as in the engines: with another rounding jobs would be accepted that never run.
-            never &= (demand > moment + 1e-9 * moment).any(axis=1)
+        never = ~that_ever_fit(demand, amounts)
         most = amounts.max(axis=0)
         for j in _first(never):
             lacks = demand[j] > most + 1e-9 * most
@@ -339,7 +337,6 @@ class SchedulingInstance(Instance):
     def _shape_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield complaints about jobs whose tasks do not fit even on all servers, empty and up."""
         capacity = self._single_servers
-        assert capacity is not None
         # The capacity of a server after a change counts in addition to that at the start.
         count = np.ones(len(capacity))
         count[: len(self.servers)] = [server.count for server in self.servers]
@@ -372,11 +369,10 @@ class SchedulingInstance(Instance):
         """Times of changes, shape (K,), and total capacity from each on, shape (K, R)."""
         if self.servers:
             return self.server_states.in_all()
-        names = list(self.pool)
-        now = np.array([self.pool[name] for name in names])
+        now = np.array([*self.pool.values()])
         totals = {0.0: now}
         for event in sorted(self.events, key=lambda event: event.at_s):
-            now = now + np.array([event.change.get(name, 0.0) for name in names])
+            now = now + in_columns(event.change, self.pool)
             totals[event.at_s] = now
         return np.array([*totals]), np.array([*totals.values()])
 
@@ -400,11 +396,11 @@ class SchedulingInstance(Instance):
         return configurations_of(self._columns, self.capacity_over_time[1], self._single_servers)
 
     @cached_property
-    def _single_servers(self) -> Floats | None:
-        """Capacity of each distinct server, at the start and after changes, (S, R); None for a pool."""
+    def _single_servers(self) -> Floats:
+        """Capacity of each distinct server, or of the pool, at the start and after changes, (S, R)."""
         if not self.servers:
-            return None
-        rows = [[server.capacity.get(name, 0.0) for name in self.pool] for server in self.servers]
+            return self.capacity_over_time[1]
+        rows = [in_columns(server.capacity, self.pool) for server in self.servers]
         return np.vstack([rows, *(changed for _, _, changed in self.server_states.changes)])
 
     def menus(self) -> Menus:

@@ -196,7 +196,7 @@ class Spreading:
     speeds
         Relative speed on 1, 2, … servers, and on more than that, shape (P, K).
     listed
-        The listed speeds of each profile, as in documents.
+        The listed speeds of each profile, as in documents; then none, for the jobs without a profile.
     """
 
     skew: Floats
@@ -216,11 +216,11 @@ class Spreading:
             else -1
             for job in jobs
         ]
-        skew = np.array([np.nan if job.skew is None else job.skew for job in jobs])
+        skew = np.array([job.skew for job in jobs], dtype=float)
         listed = tuple(dict(row) for row in rows)
         most = max((max(row) for row in listed), default=1)
         speeds = np.array([[speed_on(row, k) for k in range(1, most + 1)] for row in listed])
-        return cls(skew, np.array(profile, dtype=np.int64), speeds.reshape(-1, most), listed)
+        return cls(skew, np.array(profile, dtype=np.int64), speeds.reshape(-1, most), (*listed, {}))
 
     def speed(self, jobs: Ints, servers: Ints) -> Floats:
         """Return the relative speed of jobs on these numbers of servers, same shape; 1 on 0 servers."""
@@ -232,15 +232,15 @@ class Spreading:
 
     def of_job(self, j: int) -> dict[str, Any]:
         """Return the document fields on spreading of job number j."""
-        profile, skew = int(self.profile[j]), float(self.skew[j])
+        skew = float(self.skew[j])
         return {
-            "speed_by_servers": self.listed[profile] if profile >= 0 else {},
+            "speed_by_servers": self.listed[self.profile[j]],
             "skew": None if np.isnan(skew) else skew,
         }
 
     def sha256(self) -> str:
         """Return the hash of the spreading data of all jobs."""
-        rows = [sorted(self.listed[p].items()) if p >= 0 else [] for p in self.profile.tolist()]
+        rows = [sorted(self.listed[p].items()) for p in self.profile.tolist()]
         skews = [None if np.isnan(s) else s for s in self.skew.tolist()]
         return hashlib.sha256(json.dumps([skews, rows]).encode()).hexdigest()
 
@@ -331,7 +331,12 @@ class JobTable(ColumnTable[SchedulingJob]):
     @cached_property
     def total_demand(self) -> Floats:
         """Demand of all tasks of each job, shape (J, R)."""
-        return np.asarray(self.demand * self.tasks[:, None])
+        return self.demand * self.tasks[:, None]
+
+    @cached_property
+    def relative_weight(self) -> Floats:
+        """Weights ω_j relative to the largest, whose sum cannot be infinite, shape (J,)."""
+        return np.asarray(self.weight / self.weight.max())
 
     def hashed(self) -> Iterator[Any]:
         """Yield what the hash of the table is made of: columns, spreading and malleable jobs."""

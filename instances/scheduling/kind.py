@@ -7,7 +7,7 @@ tables, which gives the error messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -94,26 +94,24 @@ def _columns(table: JobTable) -> dict[str, Any]:
     }
     if chosen:
         own = [table.malleable.get(j) for j in range(len(table))]
-        columns["work"] = _numbers(None if job is None else job.work for job in own)
+        columns["work"] = np.array([job and job.work for job in own], dtype=float)
         columns |= _by_count("speeds", [(job and job.speeds) or {} for job in own])
         columns["requested"] = [job and job.requested for job in own]
     columns["tenant"] = Unless(Words(table.tenant, table.tenants).texts())
     columns["model"] = Unless(Words(table.model, table.models).texts())
     if table.spreading is not None:
         columns["skew"] = table.spreading.skew
-        listed = [table.spreading.listed[p] if p >= 0 else {} for p in table.spreading.profile.tolist()]
+        listed = [table.spreading.listed[p] for p in table.spreading.profile.tolist()]
         columns |= _by_count("speed_by_servers", listed)
     return columns
-
-
-def _numbers(cells: Iterable[float | None]) -> Floats:
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
 
 
 def _by_count(name: str, listed: Sequence[Mapping[int, float]]) -> dict[str, Floats]:
     """Return the columns of what each job lists by a number, one for each number."""
     counts = sorted({count for given in listed for count in given})
-    return {f"{name}.{count}": _numbers(given.get(count) for given in listed) for count in counts}
+    return {
+        f"{name}.{count}": np.array([given.get(count) for given in listed], dtype=float) for count in counts
+    }
 
 
 SCHEDULING = InstanceKind(

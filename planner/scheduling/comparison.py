@@ -62,7 +62,8 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     """
     rows = [row for row in rows if row.objective is not None and row.status != "error"]
     values = {row.solver: row.objective for row in rows if row.objective is not None}
-    known = _policies()
+    # Other solvers know everything.
+    known = {each.name: each.knows for each in solvers_for("scheduling") if isinstance(each, PolicySolver)}
     policies = {name: value for name, value in values.items() if name in known}
     if not policies:
         return ""
@@ -85,12 +86,6 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
         name = min(ahead, key=ahead.__getitem__)
         text += f" With all that comes known beforehand, {name} finds {in_unit(ahead[name], unit)}."
     return text
-
-
-def _policies() -> dict[str, Knowledge]:
-    """Return by name what each scheduling policy knows of the jobs; other solvers are clairvoyant."""
-    solvers = solvers_for("scheduling")
-    return {solver.name: solver.knows for solver in solvers if isinstance(solver, PolicySolver)}
 
 
 def _saving_text(

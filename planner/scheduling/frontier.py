@@ -130,21 +130,18 @@ def columns(frontier: SchedulingFrontier) -> list[CellColumn[SizePoint]]:
 
 
 def frontier_notes(frontier: SchedulingFrontier) -> FrontierNotes:
-    """Return the footnotes of the frontier's text table: certified bound and certified error."""
+    """Return the footnotes of the frontier's text table: the bound of the smallest size, and the error."""
     return FrontierNotes(
         none="no plan exists",
-        about=tuple(_bound_notes(frontier)),
+        about=tuple(
+            f"certified: on {figure(point.size)} {frontier.resource} no scheduler averages less than "
+            f"{duration(point.bound_s)}"
+            for point in frontier.points[-1:]
+        ),
         uncertified=f"not certified: how far plans could be below the points {size_range_text(frontier)}",
         certified=f"certified: for every size {size_range_text(frontier)} there is a point that is no "
         f"larger, and no plan has a mean more than {percent(frontier.certified_error)} below the point's",
     )
-
-
-def _bound_notes(frontier: SchedulingFrontier) -> Iterator[str]:
-    """Yield a note on the certified lower bound on the mean completion time of the smallest size."""
-    for point in frontier.points[-1:]:
-        size, least = figure(point.size), duration(point.bound_s)
-        yield f"certified: on {size} {frontier.resource} no scheduler averages less than {least}"
 
 
 class SchedulingFrontierPage(FrontierPage):

@@ -223,10 +223,9 @@ class WaitAnalysis:
         jobs = instance.table()
         self._arrival_s, self._segments = jobs.arrival_s, segments
         self._takes = instance.menus().usage[segments.row][:, r]
-        self._wants = jobs.demand[:, r] * jobs.tasks
+        self._wants = jobs.total_demand[:, r]
         # What is done of a job, in units × seconds, stands for its work: all do the same in one schedule.
-        self._used = self._takes * segments.length_s
-        self._work = np.bincount(segments.job, self._used, segments.jobs)
+        self._work = np.bincount(segments.job, self._takes * segments.length_s, segments.jobs)
         self._available = float(usage.capacity[:, r].max())
 
     def of(self, j: int) -> WaitStatistics:
@@ -271,9 +270,7 @@ TICKS = {
     **{f"{n} s": n for n in (1, 2, 5, 10, 20, 30)},
     **{f"{n} min": 60 * n for n in (1, 2, 5, 10, 20, 30)},
     **{f"{n} h": 3600 * n for n in (1, 2, 5, 10)},
-    **{
-        f"{n:,} day{'s' if n > 1 else ''}": 86400 * n for k in range(9) for n in (10**k, 2 * 10**k, 5 * 10**k)
-    },
+    **{counted(n, "day"): 86400 * n for k in range(9) for n in (10**k, 2 * 10**k, 5 * 10**k)},
 }
 """Labels of the ticks of a logarithmic time axis, with their seconds."""
 MAX_TICKS = 9
@@ -378,8 +375,7 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
     """Return the Gantt chart of the jobs' waiting and running times, in the order of arrival."""
     jobs = instance.table()
     order = np.argsort(jobs.arrival_s, kind="stable")
-    line = np.empty(len(jobs), dtype=int)
-    line[order] = np.arange(len(jobs))
+    line = np.argsort(order)
     begin = float(jobs.arrival_s.min())
     unit = unit_of_time(float(segments.completion_s.max() - begin))
     moments = (jobs.arrival_s, segments.completion_s, segments.start_s, segments.end_s)
@@ -501,8 +497,7 @@ def _drain(instance: SchedulingInstance, pattern: str) -> Fields:
             remaining.append(row)
         else:
             # The others keep their names, by which events may call them.
-            alone = {key: value for key, value in row.items() if key != "count"}
-            remaining += [{**alone, "name": name} for name in left]
+            remaining += [{**row, "name": name, "count": 1} for name in left]
     if not remaining:
         raise OptionError("leaves no server; jobs need one at least")
     return {"servers": remaining}

@@ -91,7 +91,7 @@ def conclude(
             fault = f"{solver} returned a plan that fails verification: {listed}"
             return make_result(replace(outcome, plan=None, failed=True, message=fault))
         # No fault of anybody: the library sees what it is given only so far.
-        message = _joined(outcome.message, f"its plan does not hold: {broken[0]}")
+        message = joined(outcome.message, f"its plan does not hold: {broken[0]}")
         outcome = replace(outcome, plan=None, message=message)
     values = None if outcome.plan is None else formulation.evaluate(outcome.plan)
     if values is not None and outcome.infeasible:
@@ -105,7 +105,7 @@ def conclude(
     outcome, certified = _without_contradicted_bounds(formulation, solver, outcome, certified, values)
     records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
     outcome = replace(
-        outcome, message=_joined(outcome.message, _uncertified_note(records, options.gap, cut_off))
+        outcome, message=joined(outcome.message, _uncertified_note(records, options.gap, cut_off))
     )
     if outcome.plan is not None:
         if outcome.certificate is not None:
@@ -131,9 +131,9 @@ def _result(
         status = "optimal" if records[-1].proven else "feasible"
     prices = None if plan is None else outcome.prices
     if prices is not None and records[0].value is not None:
-        message = _joined(message, formulation.advice(prices, records[0].value))
+        message = joined(message, formulation.advice(prices, records[0].value))
     if outcome.limit == "time" and plan is not None:
-        message = _joined(message, TIME_LIMIT_NOTE)
+        message = joined(message, TIME_LIMIT_NOTE)
     figures = {} if deciding is None else deciding.model_dump(include=HEADLINE_FIELDS)
     return Result(
         instance=formulation.instance.name,
@@ -163,7 +163,8 @@ def _result(
     )
 
 
-def _joined(*parts: str | None) -> str | None:
+def joined(*parts: str | None) -> str | None:
+    """Return the parts of a message that are not empty, joined by semicolons; None if all are."""
     return "; ".join(filter(None, parts)) or None
 
 
@@ -182,7 +183,7 @@ def _refutation_note(solver: str, claim: str, message: str | None) -> str | None
     """Log and return a message that the solver's own plan contradicts one of its claims."""
     note = f"{solver} {claim}; the plan is kept, with the bound that is certified"
     log.warning("%s", note)
-    return _joined(note, message)
+    return joined(note, message)
 
 
 def _certified(
@@ -199,7 +200,7 @@ def _certified(
             bounds = formulation.certified_bounds(outcome.certificate, values)
     except OutOfTimeError:
         if values is None:
-            message = _joined(message, "there was no time to check any bound")
+            message = joined(message, "there was no time to check any bound")
             return replace(outcome, message=message), tuple(None for _ in formulation.objectives)
         bounds = formulation.elementary_bounds()
     # Whatever an infinite bound is on, no plan attains it: there is none.
@@ -222,7 +223,7 @@ def _uncertified_note(records: Sequence[ObjectiveRecord], gap: float, cut_off: b
     if records[-1].proven:
         proven = "no gap" if left.certified_gap is None else f"a gap of {percent(left.certified_gap)}"
         claim = f"that the plan is optimal is only what the method claims; proven is {proven} in {left.name}"
-    return _joined(claim, UNCHECKED_NOTE if cut_off else None)
+    return joined(claim, UNCHECKED_NOTE if cut_off else None)
 
 
 def _without_contradicted_bounds(

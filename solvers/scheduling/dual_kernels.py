@@ -17,6 +17,13 @@ from ...instances.common.arrays import Floats, Ints
 
 
 @compiled
+def _seconds_in_cell(edges: Floats, g: int, since: float, until: float) -> float:
+    """Return how much of a time lies in a cell of the time grid."""
+    seconds: float = max(0.0, min(until, edges[g + 1]) - max(edges[g], since))
+    return seconds
+
+
+@compiled
 def _use_rigid(
     edges: Floats,
     rates: Floats,
@@ -40,18 +47,19 @@ def _use_rigid(
     missing
         Run time of the job in seconds.
     """
-    for g in range(first, last + 1):
-        if rates[g] < limit:
-            missing -= max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
-    for g in range(first, last + 1):
-        if rates[g] > limit:
-            continue
-        seconds = max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
-        if rates[g] == limit:
-            seconds = min(seconds, max(0.0, missing))
-            missing -= seconds
-        for r in range(len(demand)):
-            used[g, r] += demand[r] * seconds
+    for again in range(2):
+        for g in range(first, last + 1):
+            seconds = max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+            if again == 0:
+                missing -= seconds if rates[g] < limit else 0.0
+                continue
+            if rates[g] > limit:
+                continue
+            if rates[g] == limit:
+                seconds = min(seconds, max(0.0, missing))
+                missing -= seconds
+            for r in range(len(demand)):
+                used[g, r] += demand[r] * seconds
 
 
 @compiled
@@ -177,7 +185,7 @@ def rigid_nonpreemptive(
         waited, best, least, start = 0.0, 0.0, w * length + cost, tail
         while tail + 1 < cells and w * (waited + length) < least:
             step = min(ahead, behind)
-            cost = max(0.0, cost + step * (rate_head - rate_tail)) if head != tail else cost
+            cost = max(0.0, cost + step * (rate_head - rate_tail))
             waited += step
             behind -= step
             ahead -= step
@@ -194,7 +202,7 @@ def rigid_nonpreemptive(
         result[0, j], result[1, j] = least, best + length
         at, until = arrival[j] + best, arrival[j] + best + length
         while edges[start] < until:
-            seconds = max(0.0, min(until, edges[start + 1]) - max(edges[start], at))
+            seconds = _seconds_in_cell(edges, start, at, until)
             for r in range(len(a)):
                 used[start, r] += a[r] * seconds
             start += 1
@@ -292,7 +300,7 @@ def _use_malleable(
     for again in range(2):
         g = first
         while edges[g] < until:
-            seconds = max(0.0, min(until, edges[g + 1]) - max(edges[g], arrival))
+            seconds = _seconds_in_cell(edges, g, arrival, until)
             for i in range(cost_hull(price[g], usage, speed, pieces, corners)):
                 if again == 0:
                     missing -= pieces[1, i] * seconds if pieces[0, i] < limit else 0.0
@@ -373,16 +381,15 @@ def malleable_preemptive(
             g += 1
             at = edges[g]
         result[0, j], result[1, j] = sweep[2], sweep[3]
-        until, limit, begins = arrival[j] + sweep[3], sweep[4], cell[j]
         _use_malleable(
             edges,
             price,
             own_usage,
             own_speed,
             arrival[j],
-            until,
-            begins,
-            limit,
+            arrival[j] + sweep[3],
+            cell[j],
+            sweep[4],
             work[j],
             used,
             pieces,

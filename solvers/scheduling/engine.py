@@ -123,7 +123,7 @@ class Engine:
         self._next, self._ended, self._change = 0, 0, 0
         interval_s = checkpoint_interval_s(instance)
         self._loses = interval_s > 0
-        self._interval: Floats = np.full(jobs, interval_s) * (self._rows.work / self._rows.duration_s)
+        self._interval: Floats = interval_s * (self._rows.work / self._rows.duration_s)
         """Work between two checkpoints of each job."""
         self._segments: tuple[list[float], ...] = ([], [], [], [])
         self._asks_again = self._stops = False

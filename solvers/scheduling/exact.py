@@ -18,24 +18,21 @@ import numpy as np
 from ...formulations.common.compiled import interpreted, is_compiled
 from ...formulations.common.objective import TOLERANCE, Diagnosis
 from ...formulations.scheduling.certificate import certificate_of
+from ...formulations.scheduling.evaluation import TIME_ROUNDING
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Plan, Segment
-from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, Enumeration, Outcome, Solver
+from ..common.conclude import joined
 from ..common.result import Limit, SolveOptions
-from .engine import Engine, EvictionError, StuckError
+from .engine import EvictionError, StuckError
 from .lagrangian_dual import best_prices
-from .policies.contract import KeyPolicy
 from .policy_solvers import OPTIMUS_EXACT, POLICIES, event_loop_supports, loses_work, plan_of
-from .search.event_loop import advance
-from .search.local_search import Price
-from .view import View
+from .search.event_loop import Rule, advance
+from .search.local_search import Price, schedule_on_servers
 
-TIME_ROUNDING = 4e-15
-"""Relative rounding error of a time in double precision."""
 UNPROVEN = "all orders were tried; where jobs may be stopped, or have places, that proves nothing"
 MAX_JOBS = 8
 """Most jobs for enumeration, with 40,320 orders."""
@@ -56,26 +53,6 @@ def schedule_count(instance: SchedulingInstance) -> int:
     sizes = np.diff(instance.menus().first).tolist() if enumeration_proves(instance) else ()
     count = len(instance.table())
     return math.factorial(min(count, 20)) * math.prod(sizes)
-
-
-class FixedRank(KeyPolicy):
-    """Priority policy with preemption that serves jobs by a fixed rank.
-
-    Parameters
-    ----------
-    rank
-        Rank of each job, in the order of their arrival.
-    """
-
-    preempts: bool = True
-
-    def __init__(self, rank: Floats) -> None:
-        self._rank = rank
-
-    def key(self, view: View, jobs: Ints) -> Floats:
-        """Return the fixed rank of each job as its key, shape (jobs,)."""
-        del view
-        return self._rank[jobs]
 
 
 class SchedulingBruteForce(Solver[SchedulingFormulation]):
@@ -128,10 +105,10 @@ def _rounded_down(value: float, plan: Plan) -> float:
 
 
 def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segment] | None:
+    # The multiplier alone is the key of a job: its rank.
+    rule = Rule(np.argsort(order).astype(float), power=0.0, keep=1.0, preempts=True, blocks=False)
     try:
-        return plan_of(
-            instance, Engine(instance, FixedRank(np.argsort(order).astype(float)), "best-fit").run()
-        )
+        return plan_of(instance, schedule_on_servers(instance, rule))
     except (EvictionError, StuckError):
         return None
 
@@ -175,23 +152,18 @@ def certify(
     try:
         prices = best_prices(formulation.instance, segments, value, clock, threads)
     except OutOfTimeError as error:
-        outcome.message = join_messages(outcome.message, f"no prices of time: {error}")
+        outcome.message = joined(outcome.message, f"no prices of time: {error}")
         return None
     outcome.certificate = certificate_of(prices.grid, tuple(formulation.instance.pool))
     if clock.expired:
         outcome.limit = "time"
     outcome.trace += [(seconds, value, bound) for seconds, bound in prices.trace]
-    outcome.message = join_messages(
+    outcome.message = joined(
         outcome.message,
         f"{prices.evaluations} evaluations of the dual; no prices up to twice these, on their grid, would "
         f"prove more than {prices.estimate:,.6g} s",
     )
     return prices.bound
-
-
-def join_messages(*parts: str | None) -> str:
-    """Return the non-empty messages, joined by semicolons."""
-    return "; ".join(part for part in parts if part)
 
 
 def diagnose(formulation: SchedulingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
@@ -282,7 +254,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             return outcome
         outcome = self._best_plan(formulation, options, clock, proven)
         outcome.certificate, outcome.trace = certified.certificate, certified.trace + outcome.trace
-        outcome.message = join_messages(outcome.message, certified.message)
+        outcome.message = joined(outcome.message, certified.message)
         if certified.limit != "none":
             outcome.limit = certified.limit
         return outcome
@@ -318,7 +290,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             if best is None or formulation.precedes(values, best) or outcome.bounds:
                 best_outcome, best = outcome, values
                 if not (outcome.message or "").startswith("found by"):
-                    best_outcome.message = join_messages(f"found by {method.name}", outcome.message)
+                    best_outcome.message = joined(f"found by {method.name}", outcome.message)
         return best_outcome
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:

@@ -9,7 +9,8 @@ from ...instances.common.arrays import Flags, Floats, Ints
 
 
 @compiled
-def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+def fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+    """Return whether the demand of job j, of shape (J, R), is at most what is free and its tolerance."""
     for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
         if demand[j, r] > free[r] + slack[r]:
             return False
@@ -72,7 +73,7 @@ def transition(
     chosen
         Work array for all jobs, which holds −1.
     """
-    possible, used = True, np.zeros(len(limit))
+    used = np.zeros(len(limit))
     for k in range(len(running)):
         if held[k]:
             chosen[running[k]] = row[running[k]]
@@ -85,10 +86,7 @@ def transition(
         if row[owner[k]] != k:
             start[starts] = k
             starts += 1
-        for r in range(len(limit)):
-            used[r] += usage[k, r]
-    for r in range(len(limit)):
-        possible = possible and used[r] <= limit[r]
+        used += usage[k]
     stop = np.empty(len(running), dtype=np.int64)
     stops = 0
     for j in running:
@@ -98,7 +96,7 @@ def transition(
         chosen[j] = -1
     for k in rows:
         chosen[owner[k]] = -1
-    return possible, stop[:stops], start[:starts]
+    return bool((used <= limit).all()), stop[:stops], start[:starts]
 
 
 @compiled
@@ -142,7 +140,7 @@ def fill(
         else:
             j = queue[a]
             a += 1
-        if _fits(demand, free, slack, j):
+        if fits(demand, free, slack, j):
             free -= demand[j]
             chosen[n] = j
             n += 1
@@ -199,32 +197,28 @@ def backfill(
     free, slack = free.copy(), 1e-9 * capacity
     chosen = np.empty(len(waiting), dtype=np.int64)
     n = head = 0
-    while head < len(waiting) and _fits(demand, free, slack, waiting[head]):
+    while head < len(waiting) and fits(demand, free, slack, waiting[head]):
         free -= demand[waiting[head]]
         chosen[n] = waiting[head]
         n += 1
         head += 1
     if head >= len(waiting) - 1:
         return chosen[:n]
-    active = np.empty(len(running) + n, dtype=np.int64)
-    ends = np.empty(len(running) + n)
-    for k in range(len(running)):
-        active[k], ends[k] = running[k], max(now_s, expected_end_s[running[k]])
-    for k in range(n):
-        active[len(running) + k], ends[len(running) + k] = chosen[k], now_s + estimate_s[chosen[k]]
+    active = np.concatenate((running, chosen[:n]))
+    ends = np.concatenate((np.maximum(now_s, expected_end_s[running]), now_s + estimate_s[chosen[:n]]))
     promised, spare = np.inf, free.copy()
     for k in np.argsort(ends, kind="mergesort"):
         spare += demand[active[k]]
-        if _fits(demand, spare, slack, waiting[head]):
+        if fits(demand, spare, slack, waiting[head]):
             promised = ends[k]
             break
     spare -= demand[waiting[head]]
     for k in range(head + 1, len(waiting)):
         j = waiting[k]
-        if not _fits(demand, free, slack, j):
+        if not fits(demand, free, slack, j):
             continue
         in_time = now_s + estimate_s[j] <= promised
-        if in_time or _fits(demand, spare, slack, j):
+        if in_time or fits(demand, spare, slack, j):
             if not in_time:
                 spare -= demand[j]
             free -= demand[j]

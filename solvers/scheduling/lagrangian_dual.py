@@ -43,7 +43,7 @@ from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.scheduling.certificate import MAX_EDGE_S, MAX_EDGES, MAX_FIGURES, PriceGrid
 from ...formulations.scheduling.evaluation import runs_without_break
 from ...formulations.scheduling.plan import SegmentTable
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, rows_of_runs
 from ...instances.scheduling.instance import SchedulingInstance
 from . import dual_kernels
 
@@ -88,7 +88,7 @@ class TimeDual:
         self.instance, self.edges_s = instance, edges_s
         self.length_s = np.diff(edges_s)
         table, menus = instance.table(), instance.menus()
-        weight = table.weight / table.weight.max()
+        weight = table.relative_weight
         self.total_weight = float(weight.sum())
         self.evaluations = 0
         self._threads = min(threads or MAX_THREADS, MAX_THREADS, os.cpu_count() or 1)
@@ -114,7 +114,7 @@ class TimeDual:
         before = np.concatenate([np.zeros((1, amounts.shape[1])), np.cumsum(since, axis=0)])
         at = np.maximum(np.searchsorted(times, self.edges_s, side="right") - 1, 0)
         until = before[at] + (self.edges_s - times[at])[:, None] * amounts[at]
-        return np.asarray(np.maximum(np.diff(until, axis=0), 0.0))
+        return np.maximum(np.diff(until, axis=0), 0.0)
 
     def evaluate(self, price: Floats) -> Evaluation:
         """Return value and supergradient of the dual function at prices of shape (G − 1, R).
@@ -185,7 +185,7 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable) -> Floats:
     events = events[(events > first) & (events < last)]
     if len(edges) + len(events) <= min(MAX_EDGES, 2 * cells):
         edges = np.union1d(edges, events)
-    return np.asarray(edges)
+    return edges
 
 
 def initial_prices(
@@ -198,20 +198,16 @@ def initial_prices(
     capacity
         Unit-seconds of each resource in each cell, shape (G − 1, R).
     """
-    length = np.diff(edges)
+    length, usage = np.diff(edges), instance.menus().usage[segments.row]
     present = _time_averages(edges, instance.table().arrival_s, segments.completion_s)
-    waiting = np.maximum(present - _time_averages(edges, segments.start_s, segments.end_s), 0.0)
+    running, *used = [
+        _time_averages(edges, segments.start_s, segments.end_s, amounts) for amounts in (None, *usage.T)
+    ]
+    waiting = np.maximum(present - running, 0.0)
     if not waiting.any():
         return []
-    usage = instance.menus().usage[segments.row]
-    used = np.column_stack(
-        [
-            _time_averages(edges, segments.start_s, segments.end_s, usage[:, r])
-            for r in range(capacity.shape[1])
-        ]
-    )
     available = np.maximum(capacity / length[:, None], 1e-300)
-    share = np.minimum(used / available, 1.0) ** SHARPNESS
+    share = np.minimum(np.column_stack(used) / available, 1.0) ** SHARPNESS
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
     units = np.maximum(instance.capacity_over_time[1].max(axis=0), 1e-300)
     price = share / units
@@ -231,15 +227,12 @@ def _urgency_quantiles(
     width
         Dominant share of each segment, shape (S,).
     """
-    table, menus = instance.table(), instance.menus()
-    weight = table.weight / table.weight.max()
+    weight, menus = instance.table().relative_weight, instance.menus()
     length_s = menus.work[segments.job] / menus.speed[segments.row]
     ratio = weight[segments.job] / np.maximum(width * length_s, 1e-300)
     middle = (edges[:-1] + edges[1:]) / 2
     first, end = np.searchsorted(middle, segments.start_s), np.searchsorted(middle, segments.end_s)
-    count = np.maximum(end - first, 0)
-    segment = np.repeat(np.arange(len(count)), count)
-    cell = np.arange(len(segment)) - np.repeat(np.cumsum(count) - count, count) + first[segment]
+    cell, segment = rows_of_runs(first, np.maximum(end, first))
     order = np.lexsort((ratio[segment], cell))
     segment, cell = segment[order], cell[order]
     total = np.bincount(cell, width[segment], len(middle))
@@ -282,7 +275,7 @@ def _time_averages(edges: Floats, starts: Floats, ends: Floats, amounts: Floats 
         count = np.searchsorted(moments[order], edges)
         return np.asarray(total[count] * (edges - edges[0]) - weighted[count])
 
-    return np.asarray(np.maximum(np.diff(until(starts) - until(ends)) / np.diff(edges), 0.0))
+    return np.maximum(np.diff(until(starts) - until(ends)) / np.diff(edges), 0.0)
 
 
 STALLS, DECAY = 12, 0.8
@@ -401,8 +394,8 @@ class _Ascent:
         if not clock.expired and not self.is_over():
             evaluation = self.dual.evaluate(price)
             if evaluation.value > self.best.value:
-                self.price, self.best = price, evaluation
-                self._next, self._at = price, evaluation
+                self.price = self._next = price
+                self.best = self._at = evaluation
 
     def is_over(self) -> bool:
         """Return whether the ascent has converged: tiny steps, or a bound at the schedule's value."""

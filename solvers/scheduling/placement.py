@@ -226,10 +226,10 @@ class ServerPlacement:
         evicted = np.zeros(len(running), dtype=bool)
         over, free = self._overfull(self._free), self._free.copy()
         for k in np.argsort(-since_s, kind="stable").tolist():
-            servers, counts = self._on[int(running[k])]
-            if over[servers].any():
+            j = int(running[k])
+            if over[self._on[j][0]].any():
                 evicted[k] = True
-                free[servers] += counts[:, None] * self._demand[running[k]]
+                self._take(free, j, self._on[j], -1)
                 over = self._overfull(free)
         return evicted
 
@@ -252,7 +252,7 @@ class ServerPlacement:
     def _settle_requested(self, query: PolicyQuery, held: Ints, view: View) -> Ints:
         """As `settle`, where each job has one row: refused jobs appear with a larger demand."""
         refusals = np.zeros(len(self._tasks), dtype=np.int64)
-        placed = np.fromiter(self._on, dtype=np.int64, count=len(self._on))
+        placed = np.array([*self._on], dtype=np.int64)
         own = view.demand
         try:
             while True:
@@ -298,7 +298,9 @@ class ServerPlacement:
     def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
         """Release servers of stopped and moving jobs, occupy the new ones; return the jobs that move."""
         moved = [
-            j for j, place in self._next.items() if j in self._on and not _same_placement(self._on[j], place)
+            j
+            for j, place in self._next.items()
+            if j in self._on and self._on[j] is not place and not all(map(np.array_equal, self._on[j], place))
         ]
         for j in (*stopped.tolist(), *moved):
             self.leave(j)
@@ -360,7 +362,7 @@ class ServerPlacement:
         if self._jointly and self._all_together(free, [j for j in chosen if j not in kept]):
             self._next |= {j: self._on[j] for j in keep}
             return []
-        waiting = [j for j in chosen if j in protected] + [j for j in chosen if j not in protected]
+        waiting = sorted(chosen, key=lambda j: j not in protected)
         for position, j in enumerate(waiting):
             if j in kept:
                 self._next.setdefault(j, self._on[j])
@@ -492,10 +494,6 @@ class ServerPlacement:
         """Return a job's configurations, the fastest first."""
         own = np.arange(self._rows.first[j], self._rows.first[j + 1])
         return own[np.argsort(-self._rows.speed[own], kind="stable")]
-
-
-def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:
-    return a is b or all(map(np.array_equal, a, b))
 
 
 def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:

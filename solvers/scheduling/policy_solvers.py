@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...instances.common.fields import Fields
 from ...instances.scheduling.instance import SchedulingInstance
 from ..backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
 from ..common.base import Clock, MethodOption, Outcome, Solver
+from ..common.conclude import joined
 from ..common.result import SolveOptions
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .placement import RULES
@@ -130,23 +132,21 @@ class PolicySolver(Solver[SchedulingFormulation]):
         """Simulate the policy on the instance's trace; return its schedule as a plan, without a bound."""
         instance = formulation.instance
         settings = {key: self.setting(options, key) for key in self.method_options}
-        messages: list[str] = []
         with clock.enforced():
             try:
                 policy = self.policy(instance, settings, options, clock)
                 schedule = simulate(instance, policy, settings.get("placement"), self._rule)
-                messages.append(policy.summary() or "")
             except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
             except OutOfTimeError:
                 return Outcome(
                     limit="time", message=f"{self.name}: the time was too short to simulate all jobs"
                 )
-        if instance.servers and not schedule.servers:
-            messages.append(POOLED)
-            if spreading_slows_jobs(instance):
-                return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
-        return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, messages)) or None)
+        pooled = instance.servers and not schedule.servers
+        if pooled and spreading_slows_jobs(instance):
+            return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
+        message = joined(policy.summary(), POOLED if pooled else None)
+        return Outcome(plan_of(instance, schedule), message=message)
 
     def policy(
         self, instance: SchedulingInstance, settings: Fields, options: SolveOptions, clock: Clock
@@ -207,7 +207,7 @@ def limits_of(text: str) -> tuple[float, ...]:
         return ()
     try:
         limits = tuple(float(part) for part in text.split(","))
-        if not all(0 < a < b < float("inf") for a, b in zip((1e-300, *limits), limits, strict=False)):
+        if not all(0 < a < b < float("inf") for a, b in pairwise((1e-300, *limits))):
             raise ValueError
     except ValueError:
         raise OptionError(f"option 'queues' is {text!r}; write {QUEUES_FORM}") from None
@@ -260,7 +260,7 @@ class LearnedPolicy(PolicySolver):
             DL2.knows,
             lambda *_: Optimus(1.0),  # never used
             {
-                "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
+                "interval_s": OPTIMUS["interval_s"],
                 "incumbent": MethodOption(
                     "optimus", "The policy that it imitates at first.", choices=tuple(INCUMBENTS)
                 ),
@@ -286,7 +286,7 @@ class LearnedPolicy(PolicySolver):
         del instance
         left_s = clock.remaining_s
         check_time_to_load_torch(left_s)
-        from .policies.dl2_training import Trainer
+        from .policies.dl2_training import Actor, Trainer
 
         most_s = (
             settings["training_s"] if left_s is None else min(settings["training_s"], TRAINING_SHARE * left_s)
@@ -299,7 +299,7 @@ class LearnedPolicy(PolicySolver):
                 interval_s, seed, lambda: incumbent(interval_s), lambda: clock.elapsed_s > last_s
             )
             trainer.train(settings["traces"], settings["passes"], settings["episodes"])
-        return DL2(interval_s, trainer.best_actor(), learned=trainer.curve.text())
+        return DL2(interval_s, Actor(trainer.best), learned=trainer.curve.text())
 
 
 def _solver(

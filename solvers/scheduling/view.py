@@ -6,8 +6,9 @@ from enum import Enum
 
 import numpy as np
 
-from ...instances.common.arrays import Flags, Floats, Ints, run_of_each
+from ...instances.common.arrays import Flags, Floats, Ints, offsets, rows_of_runs, run_of_each
 from ...instances.common.errors import ClusterplanError
+from ...instances.scheduling.configurations import dominant_shares
 from ...instances.scheduling.instance import SchedulingInstance
 
 
@@ -161,11 +162,9 @@ class View:
 
     def shares(self, usage: Floats) -> Floats:
         """Return the dominant share of the cluster of each resource usage; shapes (k,) and (k, R)."""
-        available: Flags = self.capacity > 0
-        share = usage[:, available] / self.capacity[available]
         # Usage of a resource that the cluster lacks is an infinite share.
-        missing = (usage[:, ~available] > 0).any(axis=1)
-        return np.where(missing, np.inf, share.max(axis=1, initial=0.0))
+        missing = (usage[:, self.capacity <= 0] > 0).any(axis=1)
+        return np.where(missing, np.inf, dominant_shares(usage, self.capacity))
 
     def _only(self, needed: Knowledge) -> None:
         if self.knows is not needed:
@@ -216,14 +215,13 @@ class ViewWriter:
         self.menu_row, self.requested = menus.requested[order], np.arange(jobs)
         self.usage, self.speed, self.work = demand, np.ones(jobs), self.duration_s
         if malleable:
-            sizes = np.diff(menus.first)[order]
-            self.first = np.append(0, np.cumsum(sizes))
-            self.menu_row = np.repeat(menus.first[order] - self.first[:-1], sizes) + np.arange(sizes.sum())
-            self.requested = menus.requested[order] - menus.first[order] + self.first[:-1]
+            begin, end = menus.first[order], menus.first[order + 1]
+            self.first, self.menu_row = offsets(end - begin), rows_of_runs(begin, end)[0]
+            self.requested = menus.requested[order] - begin + self.first[:-1]
             if shown is not None:
                 kept = shown[self.menu_row]
                 kept[self.requested] = True
-                before = np.append(0, np.cumsum(kept))
+                before = offsets(kept)
                 self.menu_row = self.menu_row[kept]
                 self.first, self.requested = before[self.first], before[self.requested]
             self.usage, self.speed = menus.usage[self.menu_row], menus.speed[self.menu_row]
@@ -258,11 +256,10 @@ class ViewWriter:
 
     def uncover(self, jobs: slice) -> None:
         """Write the data of arriving jobs, a slice in the order of arrival, into the policy's view."""
-        for shown, own in self._columns:
-            shown[jobs] = own[jobs]
         rows = slice(int(self.first[jobs.start]), int(self.first[jobs.stop]))
-        for shown, own in self._rows:
-            shown[rows] = own[rows]
+        for part, columns in ((jobs, self._columns), (rows, self._rows)):
+            for shown, own in columns:
+                shown[part] = own[part]
         self.view._arrived = jobs.stop
 
     def ended(self, jobs: Ints) -> None:
@@ -281,6 +278,5 @@ def widths(demand: Floats, capacity: Floats) -> Floats:
     """
     if demand.shape[1] == 1:
         return demand[:, 0]
-    available: Flags = capacity > 0
-    shares: Floats = (demand[:, available] / capacity[available]).max(axis=1, initial=0.0)
-    return shares * (capacity[available][0] if available.any() else 1.0)
+    available = capacity[capacity > 0]
+    return dominant_shares(demand, capacity) * (available[0] if len(available) else 1.0)

@@ -23,7 +23,7 @@ from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
 from ...common.objective import TOLERANCE
 from ..certificate import PriceGrid
-from ..evaluation import TIME_ROUNDING, runs_without_break
+from ..evaluation import TIME_ROUNDING, runs_without_break, work_tolerance
 from .one_job import UNIT, nonpreemptive_cost_bounds, preemptive_cost_bounds
 
 TOLERANCE_MULTIPLE = 2
@@ -93,7 +93,7 @@ def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
         If the enforced clock expires.
     """
     weight = relative_weights(instance)
-    least = math.fsum(job_cost_bounds(instance, grid, weight))
+    least = math.fsum(job_cost_bounds(instance, grid))
     total = math.fsum(weight)
     margin = 2 * UNIT * (len(weight) + 16)  # of the mean as it is computed of a plan, too
     bound = (least * (1 - margin) - priced_capacity(instance, grid) * (1 + margin) - UNDERFLOW_MARGIN) / total
@@ -110,17 +110,16 @@ def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
     """Return a lower bound on the work of each job in any plan that the check accepts, shape (J,).
 
     After the last edge all prices are 0, so a job alone gains nothing by running there for longer than its
-    work takes. For a job that ends at C the check accepts that TOLERANCE W_j + v_j (TOLERANCE (C − min r) +
-    ROUNDING C) is missing, where v_j is its best speed.
+    work takes. For a job that ends at C the check accepts that its `work_tolerance` is missing.
     """
     arrival, menus = instance.table().arrival_s, instance.menus()
     work, best = menus.work, menus.best_speed
     latest = np.maximum(arrival, last_edge_s) + work / best
-    missing = TOLERANCE * work + best * (TOLERANCE * (latest - arrival.min()) + TIME_ROUNDING * latest)
-    return np.asarray(np.maximum(work - TOLERANCE_MULTIPLE * missing, 0.0))
+    missing = work_tolerance(instance, latest)
+    return np.maximum(work - TOLERANCE_MULTIPLE * missing, 0.0)
 
 
-def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -> Floats:
+def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid) -> Floats:
     """Return a lower bound on each job's Lagrangian cost φ_j = min ω (C − r) + ∫ λ·a dt, shape (J,)."""
     jobs, menus = instance.table(), instance.menus()
     grid = grid.refined(np.minimum(jobs.arrival_s.min(), grid.edges_s[:1]))
@@ -140,7 +139,7 @@ def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid, weight: Float
                 grid.price,
                 jobs.arrival_s[part],
                 work[part],
-                weight[part],
+                jobs.relative_weight[part],
                 first - first[0],
                 usage[rows],
                 speed[rows],

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....formulations.common.compiled import compiled
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..kernels import fill, requeue
+from ..kernels import fill, fits, requeue
 from ..view import Knowledge, View
 
 SLACK = 1e-9
@@ -272,13 +272,9 @@ def served_in_order(usage: Floats, room: Floats, owner: Ints) -> Flags:
     """Return flags (k,) of the usages (k, R) that fit in the room (R,), the first one of each owner."""
     served = np.zeros(len(usage), dtype=np.bool_)
     closed = np.zeros(len(usage), dtype=np.bool_)
-    left = room.copy()
+    left, nothing = room.copy(), np.zeros(len(room))
     for k in range(len(usage)):
-        fits = not closed[owner[k]]
-        for r in range(len(left)):
-            fits = fits and usage[k, r] <= left[r]
-        if fits:
+        if not closed[owner[k]] and fits(usage, left, nothing, k):
             served[k] = closed[owner[k]] = True
-            for r in range(len(left)):
-                left[r] -= usage[k, r]
+            left -= usage[k]
     return served

@@ -22,7 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from ....formulations.scheduling.plan import last_ends_s
 from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.scheduling.generate import speeds_of
 from ....instances.scheduling.instance import SchedulingInstance
 from ..engine import Engine
 from .dl2_policy import ACTIONS, COMMON, DL2, FIGURES, SLOTS, STEPS, ActionSelector, Trajectory
@@ -162,7 +164,7 @@ def _forward(weights: list[Floats], inputs: Floats) -> Floats:
     w1, b1, w2, b2, w3, b3 = weights
     hidden = np.maximum(inputs @ w1.T + b1, 0.0)
     hidden = np.maximum(hidden @ w2.T + b2, 0.0)
-    return np.asarray(hidden @ w3.T + b3)
+    return hidden @ w3.T + b3
 
 
 GPUS = 32
@@ -230,8 +232,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
         wide = int(width[j])
         job: dict[str, Any] = {"name": f"j{j}", "arrival_s": float(arrival_s[j]), "demand": {"gpu": 1}}
         if malleable[j]:
-            counts = {wide, *(2**k for k in range(6) if 2**k <= min(2 * wide, GPUS))}
-            speeds = {w: w / (1 + float(sigma[j]) * (w - 1)) for w in sorted(counts)}
+            speeds = speeds_of(wide, GPUS, float(sigma[j]))
             job |= {"work": float(length_s[j]) * speeds[wide], "speeds": speeds, "requested": str(wide)}
         else:
             job |= {"tasks": wide, "duration_s": float(length_s[j])}
@@ -243,8 +244,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
 def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
     """Return the unweighted mean completion time in seconds of a simulated policy on a trace."""
     schedule, table = Engine(instance, policy).run(), instance.table()
-    ends = np.zeros(len(table))
-    np.maximum.at(ends, schedule.job, schedule.end_s)
+    ends = last_ends_s(len(table), schedule.job, schedule.end_s)
     return float((ends - table.arrival_s).mean())
 
 
@@ -283,18 +283,11 @@ class Trainer:
             if episode % VALIDATION_EPISODES == 0 or episode == episodes:
                 self._validate(episode)
 
-    def best_actor(self) -> Actor:
-        """Return the actor whose mean completion time on the validation traces was the lowest."""
-        return Actor(self.best)
-
-    def _trace(self) -> SchedulingInstance:
-        return training_trace(int(self._rng.integers(10**9)), self._interval_s)
-
     def _run(self, chooser: ActionSelector, incumbent: Optimus | None = None) -> Trajectory:
         """Simulate the policy on a newly generated trace; return its states, actions and rewards."""
         journal = Trajectory()
         policy = DL2(self._interval_s, chooser, journal, incumbent)
-        Engine(self._trace(), policy).run()
+        Engine(training_trace(int(self._rng.integers(10**9)), self._interval_s), policy).run()
         policy.reward()
         return journal
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, rows_of_runs
 from ....instances.common.errors import ClusterplanError
 from ..view import Knowledge, View
 from .contract import SLACK, TIME_TOLERANCE, Policy, admit
@@ -93,10 +93,7 @@ class MaxMin(Policy):
 
     def _menus(self, jobs: Ints) -> tuple[Ints, Ints]:
         """Return the configurations of the given jobs, and the place of the job of each."""
-        first = self.view.first[jobs]
-        sizes = self.view.first[jobs + 1] - first
-        owner = np.repeat(np.arange(len(jobs)), sizes)
-        return (first - np.cumsum(sizes) + sizes)[owner] + np.arange(len(owner)), owner
+        return rows_of_runs(self.view.first[jobs], self.view.first[jobs + 1])
 
     def _divide(self, jobs: Ints, free: Floats) -> None:
         """Recompute the max-min fair share of time of each configuration of the given jobs."""
@@ -233,14 +230,11 @@ class Themis(Policy):
     def ratios(self, jobs: Ints) -> Floats:
         """Return the finish-time fairness ρ of jobs: shared over isolated finish time, shape (jobs,)."""
         view = self.view
-        speed = view.speed[view.requested[jobs]]
-        alone = (
-            view.work[jobs]
-            / speed
-            * np.maximum(view.shares(view.usage[view.requested[jobs]]) * len(jobs), 1.0)
-        )
+        rows = view.requested[jobs]
+        speed = view.speed[rows]
+        alone = view.work[jobs] / speed * np.maximum(view.shares(view.usage[rows]) * len(jobs), 1.0)
         shared = view.now_s - view.arrival_s[jobs] + view.left[jobs] / speed
-        return np.asarray(shared / alone)
+        return shared / alone
 
     def worst(self, jobs: Ints, ratio: Floats) -> Ints:
         """Return the rank from 0 of each job in the share 1 − f with the largest ρ, −1 for the others."""
@@ -283,7 +277,9 @@ class TenantQueues(Policy):
     def choose(self, view: View) -> Ints:
         """Return the queued jobs that start now, in order."""
         free, slack = view.free.copy(), SLACK * view.capacity
-        used = self._used(view.running[view.held])
+        used = np.zeros((len(self._queues), len(free)))
+        held = view.running[view.held]
+        np.add.at(used, view.tenant[held], view.demand[held])  # −1, for no tenant, is the last row
         queues = {t: iter(queue) for t, queue in enumerate(self._queues) if queue}
         heads = {t: next(queue) for t, queue in queues.items()}
         chosen: list[int] = []
@@ -308,17 +304,6 @@ class TenantQueues(Policy):
             del queue[bisect.bisect_left(queue, j)]
         for j in stopped.tolist():
             bisect.insort(self._queues[self.view.tenant[j]], j)
-
-    def _used(self, running: Ints) -> Floats:
-        """Return the resource usage of each tenant's running jobs, shape (T + 1, R).
-
-        The last row is that of jobs without a tenant.
-        """
-        tenants = len(self._queues)
-        of = self.view.tenant[running] % tenants  # −1 is the last queue
-        demand = self.view.demand[running]
-        used = [np.bincount(of, column, tenants) for column in demand.T]
-        return np.stack(used, axis=1).astype(float)  # without any job they are counted in integers
 
     def _has(self, used: Floats) -> Floats:
         capacity = self.view.capacity

@@ -21,6 +21,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from ....formulations.scheduling.evaluation import TIME_ROUNDING
+from ....formulations.scheduling.plan import differs
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import backfill, raise_levels
 from ..view import Knowledge, View
@@ -39,7 +41,7 @@ class FirstCome(RemainingTimePolicy):
         return jobs.astype(float)
 
 
-class Backfill(KeyPolicy):
+class Backfill(FirstCome):
     """EASY backfilling by users' estimates: a later job may start if it delays no reservation.
 
     Lifka, The ANL/IBM SP scheduling system (1995).
@@ -51,11 +53,6 @@ class Backfill(KeyPolicy):
         """Initialise the policy: no job is queued or has an expected end."""
         super().begin(view)
         self._expected_end_s: Floats = np.zeros(len(view.width))
-
-    def key(self, view: View, jobs: Ints) -> Floats:
-        """Return the position of each job in the order of arrival as its key, shape (jobs,)."""
-        del view
-        return jobs.astype(float)
 
     def choose(self, view: View) -> Ints:
         """Return the waiting jobs that EASY backfilling starts now, in the order of arrival."""
@@ -172,7 +169,7 @@ class TimeSlice(Policy):
         last = np.where(self._turn[jobs] > 0, self._turn[jobs], self.view.arrival_s[jobs])
         order = np.lexsort((last, width))
         ordered = width[order]
-        first = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+        first = np.flatnonzero(differs(ordered))
         count = np.diff(np.append(first, len(jobs)))
         place = np.empty(len(jobs))
         place[order] = (np.arange(len(jobs)) - np.repeat(first, count) + 0.5) / np.repeat(count, count)
@@ -222,14 +219,12 @@ QUANTUM_S = 60.0
 """Seconds between comparisons of jobs where there are neither queues nor a lease."""
 LIMIT_TOLERANCE = 1e-9
 """Relative tolerance of limits of attained service."""
-TIME_ROUNDING = 4e-15
-"""Relative rounding error of a time in double precision."""
 
 
 def limit_reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
     """Return flags of the attained services (GPU-seconds) that have reached their limits, up to rounding."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
-    return np.asarray(service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width))
+    return service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width)
 
 
 class LeastAttained(KeyPolicy):

@@ -506,7 +506,7 @@ class PriorityScheduler(Simulator):
     width
         Width of each job, as in `View`; shape (J,).
     weight
-        Weight of each job, shape (J,).
+        Weight of each job relative to the largest, shape (J,).
     """
 
     def __init__(self, instance: SchedulingInstance) -> None:
@@ -515,7 +515,7 @@ class PriorityScheduler(Simulator):
         demand = np.ascontiguousarray(table.total_demand[self.order])
         changes, amounts = instance.capacity_over_time
         self.width: Floats = widths(demand, amounts[0])
-        self.weight: Floats = table.weight[self.order]
+        self.weight: Floats = table.relative_weight[self.order]
         super().__init__(
             Trace(
                 arrival_s=table.arrival_s[self.order],

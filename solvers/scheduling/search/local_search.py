@@ -16,7 +16,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ....formulations.scheduling.evaluation import amounts_in_use
 from ....formulations.scheduling.formulation import SchedulingFormulation
+from ....formulations.scheduling.plan import last_ends_s
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ....instances.scheduling.instance import SchedulingInstance
@@ -152,12 +154,10 @@ def with_reserved(trace: Trace, reserved: Flags) -> Trace:
     end_s = begin_s + trace.duration_s[reserved]
     # What ends or begins before time 0 does not happen: times are not negative.
     change_s = np.unique(np.concatenate([trace.change_s, begin_s, end_s]))
-    capacity = trace.capacity[np.searchsorted(trace.change_s, change_s, side="right") - 1].copy()
-    starts, ends = np.searchsorted(change_s, begin_s), np.searchsorted(change_s, end_s)
-    for r, demand in enumerate(trace.demand[reserved].T):
-        used = np.bincount(starts, demand, len(change_s)) - np.bincount(ends, demand, len(change_s))
-        capacity[:, r] -= np.cumsum(used)
-    capacity[np.abs(capacity) <= 1e-9 * trace.capacity.max(axis=0)] = 0.0  # rounding errors of sums
+    capacity = trace.capacity[np.searchsorted(trace.change_s, change_s, side="right") - 1]
+    most = trace.capacity.max(axis=0)
+    capacity -= amounts_in_use(change_s, begin_s, end_s, trace.demand[reserved], most)
+    capacity[np.abs(capacity) <= 1e-9 * most] = 0.0  # rounding errors of sums
     others = ~reserved
     demand = trace.demand[others]
     return trace._replace(
@@ -188,7 +188,7 @@ def undelayed_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
     if not late.any() or not trace.interruptible or trace.lease_s > 0.0:
         return np.zeros(len(late), dtype=bool)
     small = float(np.quantile(service[late], SMALL_QUANTILE))
-    return np.asarray(~late & (service < small))
+    return ~late & (service < small)
 
 
 SMALL_QUANTILE = 0.25
@@ -232,9 +232,7 @@ def schedule_on_servers(instance: SchedulingInstance, rule: Rule | None) -> Sche
     EvictionError
         If a job that must not be interrupted is evicted.
     """
-    if rule is None:
-        return Engine(instance, Backfill(), PLACEMENT).run()
-    return Engine(instance, RulePolicy(rule), PLACEMENT).run()
+    return Engine(instance, Backfill() if rule is None else RulePolicy(rule), PLACEMENT).run()
 
 
 SHAPES = (
@@ -266,8 +264,8 @@ def static_rules(scheduler: PriorityScheduler, costs: bool) -> Iterator[Rule]:
     costs
         Whether interruptions cost time.
     """
-    weight = np.maximum(scheduler.weight, LEAST_WEIGHT * scheduler.weight.max())
-    weights: list[Floats] = [weight / weight.max()]
+    weight = np.maximum(scheduler.weight, LEAST_WEIGHT)
+    weights: list[Floats] = [weight]
     if (weight != weight[0]).any():
         weights.append(np.ones(len(weight)))
     for scale in weights:
@@ -508,14 +506,12 @@ class Search:
         self.incumbent, self.cost = better, cost
 
     def _objective_of(self, schedule: Schedule) -> float:
-        ends_s = np.full(len(self._scheduler.order), -np.inf)
-        np.maximum.at(ends_s, schedule.job, schedule.end_s)
-        return self._cost_of(ends_s[self._scheduler.order])
+        order = self._scheduler.order
+        return self._cost_of(last_ends_s(len(order), schedule.job, schedule.end_s)[order])
 
     def _cost_of(self, ends_s: Floats) -> float:
         """Return the objective value in seconds by the ends of all jobs, shape (J,), in order of arrival."""
         arrival_s, weight = self._scheduler.trace.arrival_s, self._scheduler.weight
         if self._instance.objective == "makespan":
             return float(ends_s.max() - arrival_s[0])
-        weight = weight / weight.max()
         return float(weight @ (ends_s - arrival_s) / weight.sum())

@@ -204,7 +204,8 @@ def test_faults_of_a_table_name_its_jobs() -> None:
     """As those of a document."""
     there = generate_scheduling(3, 4, seed=2, malleable=True)
     assert isinstance(there.jobs, JobTable)
-    choices = configurations_of(there.jobs, np.array([[0.5]]))
+    half_a_gpu = np.array([[0.5]])
+    choices = configurations_of(there.jobs, half_a_gpu, half_a_gpu)
     paths = [path for path, _ in configuration_faults(there.jobs, choices)]
     assert paths == ["jobs[0]", "jobs[1]", "jobs[2]"]
 

@@ -123,8 +123,7 @@ def test_the_bound_of_prices_is_rounded_down() -> None:
     """By more than the sums that it is made of may be rounded up, also of a few jobs."""
     instance = two_jobs()
     grid = PriceGrid(np.array([0.0, 20.0]), np.array([[0.01], [0.0]]))
-    weight = relative_weights(instance)
-    least = math.fsum(job_cost_bounds(instance, grid, weight))
-    exact = (least - priced_capacity(instance, grid)) / math.fsum(weight)
+    least = math.fsum(job_cost_bounds(instance, grid))
+    exact = (least - priced_capacity(instance, grid)) / math.fsum(relative_weights(instance))
     assert exact > 0
     assert exact * (1 - 200 * module.UNIT) <= price_bound(instance, grid) <= exact * (1 - 16 * module.UNIT)
