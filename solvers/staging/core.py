@@ -100,7 +100,7 @@ class CoreColumns:
         self.segment = np.sort(core.segment)  # segments stand by last layer
         first, after = segments.first[self.segment], segments.last[self.segment] + 1
         self.layer = np.unique(np.concatenate([[0, segments.layers], first, after]))
-        self.hardware, self.unit_type = np.unique(segments.unit_type[self.segment], return_inverse=True)
+        self.hardware, self.unit_type = np.unique(segments.type[self.segment], return_inverse=True)
         self.first, self.after = np.searchsorted(self.layer, first), np.searchsorted(self.layer, after)
         self.layers, self.types, self.alternating = (
             len(self.layer) - 1,

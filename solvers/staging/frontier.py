@@ -181,7 +181,7 @@ def frontier_point(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> 
     return FrontierPoint(
         throughput_samples_per_s=throughput,
         cost_usd=formulation.cost_usd(time, rate),
-        time_s=instance.training.epochs * instance.training.samples / throughput,
+        time_s=instance.training.total / throughput,
         rate_usd_per_hour=rate,
         stage_time_s=time,
         plan=plan,

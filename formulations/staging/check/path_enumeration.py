@@ -199,14 +199,12 @@ def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
 def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
     """Return the minimum weight of a feasible path through each arc, shape (K,)."""
     to, left = _arrivals(network, counting), remaining_by_state(network, counting)
-    result: Floats = paths_through_arcs(*_arc_columns(network, counting), to, left)
-    return result
+    return paths_through_arcs(*_arc_columns(network, counting), to, left)
 
 
 def _arrivals(network: Network, counting: CountedLimits) -> Floats:
     shape = network.layers, max(1, network.types), counting.states, bool(network.types)
-    result: Floats = arrivals_by_state(*_arc_columns(network, counting), *shape)
-    return result
+    return arrivals_by_state(*_arc_columns(network, counting), *shape)
 
 
 def _arc_columns(
@@ -359,9 +357,8 @@ class _Pruning:
             self.most,
             self.left[int(network.after[arc]), kind],
         )
-        self.work += int(work)
-        result: Floats = moved
-        return result
+        self.work += work
+        return moved
 
 
 @compiled

@@ -166,8 +166,7 @@ class Trainer:
             self._baseline = past * self._baseline + (1 - past) * float(losses.mean())
             self._spread = past * self._spread + (1 - past) * float(losses.std())
         spread = max(self._spread, LEAST_SPREAD)
-        result: Floats = (losses - self._baseline) / spread
-        return result
+        return (losses - self._baseline) / spread
 
 
 def features(formulation: StagingFormulation) -> Floats:

@@ -39,9 +39,9 @@ from clusterplan.solvers.staging.search import solve_dual
 def arcs(layers: int, types: int, segments: Sequence[tuple[int, int, int]], alternating: bool) -> Segments:
     """Return candidate stages (first layer, last layer, type) without times."""
     places = np.array(segments).T.copy()
-    times = np.zeros((6, len(segments)))
+    parts, more = np.zeros((4, len(segments))), np.zeros((2, len(segments)))
     limits = Limits(np.zeros((0, types)), np.zeros(0))
-    return Segments(layers, types, alternating, limits, np.arange(len(segments)), *places, *times)
+    return Segments(layers, *places, *parts, types, alternating, limits, np.arange(len(segments)), *more)
 
 
 ONE = np.ones(1)
