@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple, Self
@@ -66,13 +67,20 @@ Plan = Sequence[Stage]
 """The entries of a plan, or some of them."""
 
 
+def units_of(plan: Plan) -> Counter[str]:
+    """Return how many units of each type a plan has."""
+    units = Counter[str]()
+    for stage in plan:
+        units[stage.type] += stage.units
+    return units
+
+
 def stage_of(layers: Sequence[int], name: str, units: int) -> Stage:
     """Return the stage of the given ascending layers of a graph on devices of one hardware type."""
     return Stage(first_layer=layers[0], last_layer=layers[-1], layers=tuple(layers), type=name, units=units)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A possible stage, a column of the compact MILP model; `type` is the index of the hardware type."""
 
     first: int

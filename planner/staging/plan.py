@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
 from ...formulations.staging.formulation import GraphFormulation, formulation_of
-from ...formulations.staging.stages import Plan, Stage
+from ...formulations.staging.stages import Plan, Stage, units_of
 from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
@@ -124,14 +123,6 @@ def stages_text(plan: Plan, most: int = 6) -> str:
     """Return the units and hardware types of a plan's stages as text, in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
-
-
-def units_of(plan: Plan) -> Counter[str]:
-    """Return how many units of each type a plan has."""
-    units = Counter[str]()
-    for stage in plan:
-        units[stage.type] += stage.units
-    return units
 
 
 def types_table(

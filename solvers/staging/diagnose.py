@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
-from ...formulations.staging.stages import Plan, Stage, layer_names_text, parts_time_s
+from ...formulations.staging.stages import Plan, Stage, layer_names_text, parts_time_s, units_of
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Fields
 from ...instances.staging.instance import Layer, StageType, StagingInstance
@@ -220,9 +219,7 @@ def _unit_limits_cause(formulation: StagingFormulation, clock: Clock) -> Iterato
     limits = {one.name: one.limit for one in formulation.instance.types if one.limit is not None}
     free = tuple(one.model_copy(update={"limit": None}) for one in formulation.instance.types)
     plan = _any_plan(formulation, clock, types=free) if limits else None
-    used = Counter[str]()
-    for stage in plan or ():
-        used[stage.type] += stage.units
+    used = units_of(plan or ())
     over = {name: units for name, units in used.items() if units > limits.get(name, math.inf)}
     if over:
         usage = " and ".join(f"{units} {name} of {limits[name]}" for name, units in over.items())

@@ -67,7 +67,7 @@ class _Labels(NamedTuple):
 
     def only(self, keep: Ints) -> _Labels:
         """Return the labels at the given indices."""
-        return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
+        return _Labels._make(column[keep] for column in self)
 
 
 def search_labels(
@@ -96,11 +96,8 @@ def search_labels(
     search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
     # No path costs so much.
     most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
-    answer = UNDECIDED
-    for beam in (*beams, None):
-        if answer is UNDECIDED:
-            answer = search.below(most, beam)
-    return answer
+    answers = (search.below(most, beam) for beam in (*beams, None))
+    return next((answer for answer in answers if answer is not UNDECIDED), UNDECIDED)
 
 
 class _Search:
@@ -156,12 +153,10 @@ class _Search:
                     return UNDECIDED
                 self._extend_labels(labels, columns[start : start + size], queued)
         best = _concatenated(queued[layers])
-        if best is None:
+        # A label may pass by its margin alone; then no path is below the cutoff.
+        if best is None or best.cost.min() >= cutoff:
             return CoreAnswer(None, math.inf) if complete else UNDECIDED
         winner = int(best.cost.argmin())
-        # A label may pass by its margin alone; then no path is below the cutoff.
-        if best.cost[winner] >= cutoff:
-            return CoreAnswer(None, math.inf) if complete else UNDECIDED
         records, at, path = np.concatenate(self.records), int(best.last[winner]), list[int]()
         while at > 0:
             before, column = records[at].tolist()

@@ -220,7 +220,7 @@ class Search:
             self._examine(segments, self._first_intervals(segments))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # Half-examined intervals prove nothing: one interval without a bound covers all stage times.
-            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined()], []
+            self.limit, self.closed, self.groups = limit_of(stop), [self._unexamined()], []
         while self.groups and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
@@ -250,7 +250,7 @@ class Search:
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # The cover from before the step is still valid.
             self.groups, self.closed = before
-            self.limit = _limit_of(stop)
+            self.limit = limit_of(stop)
 
     def _unexamined(self) -> Interval:
         """Return one interval of all stage times, without a bound, candidate stages or prices."""
@@ -261,9 +261,12 @@ class Search:
         """Return the intervals whose bound is below the cutoff; close the others."""
         still: list[Interval] = []
         for interval in intervals:
-            done = interval.bound >= self.incumbent.cutoff(interval.low)
-            (self.closed if done else still).append(interval)
+            (still if self._is_open(interval) else self.closed).append(interval)
         return still
+
+    def _is_open(self, interval: Interval) -> bool:
+        """Return whether the bound of an interval is below its cutoff."""
+        return interval.bound < self.incumbent.cutoff(interval.low)
 
     def _first_intervals(self, segments: Segments) -> list[Interval]:
         """Return intervals of equal ratio of their ends that together cover all stage times."""
@@ -336,7 +339,7 @@ class Search:
                 shortest, interval.arrival = segments.forward(weight[None])
                 spare = float(interval.prices @ segments.limits.capacity)
                 interval.bound = max(interval.bound, float(shortest[0]) - spare)
-                if interval.bound < self.incumbent.cutoff(interval.low):
+                if self._is_open(interval):
                     path = segments.cheapest(weight, interval.arrival[0])
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
@@ -347,7 +350,7 @@ class Search:
                 if self.clock.expired:
                     break
                 # Plans found since may have settled it.
-                if interval.bound < self.incumbent.cutoff(interval.low):
+                if self._is_open(interval):
                     self._raise_bound(segments, interval)
             still = self._still_open(batch)
             if still and (len(segments) < FEW_SEGMENTS or self.clock.expired):
@@ -372,7 +375,7 @@ class Search:
         interval.prices, interval.bound = dual.prices, max(interval.bound, dual.bound)
         for path in dual.paths:
             self._try(segments, interval, path)
-        if interval.bound >= self.incumbent.cutoff(interval.low) or self.clock.expired:
+        if not self._is_open(interval) or self.clock.expired:
             return
         interval.breakpoints = segments.breakpoints(interval, dual.paths[-1])
         core = core_of(segments, priced, priced.prices, cutoff if priced is interval else SHORTAGE)
@@ -489,7 +492,8 @@ def _splittable(interval: Interval) -> bool:
     return interval.high > interval.low * NEVER_SPLIT_BELOW_RATIO
 
 
-def _limit_of(stop: BaseException) -> Limit:
+def limit_of(stop: BaseException) -> Limit:
+    """Return the limit that an exception stands for, which stopped a search."""
     return "time" if isinstance(stop, OutOfTimeError) else "interrupt"
 
 

@@ -24,6 +24,7 @@ with exact units, and it found none for two; 4 % and 11 % with load balance, and
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -192,7 +193,7 @@ def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Typ
     size, most = len(able), MOST_BOUNDARY_SHARE
     cuts = np.flatnonzero(rng.random(size - 1) < rng.uniform(0, most)) + 1 if size > 1 else np.empty(0, int)
     types: list[int] = []
-    for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
+    for first, last in itertools.pairwise([0, *cuts.tolist(), size]):
         types = assign([*types, *[0] * (last - first)], first, last, int(rng.choice(able[first])), able, rng)
     return tuple(types)
 
