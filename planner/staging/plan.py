@@ -9,6 +9,7 @@ from ...formulations.staging.certificate import BUDGET
 from ...formulations.staging.formulation import GraphFormulation, formulation_of
 from ...formulations.staging.stages import Plan, Stage, units_of
 from ...instances.common.errors import OptionError
+from ...instances.common.hostlist import consecutive_runs
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import FrontierPoint, frontier_point
@@ -36,12 +37,7 @@ def layers_of(stage: Stage) -> str:
     """Return the layers of a stage as ranges, such as ``0–3``, or ``0–3, 7`` in a graph."""
     if stage.layers is None:
         return f"{stage.first_layer}–{stage.last_layer}"
-    ranges: list[list[int]] = []
-    for layer in stage.layers:
-        if ranges and layer == ranges[-1][1] + 1:
-            ranges[-1][1] = layer
-        else:
-            ranges.append([layer, layer])
+    ranges = consecutive_runs(stage.layers)
     shown = [str(first) if first == last else f"{first}–{last}" for first, last in ranges[:MAX_RANGES]]
     return ", ".join(shown) + (f" … ({len(stage.layers)} layers)" if len(ranges) > MAX_RANGES else "")
 

@@ -41,9 +41,9 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ...backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
-from ...common.base import Clock, MethodOption, Outcome, Solver
+from ...common.base import Clock, MethodOption, Outcome
 from ...common.result import SolveOptions
-from .type_search import PROVISIONING, Types, TypeSearch, random_types
+from .type_search import PROVISIONING, TypeMethod, Types, TypeSearch, random_types
 
 AVERAGING = 0.9
 """Weight of the past in the moving averages of the loss and of its spread."""
@@ -55,7 +55,7 @@ MOST_GRADIENT_NORM = 1.0
 """Norm to which longer gradients of a training step are clipped."""
 
 
-class Reinforce(Solver[StagingFormulation]):
+class Reinforce(TypeMethod):
     """HeterPS's REINFORCE method on an LSTM, or on an Elman network as in its ablation; needs PyTorch.
 
     Parameters
@@ -64,7 +64,6 @@ class Reinforce(Solver[StagingFormulation]):
         Which of the two.
     """
 
-    kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
         "episodes": MethodOption(8000, "how many plans are judged", least=1),

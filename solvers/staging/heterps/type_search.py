@@ -229,11 +229,17 @@ SEGMENT_SHARE = 0.3
 Individual = tuple[Fitness, Types]
 
 
-class Genetic(Solver[StagingFormulation]):
+class TypeMethod(Solver[StagingFormulation]):
+    """Base of the methods that choose a type for each layer, and units by one of the ways of provisioning."""
+
+    kinds = ("staging",)
+    method_options = {"provisioning": PROVISIONING}
+
+
+class Genetic(TypeMethod):
     """Genetic algorithm: tournament selection, two-point crossover, mutation of runs of layers, elitism."""
 
     name = "genetic"
-    kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
         "evaluations": MethodOption(50_000, "how many choices of types are judged", least=1),
@@ -334,11 +340,10 @@ RANDOM_STARTS = 100
 """Random choices of types that are evaluated first, beside each type alone."""
 
 
-class Bayesian(Solver[StagingFormulation]):
+class Bayesian(TypeMethod):
     """Bayesian optimisation by the tree-structured Parzen estimator, started with each single type."""
 
     name = "bayesian"
-    kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
         "evaluations": MethodOption(500, "how many choices of types are judged", least=1),
@@ -390,7 +395,7 @@ MAX_TRIALS = 20_000
 """Most partial plans that greedy provisions."""
 
 
-class Greedy(Solver[StagingFormulation]):
+class Greedy(TypeMethod):
     """Greedy heuristic: layer after layer the type with the best score of the plan so far; backtracks.
 
     Where no type for the next layer goes with the choices before it (limits are used up), the last
@@ -398,8 +403,6 @@ class Greedy(Solver[StagingFormulation]):
     """
 
     name = "greedy"
-    kinds = ("staging",)
-    method_options = {"provisioning": PROVISIONING}
     what = "the paper's baseline: layer after layer the best type, units by load balance (HeterPS)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
@@ -439,12 +442,10 @@ class Greedy(Solver[StagingFormulation]):
         return Outcome(message="greedy: no plan found within the limits")
 
 
-class SingleType(Solver[StagingFormulation]):
+class SingleType(TypeMethod):
     """Baseline: the best plan that has one hardware type for all layers."""
 
     name = "single-type"
-    kinds = ("staging",)
-    method_options = {"provisioning": PROVISIONING}
     what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
