@@ -319,12 +319,11 @@ def options_of(formulation: GraphFormulation) -> list[Option]:
     """
     instance, result = formulation.instance, []
     for t, one in enumerate(instance.types):
-        bounds = [bound for bound in (one.limit, instance.most_units_per_stage) if bound is not None]
-        if not bounds:
+        if one.limit is None and instance.most_units_per_stage is None:
             raise TooLargeError(
                 f"type {one.name!r} has no limit, and the textbook model has a variable for each of its units"
             )
-        result += [Option(t, units) for units in range(1, min(bounds) + 1)]
+        result += [Option(t, units) for units in range(1, int(formulation.hardware.most[t]) + 1)]
     return result
 
 

@@ -313,8 +313,12 @@ class StageTable:
         at = self.index(first, last, unit_type)
         if at < 0:
             return math.inf, 0.0, 0.0, 0.0
-        compute = float(self.serial[at]), float(self.parallel[at])
-        return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
+        return (
+            float(self.serial[at]),
+            float(self.parallel[at]),
+            float(self.comm_serial[at]),
+            float(self.comm_parallel[at]),
+        )
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
         """Return the time ET [s] of every stage on so many devices, one number or of shape (n,) or (B, n)."""

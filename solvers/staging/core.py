@@ -61,9 +61,9 @@ def core_of(
         Keep at most this many segments, those with the cheapest paths: enough to find a plan, but not to
         prove that there is none.
     """
-    weight = segments.weight(interval, prices)[None]
+    weight = segments.weight(interval, prices)
     _, arrival = segments.forward(weight)
-    value = segments.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
+    value = segments.through(weight, arrival) - float(prices @ segments.limits.capacity)
     # `value`: the Lagrangian bound of all plans that use the segment.
     near = np.flatnonzero(value < cutoff)
     if most is not None and len(near) > most:

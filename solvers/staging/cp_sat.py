@@ -65,7 +65,7 @@ class StageModel:
             return self.columns.stages([c for i, c in enumerate(self.columns.all) if value(self.z[i])])
 
         def hint(plan: Plan) -> list[tuple[Any, int]]:
-            return [(self.z[i], int(flag)) for i, flag in enumerate(self.columns.uses(plan))]
+            return list(zip(self.z, map(int, self.columns.uses(plan)), strict=True))
 
         return cp_sat.CpModel(self.model, [self._objective(product, usd)], decode, hint)
 

@@ -38,8 +38,8 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
     """
     causes = [
         *_floor_cause(formulation, clock),
-        *_budget_cause(formulation, "cost_limit_usd", "cost limit", clock),
-        *_budget_cause(formulation, "hourly_budget_usd", "hourly budget", clock),
+        *_budget_cause(formulation, "cost_limit_usd", "cost limit", "USD", clock),
+        *_budget_cause(formulation, "hourly_budget_usd", "hourly budget", "USD/h", clock),
         *_stage_rule_cause(formulation, clock),
         *_memory_cause(formulation, clock),
     ]
@@ -129,7 +129,9 @@ def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
     ]
 
 
-def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
+def _budget_cause(
+    formulation: StagingFormulation, field: str, what: str, unit: str, clock: Clock
+) -> Iterator[Cause]:
     """Yield the cost limit or hourly budget as a cause of infeasibility, if the cheapest plan exceeds it."""
     limit = getattr(formulation.instance, field)
     if limit is None:
@@ -139,9 +141,7 @@ def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock:
     if relaxed is None:
         return
     plan, changed = relaxed
-    rate = changed.rate_usd_per_hour(plan)
-    unit = "USD" if field == "cost_limit_usd" else "USD/h"
-    need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
+    need = changed.evaluate(plan)[0] if unit == "USD" else changed.rate_usd_per_hour(plan)
     if need > limit:
         reason = f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}"
         yield [reason], f"raise the {what} to {need / FEASIBLE_SIDE_FACTOR:g} {unit}"

@@ -196,41 +196,40 @@ class Segments(StageTable):
         np.maximum(cost, interval.cost, out=cost)
         return Interval(low, interval.high, interval.units, cost, interval.prices)
 
-    def forward(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return the minimum weights of paths of stages from the first layer on, for B weightings.
+    def forward(self, weight: Floats) -> tuple[float, Floats]:
+        """Return the minimum weights of paths of stages from the first layer on.
 
         Parameters
         ----------
         weight
-            Of each segment, shape (B, n), infinite where it cannot be used.
+            Of each segment, shape (n,), infinite where it cannot be used.
 
         Returns
         -------
         shortest, arrival
-            Least weight of a path of all layers, shape (B,), and, shape (B, T, L + 1), of one that ends
-            before layer p and that a segment of type t may follow.
+            Least weight of a path of all layers, and, shape (T, L + 1), of one that ends before layer p and
+            that a segment of type t may follow.
         """
         check_time()
-        arrival = np.full((len(weight), self.types, self.layers + 1), np.inf)
-        arrival[:, :, 0] = 0.0
-        shortest = np.empty(len(weight))
-        forward(*self._arcs, weight, self.alternating, arrival, shortest)
-        return shortest, arrival
+        arrival = np.full((self.types, self.layers + 1), np.inf)
+        arrival[:, 0] = 0.0
+        return forward(*self._arcs, weight, self.alternating, arrival), arrival
 
     def backward(self, weight: Floats) -> Floats:
         """Return the minimum weight of a path from layer p on that may follow a stage of type t.
 
-        Shape (B, L + 1, T); `weight` is as in `forward`.
+        Shape (B, L + 1, T); a row of `weight`, shape (B, n), is as in `forward`.
         """
         arrival = np.zeros((len(weight), self.types, self.layers + 1))
         return self._backward(weight, arrival)[0].swapaxes(1, 2)
 
     def through(self, weight: Floats, arrival: Floats) -> Floats:
-        """Return the minimum weight of a path of all layers through each stage, (B, n).
+        """Return the minimum weight of a path of all layers through each stage, (n,).
 
-        It serves reduced-cost fixing.
+        It serves reduced-cost fixing; the arguments are as in `forward`.
         """
-        return self._backward(weight, arrival)[1]
+        through: Floats = self._backward(weight[None], arrival[None])[1][0]
+        return through
 
     def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
         check_time()
@@ -245,7 +244,7 @@ class Segments(StageTable):
         Parameters
         ----------
         weight, arrival
-            Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
+            As in `forward`; there has to be a path.
         """
         return cheapest_path(*self._arcs, weight, arrival, self.alternating)
 

@@ -124,7 +124,7 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
             high = np.where(edge, BOX_GROWTH * high, high)
             continue
         best = max(best, oracle.at(prices), key=lambda answer: answer[1])
-    return DualSolution(best[0], best[1], oracle.paths)
+    return DualSolution(*best, oracle.paths)
 
 
 class _Oracle:
@@ -139,16 +139,16 @@ class _Oracle:
         """Return the given dual prices with the value of D there, in USD, rounded down."""
         segments, interval = self.segments, self.interval
         weight = segments.weight(interval, prices)
-        shortest, arrival = segments.forward(weight[None])
-        if math.isinf(shortest[0]):
+        shortest, arrival = segments.forward(weight)
+        if math.isinf(shortest):
             return prices, math.inf
-        path = segments.cheapest(weight, arrival[0])
+        path = segments.cheapest(weight, arrival)
         self.paths.append(path)
         self.envelope.constants.append(float(interval.cost[path].sum()))
         consumption = segments.consumption(path, interval.units[path])
         self.envelope.slopes.append(consumption - segments.limits.capacity)
         spare = float(prices @ segments.limits.capacity)
-        return prices, float(shortest[0]) - spare - ROUNDING_MARGIN * (abs(float(shortest[0])) + spare)
+        return prices, shortest - spare - ROUNDING_MARGIN * (abs(shortest) + spare)
 
 
 @dataclass(eq=False)
@@ -336,11 +336,11 @@ class Search:
             constrained = []
             for interval in batch:
                 weight = segments.weight(interval, interval.prices)
-                shortest, interval.arrival = segments.forward(weight[None])
+                shortest, interval.arrival = segments.forward(weight)
                 spare = float(interval.prices @ segments.limits.capacity)
-                interval.bound = max(interval.bound, float(shortest[0]) - spare)
+                interval.bound = max(interval.bound, shortest - spare)
                 if self._is_open(interval):
-                    path = segments.cheapest(weight, interval.arrival[0])
+                    path = segments.cheapest(weight, interval.arrival)
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
                     # Where the cheapest path keeps the limits, no prices can raise the bound.
@@ -422,9 +422,9 @@ class Search:
         slowest = self.slowest_s
         interval = segments.interval(slowest, slowest, np.zeros(len(segments.limits)))
         weight = segments.weight(interval, interval.prices)
-        shortest, arrival = segments.forward(weight[None])
-        if math.isfinite(shortest[0]):
-            self._try(segments, interval, segments.cheapest(weight, arrival[0]))
+        shortest, arrival = segments.forward(weight)
+        if math.isfinite(shortest):
+            self._try(segments, interval, segments.cheapest(weight, arrival))
         if self.incumbent.has_plan:
             return None
         priced = interval.without_costs()
@@ -453,14 +453,14 @@ class Search:
         """Return a group of intervals without the stages that no better plan in any of them can use."""
         alive = np.zeros(len(segments), dtype=bool)
         for interval in intervals:
-            weight = segments.weight(interval, interval.prices)[None]
+            weight = segments.weight(interval, interval.prices)
             if interval.arrival is None:
                 interval.arrival = segments.forward(weight)[1]
             through = segments.through(weight, interval.arrival)
             interval.arrival = None
             # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
             most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
-            alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)
+            alive |= through < most + float(interval.prices @ segments.limits.capacity)
         if alive.mean() > MOST_KEPT_SHARE:
             return Group(segments, intervals)
         keep = np.flatnonzero(alive)
