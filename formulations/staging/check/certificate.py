@@ -218,7 +218,7 @@ class CertificateCheck:
         if budget is not None:
             weight = np.vstack([weight, hardware.price])
             # Counts are integers and need no margin, unlike sums of money.
-            capacity = np.append(capacity, _widened(budget))
+            capacity = np.append(capacity, loosened(budget) * (1 + LIMIT_TOLERANCE))
         return Limits(weight, capacity)
 
 

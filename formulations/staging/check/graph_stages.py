@@ -508,6 +508,10 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
             (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)
         )
     first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
+    layers = len(graph.inside) - 1
+    price = unit_types(instance).price
+    limit = graph.units
+    rows = [row * ROUNDING_FACTOR for row in rows]
     places = narrow(first), narrow(last), narrow(unit_type)
-    rows = [*(row * ROUNDING_FACTOR for row in rows), unit_types(instance).price, graph.units]
-    return Segments(len(graph.inside) - 1, *places, *rows)
+    figures = *places, *rows, price, limit
+    return Segments(layers, *figures)

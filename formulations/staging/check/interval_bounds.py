@@ -24,6 +24,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -57,6 +58,11 @@ class Segments(StageTable):
 
     price: Floats
     limit: Floats
+
+    def only(self, keep: Ints) -> Self:
+        """Return the table of the segments (possible stages) at the given indices."""
+        columns = {name: getattr(self, name)[keep] for name in self.columns}
+        return replace(self, **columns)
 
 
 def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segments:
@@ -110,10 +116,10 @@ def layer_parts(instance: StagingInstance) -> Floats:
     for row, layer in zip(parts, instance.layers, strict=True):
         for own, hardware in zip(row, instance.types, strict=True):
             name = hardware.name
+            alpha = figure_on(layer.compute_parallel, name)
+            beta = figure_on(layer.communication_parallel, name)
             if name in layer.compute_s:
                 c, d = layer.compute_s[name], layer.communication_s.get(name, 0.0)
-                alpha = figure_on(layer.compute_parallel, name)
-                beta = figure_on(layer.communication_parallel, name)
                 own[:] = c * (1 - alpha), c * alpha, d * (1 - beta), d * beta
             else:
                 own[0] = math.inf

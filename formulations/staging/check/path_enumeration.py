@@ -199,12 +199,14 @@ def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
 def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
     """Return the minimum weight of a feasible path through each arc, shape (K,)."""
     to, left = _arrivals(network, counting), remaining_by_state(network, counting)
-    return paths_through_arcs(*_arc_columns(network, counting), to, left)
+    result: Floats = paths_through_arcs(*_arc_columns(network, counting), to, left)
+    return result
 
 
 def _arrivals(network: Network, counting: CountedLimits) -> Floats:
     shape = network.layers, max(1, network.types), counting.states, bool(network.types)
-    return arrivals_by_state(*_arc_columns(network, counting), *shape)
+    result: Floats = arrivals_by_state(*_arc_columns(network, counting), *shape)
+    return result
 
 
 def _arc_columns(
@@ -357,8 +359,9 @@ class _Pruning:
             self.most,
             self.left[int(network.after[arc]), kind],
         )
-        self.work += work
-        return moved
+        self.work += int(work)
+        result: Floats = moved
+        return result
 
 
 @compiled
