@@ -477,14 +477,13 @@ class _GraphModelBuilder:
         return tuple(plan)
 
     def _encode(self, plan: Plan) -> Mapping[Any, float]:
-        names = [one.name for one in self.instance.types]
-        of_layer = self.classes.of_layer
+        index, of_layer = self.formulation.type_index, self.classes.of_layer
         share = min(1.0, self.formulation.stage_time_s(plan) / self.slowest_s)
         start = {self.tau: share}
         inside = [{of_layer[layer] for layer in stage.members} for stage in plan]
         done = set[int]()
         for d in self.slots:
-            has = Option(names.index(plan[d].type), plan[d].units) if d < len(plan) else None
+            has = Option(index[plan[d].type], plan[d].units) if d < len(plan) else None
             own = inside[d] if d < len(plan) else set()
             done |= own
             cutting = done if self.relayed else own

@@ -93,7 +93,7 @@ def search_labels(
     """
     if not len(core):
         return CoreAnswer(None, math.inf)
-    search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
+    search = _Search(segments, interval, core, prices, clock, float(math.isfinite(cutoff)))
     # No path costs so much.
     most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
     answers = (search.below(most, beam) for beam in (*beams, None))

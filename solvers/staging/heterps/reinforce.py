@@ -76,7 +76,7 @@ class Reinforce(TypeMethod):
     }
 
     def __init__(self, cell: Literal["lstm", "rnn"]) -> None:
-        self._cell: Literal["lstm", "rnn"] = cell
+        self._cell = cell
         self.name = f"reinforce-{cell}"
         network = "an LSTM" if cell == "lstm" else "an Elman network"
         self.what = f"HeterPS's learned method: {network} over the layers, trained by REINFORCE"
