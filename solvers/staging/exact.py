@@ -18,6 +18,7 @@ from ...formulations.staging.stages import Plan, units_of
 from ...instances.common.errors import OutOfTimeError
 from ...instances.common.fields import Fields
 from ..common.base import Clock, MethodOption, Outcome, Solver
+from ..common.conclude import contradiction
 from ..common.result import SolveOptions
 from .heterps.provisioning import WAYS
 from .heterps.type_search import Greedy, SingleType
@@ -246,8 +247,6 @@ def intervals_of(
     return [one.model_dump(exclude_defaults=True) for one in certified]
 
 
-CONTRADICTION_TOLERANCE = 1e-6
-"""Relative amount by which a bound may be beyond a plan's value: a solver's tolerance."""
 CERTIFICATE_LIMIT_S = 5.0
 """Seconds that the search for a certificate may take."""
 
@@ -259,11 +258,7 @@ def _refutes(formulation: StagingFormulation, plan: Plan, bound: float | None) -
     """
     if formulation.violations(plan):
         return False
-    value = formulation.evaluate(plan)[0]
-    return bound is None or (
-        formulation.objectives[0].better(value, bound)
-        and abs(value - bound) > CONTRADICTION_TOLERANCE * abs(value)
-    )
+    return bound is None or contradiction(formulation, (bound,), formulation.evaluate(plan)) is not None
 
 
 def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:

@@ -19,6 +19,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
@@ -315,6 +316,8 @@ class Incumbent(ABC):
 
     best: Candidate | None = None
     """The single best plan, where one is kept; intervals are split first at its stage time."""
+    by: tuple[str, ...]
+    """The figures by which that plan is best, the first before the second."""
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd)
@@ -323,12 +326,18 @@ class Incumbent(ABC):
         # Half of the gap is kept back for the rounding of bounds and plans.
         self.close_enough = 1 - max(gap / 2, EQUALITY_TOLERANCE)
 
-    @abstractmethod
     def update(self, candidate: Candidate) -> bool:
         """Keep a plan if it improves on those kept; return whether it does.
 
         The plan may exceed only the cost limit.
         """
+        figures = attrgetter(*self.by)
+        improves: bool = candidate.cost_usd <= self.cost_limit_usd and (
+            self.best is None or figures(candidate) < figures(self.best)
+        )
+        if improves:
+            self.best = candidate
+        return improves
 
     @abstractmethod
     def cutoff(self, low: float) -> float:
@@ -347,14 +356,7 @@ class Cheapest(Incumbent):
     """Incumbent that keeps the plan of minimum cost."""
 
     any_cost = False
-
-    def update(self, candidate: Candidate) -> bool:
-        """Keep a plan if it is the cheapest so far; return whether it is."""
-        least = self.cost_limit_usd if self.best is None else self.best.cost_usd
-        improves = candidate.cost_usd < least or (self.best is None and candidate.cost_usd <= least)
-        if improves:
-            self.best = candidate
-        return improves
+    by = ("cost_usd",)
 
     def cutoff(self, low: float) -> float:
         """Return the cost of the cheapest plan in USD less the tolerated gap; without one the cost limit."""
@@ -368,16 +370,7 @@ class Fastest(Incumbent):
     """Incumbent that keeps the plan of minimum stage time within the cost limit."""
 
     leftmost_first = True
-
-    def update(self, candidate: Candidate) -> bool:
-        """Keep a plan if it is the fastest so far (ties: the cheapest); return whether it is kept."""
-        if candidate.cost_usd > self.cost_limit_usd:
-            return False
-        figures = candidate.time_s, candidate.cost_usd
-        improves = self.best is None or figures < (self.best.time_s, self.best.cost_usd)
-        if improves:
-            self.best = candidate
-        return improves
+    by = ("time_s", "cost_usd")
 
     def cutoff(self, low: float) -> float:
         """Return the cost limit in USD where τ ≥ low may be faster by more than the gap, else −∞."""
