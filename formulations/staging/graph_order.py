@@ -251,12 +251,12 @@ class _ClassMerger:
         if not own and not any(sides):
             neighbours = [other for other in self.members if other != index]
         able = np.isfinite(self.parts[index, :, 0])
+        nothing = np.zeros(len(able))
         for host in neighbours:
             if (np.isfinite(self.parts[host, :, 0]) & ~able).any():
                 continue
             apart = [self.weights[touched] for touched in own if host not in touched]
-            between = self.weights.get(frozenset((index, host)), np.zeros(len(able)))
-            if bool((sum(apart, np.zeros(len(able))) <= between).all()):
+            if (sum(apart, nothing) <= self.weights.get(frozenset((index, host)), nothing)).all():
                 return host
         return None
 

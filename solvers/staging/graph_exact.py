@@ -338,7 +338,6 @@ class ExactOnGraphs(StagingExact):
         if not isinstance(formulation, GraphFormulation):
             return super().heuristic_plan(formulation, clock)
         with Clock().enforced():
-            _ = formulation.blocks
             return first_plan(formulation, clock)
 
     def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:

@@ -217,12 +217,13 @@ def _bounds(
     ]
     counting = state_tables(columns, prices, weight, MOST_GROUPS)
     every = [*single[:1], *((weight, table) for table in counting), *single[1:]]
+    tables = [table for _, table in every]
     return (
         np.array([own for own, _ in every]),
-        np.array([table.prices for _, table in every]),
-        np.array([table.places for _, table in every]),
-        np.cumsum([table.rest.shape[2] for _, table in every]) - 1,
-        np.ascontiguousarray(np.concatenate([table.rest for _, table in every], axis=2)),
+        np.array([table.prices for table in tables]),
+        np.array([table.places for table in tables]),
+        np.cumsum([table.rest.shape[2] for table in tables]) - 1,
+        np.ascontiguousarray(np.concatenate([table.rest for table in tables], axis=2)),
     )
 
 

@@ -146,18 +146,17 @@ class Provisioner:
             if state.over:
                 break
             best = self._better(best, counts, state)
-            if self._cannot_improve(best, state):
-                break
-            if counts[slowest] == self._most[segments[slowest][2]]:
+            unit_type = segments[slowest][2]
+            if self._cannot_improve(best, state) or counts[slowest] == self._most[unit_type]:
                 break
             counts[slowest] += 1
             faster = parts_time_s(parts[slowest], counts[slowest])
             if faster >= state.time_s:
                 break
             heapq.heapreplace(queue, (-faster, slowest))
-            price = self._prices[segments[slowest][2]]
+            price = self._prices[unit_type]
             state.work += price * (counts[slowest] * faster - (counts[slowest] - 1) * state.time_s)
-            state.used[segments[slowest][2]] += 1
+            state.used[unit_type] += 1
             self._tally(state)
         return best
 
