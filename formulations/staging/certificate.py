@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ...instances.common.arrays import Floats
-from ...instances.common.fields import Model, Name, validated_in_batches
+from ...instances.common.fields import Model, Name, entries, validated_in_batches
 from ...instances.staging.instance import StagingInstance
 from ..common.formulation import parsed_certificate
 
@@ -58,9 +58,7 @@ class StagingCertificate(Model):
     """
 
     cutoff: Annotated[float, Field(gt=-MAX_PRICE, le=MAX_PRICE)] | None = None
-    intervals: Annotated[
-        tuple[CertifiedInterval, ...], Field(max_length=MAX_INTERVALS), validated_in_batches(MAX_INTERVALS)
-    ]
+    intervals: Annotated[tuple[CertifiedInterval, ...], *entries(MAX_INTERVALS)]
 
 
 def limited_types(instance: StagingInstance) -> list[str]:

@@ -53,7 +53,6 @@ from .graph_order import (
 )
 from .graph_stages import graph_table, weighted_work
 from .stages import (
-    MAX_UNITS,
     Hardware,
     Parts,
     Plan,
@@ -120,8 +119,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @property
     def cost_factor(self) -> float:
         """Cost factor κ, in USD per (second of stage time × USD per hour)."""
-        training = self.instance.training
-        return training.epochs * training.samples / (3600 * self.instance.probe_batch)
+        return self.instance.training.total / (3600 * self.instance.probe_batch)
 
     @property
     def slowest_allowed_s(self) -> float:
@@ -195,14 +193,14 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         instance = self.instance
         if instance.objective == "throughput":
             return instance.probe_batch / time_s if time_s > 0 else math.inf
-        return instance.training.epochs * instance.training.samples / instance.probe_batch * time_s
+        return instance.training.total / instance.probe_batch * time_s
 
     def to_stage_time(self, value: float) -> float:
         """Convert a throughput or a time of the whole training to the stage time τ [s]."""
         instance = self.instance
         if instance.objective == "throughput":
             return instance.probe_batch / value
-        return value * instance.probe_batch / (instance.training.epochs * instance.training.samples)
+        return value * instance.probe_batch / instance.training.total
 
     def violations(self, plan: Plan) -> list[Violation]:
         """Return all constraint violations of the plan."""
@@ -257,8 +255,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             return tuple(plan)
         stages = []
         for stage, parts in zip(plan, self.parts_of_stages(plan), strict=True):
-            most = int(min(self.hardware.most[self.type_index[stage.type]], MAX_UNITS))
-            fewest = min_units(parts, self.latest_s, most)
+            most = self.hardware.most[self.type_index[stage.type]]
+            fewest = min_units(parts, self.latest_s, int(most))
             stages.append(stage.model_copy(update={"units": fewest or stage.units}))
         return tuple(stages)
 
@@ -316,15 +314,15 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Return the bound on the objective that the certificate proves, or the elementary one."""
         del values
         (elementary,) = self.elementary_bounds()
-        given = None if certificate is None else self.read(certificate)
+        given = self.read(certificate)
         if not isinstance(given, StagingCertificate):
             return (elementary,)
         check, objective = self.check, self.objectives[0]
         if self.instance.objective == "cost":
             return (objective.tighter(elementary, check.cost_bound(given)),)
         # A throughput or time of 0 or less is no cutoff on a stage time.
-        cutoff = given.cutoff if given.cutoff is not None and given.cutoff > 0 else None
-        time = check.stage_time_bound(None if cutoff is None else self.to_stage_time(cutoff), given)
+        cutoff = given.cutoff or 0.0
+        time = check.stage_time_bound(self.to_stage_time(cutoff) if cutoff > 0 else None, given)
         if time <= 0:
             return (elementary,)
         # Without any plan the bound is beyond all values: −∞ for a maximum.
@@ -458,14 +456,13 @@ class GraphFormulation(StagingFormulation):
     def positions(self, plan: Plan) -> list[int] | None:
         """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
         place = {ideal: index for index, ideal in enumerate(self.ideals.sets)}
-        done, ideal, indices = set[int](), 0, []
+        done, ideal, indices, layers = set[int](), 0, [], self.blocks.layers
         for stage in plan:
             done.update(stage.members)
-            larger = sum(1 << b for b, own in enumerate(self.blocks.layers) if done.issuperset(own))
+            whole = [b for b, own in enumerate(layers) if done.issuperset(own)]
+            larger = sum(1 << b for b in whole)
             # A plan may split the layers of a block, or not follow the one topological order.
-            if len(done) != sum(len(own) for b, own in enumerate(self.blocks.layers) if larger >> b & 1):
-                return None
-            if larger not in place:
+            if len(done) != sum(len(layers[b]) for b in whole) or larger not in place:
                 return None
             at = self.table.index(place[ideal], place[larger] - 1, self.type_index[stage.type])
             if at < 0:

@@ -38,7 +38,7 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.staging.instance import StagingInstance
-from ..common.clock import check_time
+from ..common.clock import check_time, until_time_limit
 from .stages import hardware_of
 
 
@@ -101,28 +101,21 @@ def classes_of(instance: StagingInstance) -> Classes:
     edges = instance.edges or ()
     place = {layer.name: index for index, layer in enumerate(instance.layers)}
     pairs = [(place[edge.source], place[edge.target]) for edge in edges]
-    colour: list[Hashable] = [
-        ("layer", index) if layer.colour is None else ("colour", layer.colour)
-        for index, layer in enumerate(instance.layers)
-    ]
+    colour: list[Hashable] = [layer.colour or index for index, layer in enumerate(instance.layers)]
     order: nx.DiGraph[Hashable] = nx.DiGraph()
     order.add_nodes_from(colour)
     order.add_edges_from(_arcs(instance, pairs, colour))
     merged = nx.condensation(order)
+    nodes = [merged.graph["mapping"][key] for key in colour]
+    members: dict[int, list[int]] = {}
+    for layer, node in enumerate(nodes):
+        members.setdefault(node, []).append(layer)
     # The order that follows the document keeps the layers of a branch together where it can.
-    first: dict[Hashable, int] = {}
-    for index, key in enumerate(colour):
-        first.setdefault(key, index)
-    rank = {node: min(first[key] for key in merged.nodes[node]["members"]) for node in merged}
-    ordered = list(nx.lexicographical_topological_sort(merged, rank.__getitem__))
+    ordered = list(nx.lexicographical_topological_sort(merged, members.__getitem__))
     position = {node: index for index, node in enumerate(ordered)}
-    own = {key: position[node] for key, node in merged.graph["mapping"].items()}
-    of_layer = [own[key] for key in colour]
-    members: list[list[int]] = [[] for _ in ordered]
-    for layer, index in enumerate(of_layer):
-        members[index].append(layer)
     arcs = frozenset((position[a], position[b]) for a, b in merged.edges)
-    return Classes(tuple(map(tuple, members)), arcs, tuple(_tensors(pairs, of_layer)))
+    tensors = _tensors(pairs, [position[node] for node in nodes])
+    return Classes(tuple(tuple(members[node]) for node in ordered), arcs, tuple(tensors))
 
 
 def _arcs(
@@ -249,9 +242,7 @@ class _ClassMerger:
 
     def _has_no_time(self, index: int) -> bool:
         parts = self.parts[index]
-        return bool((np.where(np.isinf(parts), 0.0, parts) == 0).all()) and (
-            self.free_memory or not self.memory[index]
-        )
+        return not parts[np.isfinite(parts)].any() and (self.free_memory or not self.memory[index])
 
     def _merge_target(self, index: int) -> int | None:
         """Return a class of layers into which one without time can be merged; None if none allows it."""
@@ -260,12 +251,12 @@ class _ClassMerger:
         if not own and not any(sides):
             neighbours = [other for other in self.members if other != index]
         able = np.isfinite(self.parts[index, :, 0])
+        nothing = np.zeros(len(able))
         for host in neighbours:
             if (np.isfinite(self.parts[host, :, 0]) & ~able).any():
                 continue
             apart = [self.weights[touched] for touched in own if host not in touched]
-            between = self.weights.get(frozenset((index, host)), np.zeros(len(able)))
-            if bool((sum(apart, np.zeros(len(able))) <= between).all()):
+            if (sum(apart, nothing) <= self.weights.get(frozenset((index, host)), nothing)).all():
                 return host
         return None
 
@@ -308,8 +299,6 @@ class _ClassMerger:
 
 MAX_IDEALS = 100_000
 """Maximum number of ideals; beyond it only those of one topological order are used."""
-CHECK_INTERVAL = 1000
-"""Number of ideals between two checks of the time limit."""
 
 
 @dataclass(frozen=True)
@@ -355,11 +344,8 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDE
     place, sets = {0: 0}, [0]
     addable = [[b for b in range(count) if not needs[b]]]
     start, block, target = [0], [], []
-    index = 0
-    while index < len(sets):
-        if index % CHECK_INTERVAL == 0:
-            check_time()
-        ideal, own = sets[index], addable[index]
+    # Both lists grow meanwhile.
+    for ideal, own in until_time_limit(zip(sets, addable, strict=True)):
         if 1 << len(own) > most:
             # Every subset of these blocks makes a larger ideal.
             return prefix_ideals(count)
@@ -376,7 +362,6 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDE
             block.append(added)
             target.append(number)
         start.append(len(block))
-        index += 1
     return Ideals(tuple(sets), np.array(start), np.array(block), np.array(target), complete=True)
 
 

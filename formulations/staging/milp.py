@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Flags, Floats
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
@@ -65,12 +64,22 @@ class Columns:
             (table.first[at], table.last[at], table.type[at], stage.units)
             for at, stage in zip(positions, plan, strict=True)
         }
-        return [(c.first, c.last, c.type, c.units) in used for c in self.all]
+        return [column[:4] in used for column in self.all]
 
-    def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
+    def stages(self, columns: Iterable[Column]) -> tuple[Stage, ...]:
         """Return the plan that consists of the given columns (stages), in the order of the layers."""
-        ordered = sorted(columns, key=lambda c: c.first)
-        return tuple(self.formulation.stage(c.first, c.last, c.type, c.units) for c in ordered)
+        return tuple(self.formulation.stage(*column[:4]) for column in sorted(columns))
+
+    def at_boundaries(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the indices of the columns that begin with each layer, and of those that end before it."""
+        size = self.formulation.table.layers + 1
+        begins: list[list[int]] = [[] for _ in range(size)]
+        ends: list[list[int]] = [[] for _ in range(size)]
+        for i, column in enumerate(self.all):
+            check_time()
+            begins[column.first].append(i)
+            ends[column.last + 1].append(i)
+        return begins, ends
 
 
 def _useful_columns(formulation: StagingFormulation) -> list[Column]:
@@ -102,12 +111,10 @@ def _useful_columns(formulation: StagingFormulation) -> list[Column]:
     return result
 
 
-def _affordable(
-    formulation: StagingFormulation, unit_type: int, units: int, time: Floats
-) -> NDArray[np.bool_]:
+def _affordable(formulation: StagingFormulation, unit_type: int, units: int, time: Floats) -> Flags:
     """Return a mask of the stages that keep the throughput floor and, alone, the cost limit."""
     slowest, limit = formulation.latest_s, formulation.instance.cost_limit_usd
-    useful: NDArray[np.bool_] = time <= slowest if math.isfinite(slowest) else np.isfinite(time)
+    useful: Flags = time <= slowest if math.isfinite(slowest) else np.isfinite(time)
     if limit is not None:
         rate = units * formulation.instance.types[unit_type].price_usd_per_hour
         most = loosened(limit) * (1 + TOLERANCE)
@@ -194,17 +201,16 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
         check_time()
         problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
         problem += y[i] <= z[i], f"only_if_used_{i}"
-    _add_path_rows(formulation, problem, columns, [(z, 1), (y, tau)])
+    _add_path_rows(all_columns, problem, [(z, 1), (y, tau)])
     spent = _add_limit_rows(formulation, problem, list(zip(columns, z, y, strict=True)), slowest)
 
     def decode(value: Callable[[Any], float]) -> tuple[Stage, ...]:
-        return all_columns.stages([c for i, c in enumerate(columns) if value(z[i]) > 0.5])
+        return all_columns.stages(c for c, own in zip(columns, z, strict=True) if value(own) > 0.5)
 
     def encode(plan: Plan) -> Mapping[Any, float]:
-        on = all_columns.uses(plan)
+        on = np.array(all_columns.uses(plan), dtype=float)
         share = min(1.0, formulation.stage_time_s(plan) / slowest)
-        start = {z[i]: float(flag) for i, flag in enumerate(on)}
-        return {**start, **{y[i]: share * flag for i, flag in enumerate(on)}, tau: share}
+        return dict(zip([*z, *y, tau], [*on.tolist(), *(share * on).tolist(), share], strict=True))
 
     return MilpModel(problem, (_objective(formulation, spent, tau, slowest),), decode, encode)
 
@@ -262,19 +268,12 @@ def _objective(formulation: StagingFormulation, spent: Any, tau: Any, slowest_s:
     )
 
 
-def _add_path_rows(
-    formulation: StagingFormulation, problem: Any, columns: list[Column], flows: list[tuple[list[Any], Any]]
-) -> None:
+def _add_path_rows(columns: Columns, problem: Any, flows: list[tuple[list[Any], Any]]) -> None:
     """Add the rows that make each flow a path through the layers, and those of `maximal_runs`."""
     import pulp
 
-    instance = formulation.instance
-    size = formulation.table.layers
-    begins: list[list[int]] = [[] for _ in range(size)]
-    ends: list[list[int]] = [[] for _ in range(size + 1)]
-    for i, column in enumerate(columns):
-        begins[column.first].append(i)
-        ends[column.last + 1].append(i)
+    instance, size = columns.formulation.instance, columns.formulation.table.layers
+    begins, ends = columns.at_boundaries()
     for f, (flow, amount) in enumerate(flows):
         problem += pulp.lpSum(flow[i] for i in begins[0]) == amount, f"enter_{f}"
         problem += pulp.lpSum(flow[i] for i in ends[size]) == amount, f"leave_{f}"
@@ -286,7 +285,7 @@ def _add_path_rows(
                 continue
             for t in range(len(instance.types)):
                 check_time()
-                same = [flow[i] for i in ends[at] + begins[at] if columns[i].type == t]
+                same = [flow[i] for i in ends[at] + begins[at] if columns.all[i].type == t]
                 problem += pulp.lpSum(same) <= arriving, f"apart_{f}_{at}_{t}"
 
 
@@ -320,12 +319,11 @@ def options_of(formulation: GraphFormulation) -> list[Option]:
     """
     instance, result = formulation.instance, []
     for t, one in enumerate(instance.types):
-        bounds = [bound for bound in (one.limit, instance.most_units_per_stage) if bound is not None]
-        if not bounds:
+        if one.limit is None and instance.most_units_per_stage is None:
             raise TooLargeError(
                 f"type {one.name!r} has no limit, and the textbook model has a variable for each of its units"
             )
-        result += [Option(t, units) for units in range(1, min(bounds) + 1)]
+        result += [Option(t, units) for units in range(1, int(formulation.hardware.most[t]) + 1)]
     return result
 
 
@@ -336,6 +334,10 @@ class _GraphModelBuilder:
         self.formulation, self.instance = formulation, formulation.instance
         self.classes, self.relayed = formulation.classes, formulation.instance.stage_cost == "relay"
         self.options = options_of(formulation)
+        self.of_type = [
+            [o for o, option in enumerate(self.options) if option.type == t]
+            for t in range(len(self.instance.types))
+        ]
         limits = [one.limit for one in self.instance.types]
         count = len(self.classes.members)
         self.slots = range(count if None in limits else min(count, sum(limit or 0 for limit in limits)))
@@ -409,11 +411,10 @@ class _GraphModelBuilder:
         """Add the rows that bound τ by a slot's time on each option, and exclude types that cannot run it."""
         import pulp
 
-        for t in range(len(self.instance.types)):
+        for t, own in enumerate(self.of_type):
             every = self.formulation.parts[:, t]
-            parts = np.array([every[list(own)].sum(axis=0) for own in self.classes.members])
+            parts = np.array([every[list(layers)].sum(axis=0) for layers in self.classes.members])
             able = np.isfinite(parts[:, 0])
-            own = [o for o, option in enumerate(self.options) if option.type == t]
             for c in np.flatnonzero(~able).tolist():
                 unable = pulp.lpSum(self.z[d][o] for o in own) + self.x[c][d] <= 1
                 self.problem += unable, f"unable_{c}_{d}_{t}"
@@ -461,7 +462,7 @@ class _GraphModelBuilder:
             if one.memory_gib is None or math.fsum(memory) <= one.memory_gib:
                 continue
             terms = [(self.x[c][d], amount / one.memory_gib) for c, amount in enumerate(memory) if amount]
-            on = pulp.lpSum(self.z[d][o] for o, option in enumerate(self.options) if option.type == t)
+            on = pulp.lpSum(self.z[d][o] for o in self.of_type[t])
             room, rest = loosened(1.0), math.fsum(memory) / one.memory_gib - 1
             self.problem += pulp.LpAffineExpression(terms) <= room + rest * (1 - on), f"memory_{d}_{t}"
 
@@ -476,14 +477,13 @@ class _GraphModelBuilder:
         return tuple(plan)
 
     def _encode(self, plan: Plan) -> Mapping[Any, float]:
-        names = [one.name for one in self.instance.types]
-        of_layer = self.classes.of_layer
+        index, of_layer = self.formulation.type_index, self.classes.of_layer
         share = min(1.0, self.formulation.stage_time_s(plan) / self.slowest_s)
         start = {self.tau: share}
         inside = [{of_layer[layer] for layer in stage.members} for stage in plan]
         done = set[int]()
         for d in self.slots:
-            has = Option(names.index(plan[d].type), plan[d].units) if d < len(plan) else None
+            has = Option(index[plan[d].type], plan[d].units) if d < len(plan) else None
             own = inside[d] if d < len(plan) else set()
             done |= own
             cutting = done if self.relayed else own

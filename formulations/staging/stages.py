@@ -13,17 +13,17 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError, first_names
-from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
-from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
+from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, entries
+from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance, figure_on
 from ..common.clock import check_time
 from ..common.compiled import compiled_without_arrays
 from ..common.formulation import PlanEntry
@@ -45,9 +45,7 @@ class Stage(PlanEntry, Checked):
 
     first_layer: Count
     last_layer: Count
-    layers: Annotated[
-        tuple[Count, ...] | None, Field(max_length=MAX_LAYERS), validated_in_batches(MAX_LAYERS)
-    ] = None
+    layers: Annotated[tuple[Count, ...] | None, *entries(MAX_LAYERS)] = None
     type: Name
     units: PositiveCount
 
@@ -69,13 +67,20 @@ Plan = Sequence[Stage]
 """The entries of a plan, or some of them."""
 
 
+def units_of(plan: Plan) -> Counter[str]:
+    """Return how many units of each type a plan has."""
+    units = Counter[str]()
+    for stage in plan:
+        units[stage.type] += stage.units
+    return units
+
+
 def stage_of(layers: Sequence[int], name: str, units: int) -> Stage:
     """Return the stage of the given ascending layers of a graph on devices of one hardware type."""
     return Stage(first_layer=layers[0], last_layer=layers[-1], layers=tuple(layers), type=name, units=units)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A possible stage, a column of the compact MILP model; `type` is the index of the hardware type."""
 
     first: int
@@ -203,14 +208,12 @@ def parts_of_layers(instance: StagingInstance) -> Floats:
     parts = np.zeros((len(instance.layers), len(instance.types), 4))
     parts[:, :, 0] = math.inf
     for row, layer in zip(parts, instance.layers, strict=True):
-        shares = layer.compute_parallel, layer.communication_parallel
         for t, hardware in enumerate(instance.types):
-            compute = layer.compute_s.get(hardware.name)
-            if compute is not None:
-                moved = layer.communication_s.get(hardware.name, 0.0)
-                alpha, beta = (
-                    own.get(hardware.name, 0.0) if isinstance(own, dict) else own for own in shares
-                )
+            name = hardware.name
+            if name in layer.compute_s:
+                compute, moved = layer.compute_s[name], figure_on(layer.communication_s, name)
+                alpha = figure_on(layer.compute_parallel, name)
+                beta = figure_on(layer.communication_parallel, name)
                 row[t] = compute * (1 - alpha), compute * alpha, moved * (1 - beta), moved * beta
     return parts
 
@@ -276,6 +279,12 @@ class StageTable:
         S, A, S' and A' with transfers [s per probe batch], shape (n,); S is infinite where no stage can be.
     """
 
+    columns: ClassVar[tuple[str, ...]] = (
+        *("first", "last", "type"),
+        *("serial", "parallel", "comm_serial", "comm_parallel"),
+    )
+    """The fields that have an entry for each stage."""
+
     layers: int
     first: Ints
     last: Ints
@@ -284,6 +293,10 @@ class StageTable:
     parallel: Floats
     comm_serial: Floats
     comm_parallel: Floats
+
+    def only(self, keep: Ints) -> Self:
+        """Return the table of the stages at the given indices."""
+        return replace(self, **{name: getattr(self, name)[keep] for name in self.columns})
 
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the index of a stage in the arrays of the table; -1 if it is missing."""
@@ -300,14 +313,19 @@ class StageTable:
         at = self.index(first, last, unit_type)
         if at < 0:
             return math.inf, 0.0, 0.0, 0.0
-        compute = float(self.serial[at]), float(self.parallel[at])
-        return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
+        return (
+            float(self.serial[at]),
+            float(self.parallel[at]),
+            float(self.comm_serial[at]),
+            float(self.comm_parallel[at]),
+        )
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return the time ET [s] of every stage, for one number of devices or one for each, shape (n,)."""
-        compute = self.serial + self.parallel / units
-        result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
-        return result
+        """Return the time ET [s] of every stage on so many devices, one number or of shape (n,) or (B, n)."""
+        compute, communication = self.parallel / units, self.comm_parallel / units
+        compute += self.serial
+        communication += self.comm_serial
+        return np.maximum(compute, communication, out=compute)
 
 
 def stage_table(instance: StagingInstance, single: Floats) -> StageTable:

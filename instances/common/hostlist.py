@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 MAX_HOSTS = 65_536
@@ -87,11 +87,16 @@ def compress_hostlist(names: Iterable[str]) -> str:
     return ",".join([*sorted(plain), *ranges])
 
 
-def _ranges(prefix: str, width: int, numbers: list[int]) -> str:
+def consecutive_runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last number of each run of consecutive ones among rising numbers."""
     gaps = [(before, after) for before, after in pairwise(numbers) if after != before + 1]
     starts, ends = [numbers[0], *(after for _, after in gaps)], [*(before for before, _ in gaps), numbers[-1]]
+    return list(zip(starts, ends, strict=True))
+
+
+def _ranges(prefix: str, width: int, numbers: list[int]) -> str:
     parts = [
         f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}"
-        for low, high in zip(starts, ends, strict=True)
+        for low, high in consecutive_runs(numbers)
     ]
     return prefix + parts[0] if len(numbers) == 1 else f"{prefix}[{','.join(parts)}]"

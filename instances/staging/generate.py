@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,18 +28,15 @@ class Parts:
 
     Attributes
     ----------
-    serial, parallel, comm_serial, comm_parallel
-        S, A, S' and A' of each layer on each type, shape (L, T).
+    times
+        S, A, S' and A' of each layer on each type, shape (4, L, T).
     transfer
         Seconds for one unit to receive the input of each layer, shape (L,).
     memory, room
         Memory of each layer, shape (L,), and of a unit of each type, shape (T,); infinite: not checked.
     """
 
-    serial: Floats
-    parallel: Floats
-    comm_serial: Floats
-    comm_parallel: Floats
+    times: Floats
     transfer: Floats
     memory: Floats
     room: Floats
@@ -49,22 +46,19 @@ class Parts:
 
         A stage takes at most `slowest_s` seconds. Units are infinite if no number of them suffices.
         """
-
-        def sums(column: Floats) -> Floats:
-            return np.cumsum(column[first : last + 1][::-1], axis=0)[::-1]
-
-        memory = sums(self.memory)
-        compute = _least_units(sums(self.parallel), slowest_s - sums(self.serial))
-        received = sums(self.comm_parallel) + self.transfer[first : last + 1, None]
-        units = np.maximum(compute, _least_units(received, slowest_s - sums(self.comm_serial)))
+        own = slice(first, last + 1)
+        memory = np.cumsum(self.memory[own][::-1])[::-1]
+        serial, parallel, waiting, moved = np.cumsum(self.times[:, own][:, ::-1], axis=1)[:, ::-1]
+        compute = _least_units(parallel, slowest_s - serial)
+        received = _least_units(moved + self.transfer[own, None], slowest_s - waiting)
+        units = np.maximum(compute, received)
         # Rounding of sums must not exceed the memory of a unit that was drawn for just these layers.
         return np.where(memory[:, None] <= self.room * (1 + 1e-12), units, np.inf)
 
     def stage_s(self, first: int, last: int, unit_type: int, units: int) -> float:
         """Return the seconds of the stage of layers `first` to `last` for a probe batch."""
-        columns = (self.serial, self.parallel, self.comm_serial, self.comm_parallel)
         serial, parallel, waiting, moved = (
-            float(column[first : last + 1, unit_type].sum()) for column in columns
+            float(column[first : last + 1, unit_type].sum()) for column in self.times
         )
         moved += float(self.transfer[first])
         return max(serial + parallel / units, waiting + moved / units)
@@ -75,8 +69,7 @@ def _least_units(parallel: Floats, left_s: Floats) -> Floats:
         return np.where(left_s > 0, np.maximum(1, np.ceil(parallel / left_s - 1e-9)), np.inf)
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """A stage of a plan: contiguous layers `first` to `last` on units of one type, all by index."""
 
     first: int
@@ -87,14 +80,12 @@ class Stage:
 
 def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage] | None:
     """Return the cheapest plan with stage times of at most `slowest_s`; None if there is none."""
-    layers, types = parts.serial.shape
-    cost = np.zeros((layers + 1, types))
-    cost[1:] = np.inf
+    _, layers, types = parts.times.shape
     start = np.zeros((layers, types), dtype=np.int64)
     units = np.zeros((layers, types))
     # before[i, t]: the least cost of the layers before i whose last stage is on another type than t.
     before, previous = np.zeros((layers + 1, types)), np.full((layers + 1, types), -1)
-    first = 0
+    first = best = 0
     for last in range(layers):
         needed = parts.units(first, last, slowest_s)
         possible = np.isfinite(needed).any(axis=1)
@@ -106,18 +97,16 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
         total = before[first : last + 1] + needed * prices
         chosen = np.argmin(total, axis=0)
         start[last] = first + chosen
-        cost[last + 1] = total[chosen, np.arange(types)]
         units[last] = needed[chosen, np.arange(types)]
-        ends = cost[last + 1].copy()
+        ends = total[chosen, np.arange(types)]
         best = int(np.argmin(ends))
-        before[last + 1], previous[last + 1] = ends[best], best
-        ends[best] = np.inf
+        least = before[last + 1] = ends[best]
+        previous[last + 1], ends[best] = best, np.inf
         before[last + 1, best], previous[last + 1, best] = ends.min(), np.argmin(ends)
-    unit_type = int(np.argmin(cost[layers]))
-    if not np.isfinite(cost[layers, unit_type]):
+    if not np.isfinite(least):
         return None
     stages: list[Stage] = []
-    end = layers
+    unit_type, end = best, layers
     while end:
         first = int(start[end - 1, unit_type])
         stages.append(Stage(first, end - 1, unit_type, int(units[end - 1, unit_type])))
@@ -198,15 +187,9 @@ class _RandomModel:
         alpha, beta = self.alpha[:, None], self.beta[:, None]
         communication = np.broadcast_to(self.communication[:, None], self.compute.shape)
         received = np.concatenate(([0.0], self.output_bytes[:-1])) * 8 / (LINK_GBIT_PER_S * 1e9)
-        return Parts(
-            self.compute * (1 - alpha),
-            self.compute * alpha,
-            communication * (1 - beta),
-            communication * beta,
-            received if link else np.zeros(len(received)),
-            self.memory,
-            self.room,
-        )
+        computing = self.compute * (1 - alpha), self.compute * alpha
+        times = np.array([*computing, communication * (1 - beta), communication * beta])
+        return Parts(times, received if link else np.zeros(len(received)), self.memory, self.room)
 
 
 def generate_staging(
@@ -247,7 +230,7 @@ def generate_staging(
     plan = search(parts, model.price, slowest_s) or []
     least, times = (1, 1) if limits == "tight" else (4, 2)
     units = None if limits == "none" else times * np.maximum(least, used(plan, types))
-    floor = SLACK * PROBE / max(parts.stage_s(s.first, s.last, s.unit_type, s.units) for s in plan)
+    floor = SLACK * PROBE / max(parts.stage_s(*stage) for stage in plan)
     digits = 3 - math.ceil(math.log10(floor)) + 2
     return StagingInstance.model_validate(
         {

@@ -6,6 +6,8 @@ move much data and gain little from a GPU, dense layers compute and gain a hundr
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..common.errors import OptionError
@@ -48,14 +50,13 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
         raise OptionError("the floor must be a number of samples per second above 0")
     rng = np.random.default_rng(seed)
     lookups = max(1, layers // 4)
-    towers = int(rng.integers(1, 1 + min(3, lookups, layers - lookups - 1)))
     dense = layers - lookups - 1
+    towers = int(rng.integers(1, 1 + min(3, lookups, dense)))
     widths = rng.choice([256, 512, 1024, 2048], dense + 1, p=[0.2, 0.3, 0.35, 0.15])
-    made = [_dense(index, int(widths[index]), int(widths[index + 1]), rng) for index in range(dense)]
+    made = [_dense(index, *pair, rng) for index, pair in enumerate(itertools.pairwise(widths.tolist()))]
     rows: list[Fields] = []
     for tower, indices in enumerate(np.array_split(np.arange(lookups), towers)):
-        rows += [_lookup(int(index), rng) for index in indices]
-        rows.append(made[tower])
+        rows += [*(_lookup(index, rng) for index in indices.tolist()), made[tower]]
     _carry_along(rows)
     rows += [_join(rows[-1]["output_bytes"], rng), *made[towers:]]
     return StagingInstance.model_validate(

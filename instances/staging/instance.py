@@ -125,6 +125,11 @@ class StageType(Model):
     memory_gib: Positive | None = None
 
 
+def figure_on(given: float | Mapping[str, float], name: str) -> float:
+    """Return a figure, one number or one by type, on the type of a name; 0 where that is missing."""
+    return given.get(name, 0.0) if isinstance(given, Mapping) else given
+
+
 class Layer(Model):
     """One layer of the model, with its times on ONE unit of each type for a probe batch.
 
@@ -169,7 +174,7 @@ class Layer(Model):
 
     def memory_on(self, name: str) -> float:
         """Return the memory in GiB that the layer needs on one unit of a hardware type."""
-        return self.memory_gib.get(name, 0.0) if isinstance(self.memory_gib, dict) else self.memory_gib
+        return figure_on(self.memory_gib, name)
 
     @property
     def longest_s(self) -> float:
@@ -188,6 +193,11 @@ class Training(Model):
 
     samples: Positive
     epochs: Positive = 1.0
+
+    @property
+    def total(self) -> float:
+        """Samples of all epochs together, E·M."""
+        return self.epochs * self.samples
 
 
 MANY_LAYERS, SLOW_S = 3, 2.0
@@ -282,7 +292,7 @@ class StagingInstance(Instance):
                                 f"{path}.{key}",
                                 f"has no {what} for {name!r}; give one number or one per type",
                             )
-        batches = self.training.samples * self.training.epochs / self.probe_batch
+        batches = self.training.total / self.probe_batch
         slowest = sum(layer.longest_s for layer in self.layers)
         if not batches * slowest * max(1.0, *(one.price_usd_per_hour for one in self.types)) <= LARGEST:
             yield "training", f"takes {batches:g} probe batches, so that times or costs exceed {LARGEST:g}"

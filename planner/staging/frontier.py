@@ -142,7 +142,7 @@ class Baseline:
     @property
     def dearer(self) -> float | None:
         """The plan's relative excess cost over the cheapest point as fast; None if unknown."""
-        if self.cheapest_usd is None or not self.cheapest_usd:
+        if not self.cheapest_usd:
             return None
         return max(0.0, self.point.cost_usd / self.cheapest_usd - 1)
 
@@ -274,8 +274,7 @@ class StagingFrontierPage(FrontierPage):
 
         Feasible plans lie below.
         """
-        training = self.instance.training
-        hours = training.epochs * training.samples / 3600
+        hours = self.instance.training.total / 3600
         at = [low * (high / low) ** (step / 60) for step in range(61)]
         return {
             "type": "scatter",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
 from ...formulations.staging.formulation import GraphFormulation, formulation_of
-from ...formulations.staging.stages import Plan, Stage
+from ...formulations.staging.stages import Plan, Stage, units_of
 from ...instances.common.errors import OptionError
+from ...instances.common.hostlist import consecutive_runs
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import FrontierPoint, frontier_point
@@ -37,12 +37,7 @@ def layers_of(stage: Stage) -> str:
     """Return the layers of a stage as ranges, such as ``0–3``, or ``0–3, 7`` in a graph."""
     if stage.layers is None:
         return f"{stage.first_layer}–{stage.last_layer}"
-    ranges: list[list[int]] = []
-    for layer in stage.layers:
-        if ranges and layer == ranges[-1][1] + 1:
-            ranges[-1][1] = layer
-        else:
-            ranges.append([layer, layer])
+    ranges = consecutive_runs(stage.layers)
     shown = [str(first) if first == last else f"{first}–{last}" for first, last in ranges[:MAX_RANGES]]
     return ", ".join(shown) + (f" … ({len(stage.layers)} layers)" if len(ranges) > MAX_RANGES else "")
 
@@ -124,14 +119,6 @@ def stages_text(plan: Plan, most: int = 6) -> str:
     """Return the units and hardware types of a plan's stages as text, in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
-
-
-def units_of(plan: Plan) -> Counter[str]:
-    """Return how many units of each type a plan has."""
-    units = Counter[str]()
-    for stage in plan:
-        units[stage.type] += stage.units
-    return units
 
 
 def types_table(

@@ -52,18 +52,20 @@ class IntegerTerms:
     scale: float
 
 
-def integer_terms(coefficients: Sequence[float], sense: str, most: float) -> IntegerTerms:
+def integer_terms(
+    coefficients: Sequence[float], sense: str, most: float, scaled_most: float = LARGEST_SUM
+) -> IntegerTerms:
     """Scale objective coefficients to integers, for values that never exceed `most` in absolute value.
 
-    Where decimals cannot be kept exactly, they are rounded so that a bound stays a bound.
+    Where decimals cannot be kept exactly below `scaled_most`, they are rounded so that a bound stays a bound.
     """
     exact = exact_integer_row(coefficients, 0.0)
     if exact is not None:
         largest = max(map(abs, coefficients), default=0.0)
         factor = max(map(abs, exact[0]), default=0) / largest if largest else 1.0
-        if most * factor < LARGEST_SUM:
+        if most * factor < scaled_most:
             return IntegerTerms(exact[0], factor)
-    scale = LARGEST_SUM / max(most, 1e-300)
+    scale = scaled_most / max(most, 1e-300)
     rounded = math.floor if sense == "min" else math.ceil
     return IntegerTerms([rounded(c * scale) for c in coefficients], scale)
 

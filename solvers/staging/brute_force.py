@@ -35,11 +35,10 @@ def _enumerate_chain(formulation: StagingFormulation, search: Enumeration) -> No
     instance = formulation.instance
     refuse_many(len(instance.layers), "layers")
     choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
-    columns = Columns(formulation)
-    for column in columns.all:
+    for column in Columns(formulation).all:
         check_time()
-        choices[column.first].append((columns.stages([column])[0], column.type))
-    left = [one.limit if one.limit is not None else 10**9 for one in instance.types]
+        choices[column.first].append((formulation.stage(*column[:4]), column.type))
+    left = formulation.hardware.limit.tolist()
     plan: list[Stage] = []
 
     # Units are counted while the plan grows; everything else is judged on whole plans.

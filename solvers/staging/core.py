@@ -61,9 +61,9 @@ def core_of(
         Keep at most this many segments, those with the cheapest paths: enough to find a plan, but not to
         prove that there is none.
     """
-    weight = segments.weight(interval, prices)[None]
+    weight = segments.weight(interval, prices)
     _, arrival = segments.forward(weight)
-    value = segments.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
+    value = segments.through(weight, arrival) - float(prices @ segments.limits.capacity)
     # `value`: the Lagrangian bound of all plans that use the segment.
     near = np.flatnonzero(value < cutoff)
     if most is not None and len(near) > most:
@@ -100,7 +100,7 @@ class CoreColumns:
         self.segment = np.sort(core.segment)  # segments stand by last layer
         first, after = segments.first[self.segment], segments.last[self.segment] + 1
         self.layer = np.unique(np.concatenate([[0, segments.layers], first, after]))
-        self.hardware, self.unit_type = np.unique(segments.unit_type[self.segment], return_inverse=True)
+        self.hardware, self.unit_type = np.unique(segments.type[self.segment], return_inverse=True)
         self.first, self.after = np.searchsorted(self.layer, first), np.searchsorted(self.layer, after)
         self.layers, self.types, self.alternating = (
             len(self.layer) - 1,

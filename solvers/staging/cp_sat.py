@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ...formulations.common.clock import check_model_size, check_time
-from ...formulations.common.formulation import exact_integer_row
 from ...formulations.common.objective import TOLERANCE, loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.milp import Columns
@@ -66,20 +65,17 @@ class StageModel:
             return self.columns.stages([c for i, c in enumerate(self.columns.all) if value(self.z[i])])
 
         def hint(plan: Plan) -> list[tuple[Any, int]]:
-            return [(self.z[i], int(flag)) for i, flag in enumerate(self.columns.uses(plan))]
+            return list(zip(self.z, map(int, self.columns.uses(plan)), strict=True))
 
         return cp_sat.CpModel(self.model, [self._objective(product, usd)], decode, hint)
 
     def _flow(self) -> None:
         """Add the flow constraints: stages form a path over all layers, none of them slower than `time`."""
         size, columns, z = self.formulation.table.layers, self.columns.all, self.z
-        arrive: list[list[int]] = [[] for _ in range(size + 1)]
-        begin: list[list[int]] = [[] for _ in range(size + 1)]
+        begin, arrive = self.columns.at_boundaries()
         cover: list[list[int]] = [[] for _ in range(size)]
         for i, column in enumerate(columns):
             check_time()
-            begin[column.first].append(i)
-            arrive[column.last + 1].append(i)
             for layer in range(column.first, column.last + 1):
                 cover[layer].append(i)
         steps = [min(TIME_STEPS, math.floor(column.time_s / self.step_s)) for column in columns]
@@ -109,13 +105,14 @@ class StageModel:
         """Return the variable stage time × hourly rate, and the USD per unit of it."""
         columns = self.columns.all
         most_units = max((c.units for c in columns), default=1) * self.formulation.table.layers
-        prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
+        prices = self.formulation.hardware.price.tolist()
+        whole = cp_sat.integer_terms(prices, "min", most_units * max(prices), MOST_RATE)
         # CP-SAT multiplies two variables, not two sums: the rate becomes a variable of its own.
         rate = self.model.new_int_var(0, MOST_RATE, "rate")
-        self.model.add(self.weighted_sum(self.z, [prices[c.type] * c.units for c in columns]) == rate)
+        self.model.add(self.weighted_sum(self.z, [whole.numbers[c.type] * c.units for c in columns]) == rate)
         product = self.model.new_int_var(0, MOST_RATE * TIME_STEPS, "product")
         self.model.add_multiplication_equality(product, [self.time, rate])
-        return product, self.formulation.cost_factor * self.step_s / scale
+        return product, self.formulation.cost_factor * self.step_s / whole.scale
 
     def _money_limits(self, product: Any, usd: float) -> None:
         """Add the constraints of the cost limit and of the hourly budget, if there are any."""
@@ -137,14 +134,3 @@ class StageModel:
         return cp_sat.CpObjective(
             objective, self.time, "min", lambda b: self.formulation.of_stage_time(b * self.step_s)
         )
-
-
-def _integer_prices(prices: Sequence[float], units: float) -> tuple[list[int], float]:
-    """Return hourly prices as integers, exact or rounded down, and their scale in units per USD."""
-    exact, largest = exact_integer_row(prices, 0.0), max(prices, default=0.0)
-    if largest == 0:
-        return [0] * len(prices), 1.0
-    if exact is not None and max(exact[0]) * units < MOST_RATE:
-        return exact[0], max(exact[0]) / largest
-    scale = MOST_RATE / (units * largest) / 2
-    return [math.floor(price * scale) for price in prices], scale

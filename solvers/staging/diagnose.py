@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
-from ...formulations.staging.stages import Plan, Stage, layer_names_text, parts_time_s
+from ...formulations.staging.stages import Plan, Stage, layer_names_text, parts_time_s, units_of
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Fields
 from ...instances.staging.instance import Layer, StageType, StagingInstance
@@ -39,8 +38,8 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
     """
     causes = [
         *_floor_cause(formulation, clock),
-        *_budget_cause(formulation, "cost_limit_usd", "cost limit", clock),
-        *_budget_cause(formulation, "hourly_budget_usd", "hourly budget", clock),
+        *_budget_cause(formulation, "cost_limit_usd", "cost limit", "USD", clock),
+        *_budget_cause(formulation, "hourly_budget_usd", "hourly budget", "USD/h", clock),
         *_stage_rule_cause(formulation, clock),
         *_memory_cause(formulation, clock),
     ]
@@ -130,7 +129,9 @@ def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
     ]
 
 
-def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
+def _budget_cause(
+    formulation: StagingFormulation, field: str, what: str, unit: str, clock: Clock
+) -> Iterator[Cause]:
     """Yield the cost limit or hourly budget as a cause of infeasibility, if the cheapest plan exceeds it."""
     limit = getattr(formulation.instance, field)
     if limit is None:
@@ -140,9 +141,7 @@ def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock:
     if relaxed is None:
         return
     plan, changed = relaxed
-    rate = changed.rate_usd_per_hour(plan)
-    unit = "USD" if field == "cost_limit_usd" else "USD/h"
-    need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
+    need = changed.evaluate(plan)[0] if unit == "USD" else changed.rate_usd_per_hour(plan)
     if need > limit:
         reason = f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}"
         yield [reason], f"raise the {what} to {need / FEASIBLE_SIDE_FACTOR:g} {unit}"
@@ -220,9 +219,7 @@ def _unit_limits_cause(formulation: StagingFormulation, clock: Clock) -> Iterato
     limits = {one.name: one.limit for one in formulation.instance.types if one.limit is not None}
     free = tuple(one.model_copy(update={"limit": None}) for one in formulation.instance.types)
     plan = _any_plan(formulation, clock, types=free) if limits else None
-    used = Counter[str]()
-    for stage in plan or ():
-        used[stage.type] += stage.units
+    used = units_of(plan or ())
     over = {name: units for name, units in used.items() if units > limits.get(name, math.inf)}
     if over:
         usage = " and ".join(f"{units} {name} of {limits[name]}" for name, units in over.items())

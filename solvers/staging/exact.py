@@ -14,10 +14,11 @@ from ...formulations.common.clock import time_left_s
 from ...formulations.common.compiled import is_compiled
 from ...formulations.staging.certificate import CUTOFF_MARGIN, MAX_PRICE, CertifiedInterval, named_prices
 from ...formulations.staging.formulation import StagingFormulation, formulation_of
-from ...formulations.staging.stages import Plan
+from ...formulations.staging.stages import Plan, units_of
 from ...instances.common.errors import OutOfTimeError
 from ...instances.common.fields import Fields
 from ..common.base import Clock, MethodOption, Outcome, Solver
+from ..common.conclude import contradiction
 from ..common.result import SolveOptions
 from .heterps.provisioning import WAYS
 from .heterps.type_search import Greedy, SingleType
@@ -39,33 +40,26 @@ def what_if_text(formulation: StagingFormulation, plan: Plan, solve: Solve) -> s
         Returns the best plan of a changed instance, or None if there was no time for it.
     """
     instance, objective = formulation.instance, formulation.objectives[0]
-    value, notes = formulation.evaluate(plan)[0], []
-    for index, hardware in enumerate(instance.types):
-        if hardware.limit is None or _units_of_type(plan, hardware.name) < hardware.limit:
+    used, value, notes = units_of(plan), formulation.evaluate(plan)[0], []
+    for hardware in instance.types:
+        if hardware.limit is None or used[hardware.name] < hardware.limit:
             continue
         free = hardware.model_copy(update={"limit": None})
-        types = (*instance.types[:index], free, *instance.types[index + 1 :])
+        types = tuple(free if one is hardware else one for one in instance.types)
         other = formulation_of(instance.model_copy(update={"types": types}))
         best = solve(other)
         if best is None:
             notes.append(f"{hardware.name}: no time to tell")
             continue
-        more, gain = (
-            _units_of_type(best, hardware.name) - hardware.limit,
-            abs(other.evaluate(best)[0] - value),
-        )
-        useful = more > 0 and objective.better(other.evaluate(best)[0], value)
-        unit = f" {objective.unit} {'less' if objective.sense == 'min' else 'more'}"
-        notes.append(
-            f"{hardware.name}: {more} more units, {gain:.6g}{unit}" if useful else f"{hardware.name}: nothing"
-        )
+        more, reached = units_of(best)[hardware.name] - hardware.limit, other.evaluate(best)[0]
+        gain = "nothing"
+        if more > 0 and objective.better(reached, value):
+            side = "less" if objective.sense == "min" else "more"
+            gain = f"{more} more units, {abs(reached - value):.6g} {objective.unit} {side}"
+        notes.append(f"{hardware.name}: {gain}")
     if not notes:
         return "no type is used up, so more units of one would change nothing"
     return "what more units would bring, one type at a time: " + "; ".join(notes)
-
-
-def _units_of_type(plan: Plan, name: str) -> int:
-    return sum(stage.units for stage in plan if stage.type == name)
 
 
 FIRST_PLAN_S = 1.0
@@ -146,12 +140,9 @@ class StagingExact(Solver[StagingFormulation]):
 
     def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the outcome of the search over paths of stages in the table, or the warm start if better."""
-        incumbent = incumbent_of(formulation, options)
+        start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
+        incumbent = incumbent_of(formulation, options, start)
         search = Search(formulation, incumbent, clock)
-        if options.warm_start is not None:
-            candidate = candidate_of(formulation, formulation.parse_plan(options.warm_start))
-            if candidate is not None:
-                incumbent.update(candidate)
         intervals = search.run()
         outcome = Outcome(limit=search.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
@@ -185,11 +176,23 @@ def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Plan) -
         outcome.plan = plan
 
 
-def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
-    """Return an empty incumbent: it keeps the cheapest or the fastest plan, by the instance's objective."""
+def incumbent_of(
+    formulation: StagingFormulation, options: SolveOptions, known: Plan | None = None
+) -> Cheapest | Fastest:
+    """Return the incumbent that keeps the cheapest or the fastest plan, by the instance's objective.
+
+    Parameters
+    ----------
+    known
+        A feasible plan, which it keeps if the stage table has its stages; None: it is empty.
+    """
     limit = formulation.instance.cost_limit_usd
-    incumbent = Cheapest if formulation.instance.objective == "cost" else Fastest
-    return incumbent(math.inf if limit is None else limit, options.gap)
+    keeping = Cheapest if formulation.instance.objective == "cost" else Fastest
+    incumbent = keeping(math.inf if limit is None else limit, options.gap)
+    candidate = None if known is None else candidate_of(formulation, known)
+    if candidate is not None:
+        incumbent.update(candidate)
+    return incumbent
 
 
 def _bound(
@@ -244,8 +247,6 @@ def intervals_of(
     return [one.model_dump(exclude_defaults=True) for one in certified]
 
 
-CONTRADICTION_TOLERANCE = 1e-6
-"""Relative amount by which a bound may be beyond a plan's value: a solver's tolerance."""
 CERTIFICATE_LIMIT_S = 5.0
 """Seconds that the search for a certificate may take."""
 
@@ -257,11 +258,7 @@ def _refutes(formulation: StagingFormulation, plan: Plan, bound: float | None) -
     """
     if formulation.violations(plan):
         return False
-    value = formulation.evaluate(plan)[0]
-    return bound is None or (
-        formulation.objectives[0].better(value, bound)
-        and abs(value - bound) > CONTRADICTION_TOLERANCE * abs(value)
-    )
+    return bound is None or contradiction(formulation, (bound,), formulation.evaluate(plan)) is not None
 
 
 def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -275,12 +272,8 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     bound = None if outcome.infeasible else outcome.bounds[0]
     if outcome.plan is not None and _refutes(formulation, outcome.plan, bound):
         return  # the answer contradicts itself, and the conclusion says so
-    options = SolveOptions()
-    incumbent = incumbent_of(formulation, options)
-    if outcome.plan is not None and not formulation.violations(outcome.plan):
-        known = candidate_of(formulation, outcome.plan)
-        if known is not None:
-            incumbent.update(known)
+    broken = outcome.plan is not None and formulation.violations(outcome.plan)
+    incumbent = incumbent_of(formulation, SolveOptions(), None if broken else outcome.plan)
     # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
     patience = clock.at_most(CERTIFICATE_LIMIT_S)
     search = Search(formulation, incumbent, patience)

@@ -122,7 +122,8 @@ def _found(
     known = formulation.elementary_infeasibility()
     most = min((usd for usd in (most_usd, instance.cost_limit_usd) if usd is not None), default=None)
     # Without any bound on units the frontier has no end: it stops at a multiple of the least cost.
-    if most is None and known is None and _unbounded(instance):
+    unlimited = instance.hourly_budget_usd is None and any(one.limit is None for one in instance.types)
+    if most is None and known is None and unlimited:
         cheapest = Cheapest(math.inf, options.gap)
         Search(formulation, cheapest, clock).run()
         most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
@@ -145,11 +146,6 @@ def _found(
         "certificate": certificate,
         "diagnosis": diagnose_with(diagnose, formulation, known, clock.remaining_s) if infeasible else None,
     }
-
-
-def _unbounded(instance: StagingInstance) -> bool:
-    """Return whether units are unbounded: a hardware type has no limit, and there is no hourly budget."""
-    return instance.hourly_budget_usd is None and any(hardware.limit is None for hardware in instance.types)
 
 
 def _certified_error(
@@ -181,7 +177,7 @@ def frontier_point(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> 
     return FrontierPoint(
         throughput_samples_per_s=throughput,
         cost_usd=formulation.cost_usd(time, rate),
-        time_s=instance.training.epochs * instance.training.samples / throughput,
+        time_s=instance.training.total / throughput,
         rate_usd_per_hour=rate,
         stage_time_s=time,
         plan=plan,

@@ -35,6 +35,7 @@ from ..common.base import Clock, Outcome, PresolvingSolver, Trace
 from ..common.result import Limit, SolveOptions
 from .exact import StagingExact, certificate
 from .graph_heuristic import first_plan
+from .search import limit_of
 
 FINITE_CUTOFF_S = 1e200
 """Finite substitute for an infinite cutoff, whose product with no units left is undefined."""
@@ -155,10 +156,11 @@ def fastest_path(
         np.zeros((ideals, states), dtype=np.int32),
     )
     values.time[0, 0] = 0.0
-    rows, best = stage_buffers(problem), cutoff
+    rows, best, complete = stage_buffers(problem), cutoff, True
     for source in range(ideals - 1):
         if clock.expired:
-            return _path(values, devices) if best < cutoff else None, False
+            complete = False
+            break
         time = values.time[source]
         if not (time < best).any():
             continue
@@ -171,7 +173,7 @@ def fastest_path(
             best = _extend(
                 values, devices.stride, devices.left, problem.most_units, source, count, rows, best
             )
-    return _path(values, devices) if best < cutoff else None, True
+    return _path(values, devices) if best < cutoff else None, complete
 
 
 def _path(values: Values, devices: Devices) -> FastestPath:
@@ -219,7 +221,7 @@ class DeviceSearch:
                 if formulation.ideals.complete:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:
-            self.limit = "time" if isinstance(stop, OutOfTimeError) else "interrupt"
+            self.limit = limit_of(stop)
         return self._outcome(latest)
 
     def _close(self, latest: float) -> None:
@@ -265,12 +267,11 @@ class DeviceSearch:
             outcome.infeasible = self.bound_s >= latest
         bound = None if outcome.infeasible or self.bound_s <= 0 else formulation.of_stage_time(self.bound_s)
         outcome.bounds = (bound,)
-        if bound is not None or outcome.infeasible:
-            outcome.certificate = certificate(formulation, [], bound, latest)
         if not formulation.ideals.complete:
             # The bound is the elementary one, which needs no certificate.
-            outcome.certificate = None
             outcome.message = one_order_note(formulation)
+        elif bound is not None or outcome.infeasible:
+            outcome.certificate = certificate(formulation, [], bound, latest)
         return outcome
 
 
@@ -307,8 +308,7 @@ def unit_limits(formulation: GraphFormulation) -> list[int]:
 
 def steps_per_stage(formulation: GraphFormulation) -> int:
     """Return the dynamic program's operations per stage: numbers of units times states."""
-    limits, most = unit_limits(formulation), formulation.instance.most_units_per_stage
-    return max(limits if most is None else [min(limit, most) for limit in limits]) * count_states(limits)
+    return int(formulation.hardware.most.max()) * count_states(unit_limits(formulation))
 
 
 def dynamic_program_applies(formulation: GraphFormulation) -> bool:
@@ -338,7 +338,6 @@ class ExactOnGraphs(StagingExact):
         if not isinstance(formulation, GraphFormulation):
             return super().heuristic_plan(formulation, clock)
         with Clock().enforced():
-            _ = formulation.blocks
             return first_plan(formulation, clock)
 
     def search(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:

@@ -18,7 +18,7 @@ import numpy as np
 from ...formulations.common.objective import loosened
 from ...formulations.staging.formulation import GraphFormulation
 from ...formulations.staging.stages import Stage
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints, offsets, run_of_each
 from ..common.base import Clock
 
 MEASURES = ("units", "money", "reach")
@@ -125,12 +125,10 @@ class _BlockSequence:
         self.limits = [MAX_UNITS_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
         self.counts = [_unit_counts(min(most, limit, MAX_UNITS_TRIED)) for limit in self.limits]
         self.transfer = blocks.transfer_s
-        self.pins = [np.array(own) for own in blocks.tensors]
-        self.tensor = np.repeat(np.arange(len(self.pins)), list(map(len, self.pins)))
-        self.pin = np.concatenate([np.empty(0, dtype=np.int64), *self.pins])
-        self.first = np.array([own[0] for own in self.pins], dtype=np.int64)
-        self.last = np.array([own[-1] for own in self.pins], dtype=np.int64)
-        self.end = np.searchsorted(self.tensor, np.arange(len(self.pins)), side="right")
+        start = offsets([len(own) for own in blocks.tensors])
+        self.tensor, self.end = run_of_each(start), start[1:]
+        self.pin = np.array([block for own in blocks.tensors for block in own], dtype=np.int64)
+        self.first, self.last = self.pin[start[:-1]], self.pin[self.end - 1]
         self.crossing = self._crossing_times(self.first, self.last)
 
     def __len__(self) -> int:
@@ -193,7 +191,7 @@ class _BlockSequence:
             return relayed
         # The next block of each tensor from here on; tensors without one are not touched.
         following = np.searchsorted(
-            self.tensor * (len(self) + 1) + self.pin, np.arange(len(self.pins)) * (len(self) + 1) + first
+            self.tensor * (len(self) + 1) + self.pin, np.arange(len(self.end)) * (len(self) + 1) + first
         )
         touched = following < self.end
         start = self.pin[following[touched]]

@@ -19,13 +19,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
 from ...formulations.common.clock import check_time
 from ...formulations.common.objective import loosened
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.stages import Plan, Stage
+from ...formulations.staging.stages import Plan, Stage, StageTable
 from ...instances.common.arrays import Floats, Ints
 from .kernels import backward, cheapest_path, fewest_units, forward, least_cost
 
@@ -104,44 +105,28 @@ class Interval:
         return replace(self, cost=free, prices=np.zeros_like(self.prices), counts_cost=False)
 
 
-SEGMENT_COLUMNS = (
-    *("position", "first", "last", "unit_type"),
-    *("serial", "parallel", "comm_serial", "comm_parallel", "most", "rate"),
-)
-"""The fields of `Segments` that have an entry for each segment."""
-
-
-@dataclass(eq=False)
-class Segments:
+@dataclass(frozen=True, eq=False)
+class Segments(StageTable):
     """Candidate stages (runs of layers on a type) that fixing has not excluded, as arcs between layers.
 
     Attributes
     ----------
-    layers, types
-        L and T.
+    types
+        T.
     alternating
         Whether neighbours have to differ in type.
-    position, first, last, unit_type
-        Of each segment in the table, first and last layer and type, shape (n,), sorted by last layer, then
-        type.
-    serial, parallel, comm_serial, comm_parallel
-        Time parameters S, A, S', A', shape (n,).
+    position
+        Place of each segment in the table of all, shape (n,).
     most, rate
         Units that a segment may have, and κ·π: USD per second of stage time and unit, shape (n,).
     """
 
-    layers: int
+    columns = (*StageTable.columns, "position", "most", "rate")
+
     types: int
     alternating: bool
     limits: Limits
     position: Ints
-    first: Ints
-    last: Ints
-    unit_type: Ints
-    serial: Floats
-    parallel: Floats
-    comm_serial: Floats
-    comm_parallel: Floats
     most: Floats
     rate: Floats
 
@@ -151,29 +136,18 @@ class Segments:
         table, hardware = formulation.table, formulation.hardware
         # Most of the others are too slow on however many units.
         position = np.flatnonzero((table.serial <= slowest_s) & (table.comm_serial <= slowest_s))
-        kind = table.type[position]
+        fast = table.only(position)
         segments = Segments(
-            table.layers,
-            len(hardware.price),
-            formulation.instance.stage_rule == "maximal_runs",
-            Limits.of(formulation),
-            position,
-            table.first[position],
-            table.last[position],
-            kind,
-            table.serial[position],
-            table.parallel[position],
-            table.comm_serial[position],
-            table.comm_parallel[position],
-            hardware.most[kind],
-            formulation.cost_factor * hardware.price[kind],
+            **vars(fast),
+            types=len(hardware.price),
+            alternating=formulation.instance.stage_rule == "maximal_runs",
+            limits=Limits.of(formulation),
+            position=position,
+            most=hardware.most[fast.type],
+            rate=formulation.cost_factor * hardware.price[fast.type],
         )
         able = np.isfinite(segments.fewest_units(np.array([slowest_s]))[0])
         return segments if able.all() else segments.only(np.flatnonzero(able))
-
-    def only(self, keep: Ints) -> Segments:
-        """Return a subset of the candidate stages."""
-        return replace(self, **{name: getattr(self, name)[keep] for name in SEGMENT_COLUMNS})
 
     def __len__(self) -> int:
         return len(self.position)
@@ -186,15 +160,7 @@ class Segments:
     def _arcs(self) -> tuple[Ints, Ints, Ints]:
         """Offsets of the stages by last layer, (L + 1,), and first layer and type of each stage, (n,)."""
         ends = np.arange(self.layers + 1, dtype=self.last.dtype)
-        return np.searchsorted(self.last, ends), self.first, self.unit_type
-
-    def time_s(self, units: Floats) -> Floats:
-        """Return the stage times ET in seconds for `units` of shape (n,) or (B, n), possibly infinite."""
-        compute = self.parallel / units
-        compute += self.serial
-        communication = self.comm_parallel / units
-        communication += self.comm_serial
-        return np.maximum(compute, communication, out=compute)
+        return np.searchsorted(self.last, ends), self.first, self.type
 
     def fewest_units(self, time_s: Floats) -> Floats:
         """Return the smallest k ≥ 1 with ET(k) ≤ τ of each stage, infinite where none is within the limit.
@@ -231,41 +197,40 @@ class Segments:
         np.maximum(cost, interval.cost, out=cost)
         return Interval(low, interval.high, interval.units, cost, interval.prices)
 
-    def forward(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return the minimum weights of paths of stages from the first layer on, for B weightings.
+    def forward(self, weight: Floats) -> tuple[float, Floats]:
+        """Return the minimum weights of paths of stages from the first layer on.
 
         Parameters
         ----------
         weight
-            Of each segment, shape (B, n), infinite where it cannot be used.
+            Of each segment, shape (n,), infinite where it cannot be used.
 
         Returns
         -------
         shortest, arrival
-            Least weight of a path of all layers, shape (B,), and, shape (B, T, L + 1), of one that ends
-            before layer p and that a segment of type t may follow.
+            Least weight of a path of all layers, and, shape (T, L + 1), of one that ends before layer p and
+            that a segment of type t may follow.
         """
         check_time()
-        arrival = np.full((len(weight), self.types, self.layers + 1), np.inf)
-        arrival[:, :, 0] = 0.0
-        shortest = np.empty(len(weight))
-        forward(*self._arcs, weight, self.alternating, arrival, shortest)
-        return shortest, arrival
+        arrival = np.full((self.types, self.layers + 1), np.inf)
+        arrival[:, 0] = 0.0
+        return forward(*self._arcs, weight, self.alternating, arrival), arrival
 
     def backward(self, weight: Floats) -> Floats:
         """Return the minimum weight of a path from layer p on that may follow a stage of type t.
 
-        Shape (B, L + 1, T); `weight` is as in `forward`.
+        Shape (B, L + 1, T); a row of `weight`, shape (B, n), is as in `forward`.
         """
         arrival = np.zeros((len(weight), self.types, self.layers + 1))
         return self._backward(weight, arrival)[0].swapaxes(1, 2)
 
     def through(self, weight: Floats, arrival: Floats) -> Floats:
-        """Return the minimum weight of a path of all layers through each stage, (B, n).
+        """Return the minimum weight of a path of all layers through each stage, (n,).
 
-        It serves reduced-cost fixing.
+        It serves reduced-cost fixing; the arguments are as in `forward`.
         """
-        return self._backward(weight, arrival)[1]
+        through: Floats = self._backward(weight[None], arrival[None])[1][0]
+        return through
 
     def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
         check_time()
@@ -280,17 +245,16 @@ class Segments:
         Parameters
         ----------
         weight, arrival
-            Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
+            As in `forward`; there has to be a path.
         """
-        path: Ints = cheapest_path(*self._arcs, weight, arrival, self.alternating)
-        return path
+        return cheapest_path(*self._arcs, weight, arrival, self.alternating)
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
         """Return the cost plus units at dual prices of each candidate stage in an interval, shape (n,)."""
         # No copy where there are no prices.
         if not prices.any():
             return interval.cost
-        weight: Floats = (prices @ self.limits.weight)[self.unit_type]
+        weight: Floats = (prices @ self.limits.weight)[self.type]
         weight *= interval.units
         weight += interval.cost
         return weight
@@ -306,12 +270,11 @@ class Segments:
 
     def consumptions(self, segments: Ints, units: Floats) -> Floats:
         """Return what each of the given stages consumes of each limit, shape (R, k)."""
-        result: Floats = self.limits.weight[:, self.unit_type[segments]] * units
-        return result
+        return self.limits.weight[:, self.type[segments]] * units
 
     def consumption(self, segments: Ints, units: Floats) -> Floats:
         """Return the total that the given stages with these units consume of each limit, shape (R,)."""
-        result: Floats = self.limits.weight[:, self.unit_type[segments]] @ units
+        result: Floats = self.limits.weight[:, self.type[segments]] @ units
         return result
 
 
@@ -353,20 +316,28 @@ class Incumbent(ABC):
 
     best: Candidate | None = None
     """The single best plan, where one is kept; intervals are split first at its stage time."""
+    by: tuple[str, ...]
+    """The figures by which that plan is best, the first before the second."""
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
-        self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
+        self.cost_limit_usd = loosened(cost_limit_usd)
         # A plan at exactly the limit counts, so the cutoff is the next float.
         self.most_usd = math.nextafter(self.cost_limit_usd, math.inf)
         # Half of the gap is kept back for the rounding of bounds and plans.
         self.close_enough = 1 - max(gap / 2, EQUALITY_TOLERANCE)
 
-    @abstractmethod
     def update(self, candidate: Candidate) -> bool:
         """Keep a plan if it improves on those kept; return whether it does.
 
         The plan may exceed only the cost limit.
         """
+        figures = attrgetter(*self.by)
+        improves: bool = candidate.cost_usd <= self.cost_limit_usd and (
+            self.best is None or figures(candidate) < figures(self.best)
+        )
+        if improves:
+            self.best = candidate
+        return improves
 
     @abstractmethod
     def cutoff(self, low: float) -> float:
@@ -385,14 +356,7 @@ class Cheapest(Incumbent):
     """Incumbent that keeps the plan of minimum cost."""
 
     any_cost = False
-
-    def update(self, candidate: Candidate) -> bool:
-        """Keep a plan if it is the cheapest so far; return whether it is."""
-        least = self.cost_limit_usd if self.best is None else self.best.cost_usd
-        improves = candidate.cost_usd < least or (self.best is None and candidate.cost_usd <= least)
-        if improves:
-            self.best = candidate
-        return improves
+    by = ("cost_usd",)
 
     def cutoff(self, low: float) -> float:
         """Return the cost of the cheapest plan in USD less the tolerated gap; without one the cost limit."""
@@ -406,16 +370,7 @@ class Fastest(Incumbent):
     """Incumbent that keeps the plan of minimum stage time within the cost limit."""
 
     leftmost_first = True
-
-    def update(self, candidate: Candidate) -> bool:
-        """Keep a plan if it is the fastest so far (ties: the cheapest); return whether it is kept."""
-        if candidate.cost_usd > self.cost_limit_usd:
-            return False
-        figures = candidate.time_s, candidate.cost_usd
-        improves = self.best is None or figures < (self.best.time_s, self.best.cost_usd)
-        if improves:
-            self.best = candidate
-        return improves
+    by = ("time_s", "cost_usd")
 
     def cutoff(self, low: float) -> float:
         """Return the cost limit in USD where τ ≥ low may be faster by more than the gap, else −∞."""

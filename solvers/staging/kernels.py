@@ -3,10 +3,9 @@
 The check has loops of its own. Without `fastmath` the compiler rounds every sum and quotient as written.
 Arrays are written entry by entry, for the compiler takes seconds for a slice.
 
-Shortest paths over (layer, type) are computed for many weightings of the segments at once. A path is a
-sequence of segments, each beginning where the one before ends. Where neighbours have to differ in type, a
-segment follows the cheapest path of any other type to its first layer, so that two numbers a layer, the
-cheapest and the second cheapest type, carry the dynamic program: O(L²T) for a weighting.
+A path is a sequence of segments, each beginning where the one before ends. Where neighbours have to differ in
+type, a segment follows the cheapest path of any other type to its first layer, so that two numbers a layer,
+the cheapest and the second cheapest type, carry the dynamic program over (layer, type): O(L²T).
 """
 
 from __future__ import annotations
@@ -161,34 +160,34 @@ def forward(
     weight: Floats,
     alternating: bool,
     arrival: Floats,
-    shortest: Floats,
-) -> None:
-    """Set the minimum weights of paths of stages from the first layer on; see `Segments.forward`.
+) -> float:
+    """Return the minimum weight of a path of stages, and set those from the first layer on.
+
+    See `Segments.forward`.
 
     Parameters
     ----------
     edges
         The segments that end with layer l are `edges[l]` to `edges[l + 1]`, shape (L + 1,).
     arrival
-        Output, shape (B, T, L + 1), infinite at first, but 0 before the first layer. By type first: the
+        Output, shape (T, L + 1), infinite at first, but 0 before the first layer. By type first: the
         segments of one type are read one after another.
     """
-    layers = len(edges) - 1
-    for row in range(len(weight)):
-        own, to = weight[row], arrival[row]
-        for layer in range(layers):
-            # Unsigned, so that indices are not checked for being negative.
-            i, end = np.uint64(edges[layer]), np.uint64(edges[layer + 1])
-            shortest[row] = np.inf
-            while i < end:
-                t, least = np.uint32(unit_type[i]), np.inf
-                # One number collects the minimum of a type: no step waits for what the last one stored.
-                while i < end and unit_type[i] == t:
-                    least = min(least, own[i] + to[t, np.uint32(first[i])])
-                    i += np.uint64(1)
-                to[t, layer + 1] = least
-                shortest[row] = min(shortest[row], least)
-            least_of_neighbours(to[:, layer + 1], alternating)
+    shortest = np.inf
+    for layer in range(len(edges) - 1):
+        # Unsigned, so that indices are not checked for being negative.
+        i, end = np.uint64(edges[layer]), np.uint64(edges[layer + 1])
+        shortest = np.inf
+        while i < end:
+            t, least = np.uint32(unit_type[i]), np.inf
+            # One number collects the minimum of a type: no step waits for what the last one stored.
+            while i < end and unit_type[i] == t:
+                least = min(least, weight[i] + arrival[t, np.uint32(first[i])])
+                i += np.uint64(1)
+            arrival[t, layer + 1] = least
+            shortest = min(shortest, least)
+        least_of_neighbours(arrival[:, layer + 1], alternating)
+    return shortest
 
 
 @compiled

@@ -67,7 +67,7 @@ class _Labels(NamedTuple):
 
     def only(self, keep: Ints) -> _Labels:
         """Return the labels at the given indices."""
-        return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
+        return _Labels._make(column[keep] for column in self)
 
 
 def search_labels(
@@ -93,14 +93,11 @@ def search_labels(
     """
     if not len(core):
         return CoreAnswer(None, math.inf)
-    search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
+    search = _Search(segments, interval, core, prices, clock, float(math.isfinite(cutoff)))
     # No path costs so much.
     most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
-    answer = UNDECIDED
-    for beam in (*beams, None):
-        if answer is UNDECIDED:
-            answer = search.below(most, beam)
-    return answer
+    answers = (search.below(most, beam) for beam in (*beams, None))
+    return next((answer for answer in answers if answer is not UNDECIDED), UNDECIDED)
 
 
 class _Search:
@@ -156,12 +153,10 @@ class _Search:
                     return UNDECIDED
                 self._extend_labels(labels, columns[start : start + size], queued)
         best = _concatenated(queued[layers])
-        if best is None:
+        # A label may pass by its margin alone; then no path is below the cutoff.
+        if best is None or best.cost.min() >= cutoff:
             return CoreAnswer(None, math.inf) if complete else UNDECIDED
         winner = int(best.cost.argmin())
-        # A label may pass by its margin alone; then no path is below the cutoff.
-        if best.cost[winner] >= cutoff:
-            return CoreAnswer(None, math.inf) if complete else UNDECIDED
         records, at, path = np.concatenate(self.records), int(best.last[winner]), list[int]()
         while at > 0:
             before, column = records[at].tolist()
@@ -222,12 +217,13 @@ def _bounds(
     ]
     counting = state_tables(columns, prices, weight, MOST_GROUPS)
     every = [*single[:1], *((weight, table) for table in counting), *single[1:]]
+    tables = [table for _, table in every]
     return (
         np.array([own for own, _ in every]),
-        np.array([table.prices for _, table in every]),
-        np.array([table.places for _, table in every]),
-        np.cumsum([table.rest.shape[2] for _, table in every]) - 1,
-        np.ascontiguousarray(np.concatenate([table.rest for _, table in every], axis=2)),
+        np.array([table.prices for table in tables]),
+        np.array([table.places for table in tables]),
+        np.cumsum([table.rest.shape[2] for table in tables]) - 1,
+        np.ascontiguousarray(np.concatenate([table.rest for table in tables], axis=2)),
     )
 
 

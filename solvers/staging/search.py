@@ -124,7 +124,7 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
             high = np.where(edge, BOX_GROWTH * high, high)
             continue
         best = max(best, oracle.at(prices), key=lambda answer: answer[1])
-    return DualSolution(best[0], best[1], oracle.paths)
+    return DualSolution(*best, oracle.paths)
 
 
 class _Oracle:
@@ -139,16 +139,16 @@ class _Oracle:
         """Return the given dual prices with the value of D there, in USD, rounded down."""
         segments, interval = self.segments, self.interval
         weight = segments.weight(interval, prices)
-        shortest, arrival = segments.forward(weight[None])
-        if math.isinf(shortest[0]):
+        shortest, arrival = segments.forward(weight)
+        if math.isinf(shortest):
             return prices, math.inf
-        path = segments.cheapest(weight, arrival[0])
+        path = segments.cheapest(weight, arrival)
         self.paths.append(path)
         self.envelope.constants.append(float(interval.cost[path].sum()))
         consumption = segments.consumption(path, interval.units[path])
         self.envelope.slopes.append(consumption - segments.limits.capacity)
         spare = float(prices @ segments.limits.capacity)
-        return prices, float(shortest[0]) - spare - ROUNDING_MARGIN * (abs(float(shortest[0])) + spare)
+        return prices, shortest - spare - ROUNDING_MARGIN * (abs(shortest) + spare)
 
 
 @dataclass(eq=False)
@@ -220,7 +220,7 @@ class Search:
             self._examine(segments, self._first_intervals(segments))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # Half-examined intervals prove nothing: one interval without a bound covers all stage times.
-            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined()], []
+            self.limit, self.closed, self.groups = limit_of(stop), [self._unexamined()], []
         while self.groups and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
@@ -250,7 +250,7 @@ class Search:
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # The cover from before the step is still valid.
             self.groups, self.closed = before
-            self.limit = _limit_of(stop)
+            self.limit = limit_of(stop)
 
     def _unexamined(self) -> Interval:
         """Return one interval of all stage times, without a bound, candidate stages or prices."""
@@ -261,9 +261,12 @@ class Search:
         """Return the intervals whose bound is below the cutoff; close the others."""
         still: list[Interval] = []
         for interval in intervals:
-            done = interval.bound >= self.incumbent.cutoff(interval.low)
-            (self.closed if done else still).append(interval)
+            (still if self._is_open(interval) else self.closed).append(interval)
         return still
+
+    def _is_open(self, interval: Interval) -> bool:
+        """Return whether the bound of an interval is below its cutoff."""
+        return interval.bound < self.incumbent.cutoff(interval.low)
 
     def _first_intervals(self, segments: Segments) -> list[Interval]:
         """Return intervals of equal ratio of their ends that together cover all stage times."""
@@ -333,11 +336,11 @@ class Search:
             constrained = []
             for interval in batch:
                 weight = segments.weight(interval, interval.prices)
-                shortest, interval.arrival = segments.forward(weight[None])
+                shortest, interval.arrival = segments.forward(weight)
                 spare = float(interval.prices @ segments.limits.capacity)
-                interval.bound = max(interval.bound, float(shortest[0]) - spare)
-                if interval.bound < self.incumbent.cutoff(interval.low):
-                    path = segments.cheapest(weight, interval.arrival[0])
+                interval.bound = max(interval.bound, shortest - spare)
+                if self._is_open(interval):
+                    path = segments.cheapest(weight, interval.arrival)
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
                     # Where the cheapest path keeps the limits, no prices can raise the bound.
@@ -347,7 +350,7 @@ class Search:
                 if self.clock.expired:
                     break
                 # Plans found since may have settled it.
-                if interval.bound < self.incumbent.cutoff(interval.low):
+                if self._is_open(interval):
                     self._raise_bound(segments, interval)
             still = self._still_open(batch)
             if still and (len(segments) < FEW_SEGMENTS or self.clock.expired):
@@ -372,7 +375,7 @@ class Search:
         interval.prices, interval.bound = dual.prices, max(interval.bound, dual.bound)
         for path in dual.paths:
             self._try(segments, interval, path)
-        if interval.bound >= self.incumbent.cutoff(interval.low) or self.clock.expired:
+        if not self._is_open(interval) or self.clock.expired:
             return
         interval.breakpoints = segments.breakpoints(interval, dual.paths[-1])
         core = core_of(segments, priced, priced.prices, cutoff if priced is interval else SHORTAGE)
@@ -419,9 +422,9 @@ class Search:
         slowest = self.slowest_s
         interval = segments.interval(slowest, slowest, np.zeros(len(segments.limits)))
         weight = segments.weight(interval, interval.prices)
-        shortest, arrival = segments.forward(weight[None])
-        if math.isfinite(shortest[0]):
-            self._try(segments, interval, segments.cheapest(weight, arrival[0]))
+        shortest, arrival = segments.forward(weight)
+        if math.isfinite(shortest):
+            self._try(segments, interval, segments.cheapest(weight, arrival))
         if self.incumbent.has_plan:
             return None
         priced = interval.without_costs()
@@ -450,14 +453,14 @@ class Search:
         """Return a group of intervals without the stages that no better plan in any of them can use."""
         alive = np.zeros(len(segments), dtype=bool)
         for interval in intervals:
-            weight = segments.weight(interval, interval.prices)[None]
+            weight = segments.weight(interval, interval.prices)
             if interval.arrival is None:
                 interval.arrival = segments.forward(weight)[1]
             through = segments.through(weight, interval.arrival)
             interval.arrival = None
             # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
             most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
-            alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)
+            alive |= through < most + float(interval.prices @ segments.limits.capacity)
         if alive.mean() > MOST_KEPT_SHARE:
             return Group(segments, intervals)
         keep = np.flatnonzero(alive)
@@ -489,7 +492,8 @@ def _splittable(interval: Interval) -> bool:
     return interval.high > interval.low * NEVER_SPLIT_BELOW_RATIO
 
 
-def _limit_of(stop: BaseException) -> Limit:
+def limit_of(stop: BaseException) -> Limit:
+    """Return the limit that an exception stands for, which stopped a search."""
     return "time" if isinstance(stop, OutOfTimeError) else "interrupt"
 
 

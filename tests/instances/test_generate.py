@@ -220,7 +220,7 @@ def cost_of_some_plan(instance: StagingInstance) -> float:
     formulation = StagingFormulation(instance)
     hardware = formulation.hardware
     parts = Parts(
-        *np.moveaxis(formulation.parts, 2, 0),
+        np.moveaxis(formulation.parts, 2, 0),
         received_s(instance),
         np.array([layer.memory_gib for layer in instance.layers]),
         np.array([kind.memory_gib or math.inf for kind in instance.types]),

@@ -68,13 +68,11 @@ class CertificateCheck:
     """
 
     def __init__(self, instance: StagingInstance) -> None:
-        training, cost = instance.training, instance.cost_limit_usd
         floor = instance.throughput_floor_samples_per_s
         self.instance = instance
-        self.cost_factor = training.epochs * training.samples / (3600 * instance.probe_batch)
-        slowest = math.inf if floor is None else instance.probe_batch / floor
-        self.slowest_s = loosened(slowest) * (1 + LIMIT_TOLERANCE)
-        self.most_usd = math.inf if cost is None else loosened(cost) * (1 + LIMIT_TOLERANCE)
+        self.cost_factor = instance.training.total / (3600 * instance.probe_batch)
+        self.slowest_s = _widened(None if floor is None else instance.probe_batch / floor)
+        self.most_usd = _widened(instance.cost_limit_usd)
 
     def cost_bound(self, given: StagingCertificate) -> float:
         """Return the lower bound on the cost of training that the certificate proves, in USD.
@@ -162,8 +160,7 @@ class CertificateCheck:
         given = read_certificate(self.instance, {"intervals": data})
         if isinstance(given, str):
             return False
-        most = math.inf if most_usd is None else loosened(most_usd) * (1 + LIMIT_TOLERANCE)
-        cutoff = min(self.most_usd, most)
+        cutoff = min(self.most_usd, _widened(most_usd))
         return not self.unproven(given.intervals, self.slowest_s, lambda _: cutoff)
 
     def unproven(
@@ -223,6 +220,11 @@ class CertificateCheck:
             # Counts are integers and need no margin, unlike sums of money.
             capacity = np.append(capacity, loosened(budget) * (1 + LIMIT_TOLERANCE))
         return Limits(weight, capacity)
+
+
+def _widened(limit: float | None) -> float:
+    """Return the largest amount within a limit; infinite without a limit."""
+    return math.inf if limit is None else loosened(limit) * (1 + LIMIT_TOLERANCE)
 
 
 MAX_STATES = 60_000_000

@@ -508,8 +508,10 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
             (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)
         )
     first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
+    layers = len(graph.inside) - 1
     price = unit_types(instance).price
+    limit = graph.units
     rows = [row * ROUNDING_FACTOR for row in rows]
-    return Segments(
-        len(graph.inside) - 1, price, graph.units, narrow(first), narrow(last), narrow(unit_type), *rows
-    )
+    places = narrow(first), narrow(last), narrow(unit_type)
+    figures = *places, *rows, price, limit
+    return Segments(layers, *figures)

@@ -24,81 +24,45 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Self
 
 import numpy as np
 
 from ....instances.common.arrays import Floats, Ints, narrow
-from ....instances.staging.instance import StagingInstance
+from ....instances.staging.instance import StagingInstance, figure_on
 from ...common.clock import check_time, time_is_up
 from ...common.compiled import compiled, compiled_without_arrays
 from ...common.objective import loosened
-from ..stages import MAX_UNITS, check_segment_count, compiled_time_s
+from ..stages import MAX_UNITS, Hardware, StageTable, check_segment_count, compiled_time_s
 from .path_enumeration import MAX_ARCS, Network, neighbour_minima, no_path_below
 
 
-class UnitTypes(NamedTuple):
-    """Figures of the hardware types, read from the instance for the check alone; each has shape (T,).
-
-    Attributes
-    ----------
-    price, limit
-        USD per hour and unit, and available units, infinite without a limit.
-    most, room_gib
-        Most units of one stage, and memory of a unit with its tolerance.
-    """
-
-    price: Floats
-    limit: Floats
-    most: Floats
-    room_gib: Floats
-
-
-def unit_types(instance: StagingInstance) -> UnitTypes:
-    """Return prices, limits and memory of the hardware types of an instance."""
+def unit_types(instance: StagingInstance) -> Hardware:
+    """Return figures of the hardware types of an instance, read for the check alone."""
     types, most = instance.types, min(MAX_UNITS, instance.most_units_per_stage or MAX_UNITS)
     limit = np.array([math.inf if one.limit is None else one.limit for one in types])
     room = [math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types]
     price = np.array([one.price_usd_per_hour for one in types], dtype=float)
-    return UnitTypes(price, limit, np.minimum(limit, float(most)), np.array(room))
+    return Hardware(price, limit, np.minimum(limit, float(most)), np.array(room))
 
 
 @dataclass(frozen=True)
-class Segments:
-    """Table of the possible stages (segments), ordered by last layer, then type, then first layer.
+class Segments(StageTable):
+    """Table of the possible stages (segments), filled by the check alone.
 
     Attributes
     ----------
-    layers
-        L, the number of layers.
     price, limit
         USD per hour and unit, and available units (at most what a stage may have); shape (T,).
-    first, last, type
-        First layer, last layer and type of each segment, shape (n,).
-    serial, parallel, comm_serial, comm_parallel
-        S, A, S' and A' with the transfer [s per probe batch], shape (n,).
     """
 
-    layers: int
     price: Floats
     limit: Floats
-    first: Ints
-    last: Ints
-    type: Ints
-    serial: Floats
-    parallel: Floats
-    comm_serial: Floats
-    comm_parallel: Floats
 
-    def only(self, keep: Ints) -> Segments:
+    def only(self, keep: Ints) -> Self:
         """Return the table of the segments (possible stages) at the given indices."""
-        columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
-        return replace(self, **{name: getattr(self, name)[keep] for name in columns})
-
-    def time_s(self, units: Floats) -> Floats:
-        """Return the stage time ET [s] of each segment on the given number of devices, (n,) or (B, n)."""
-        compute = self.serial + self.parallel / units
-        return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
+        columns = {name: getattr(self, name)[keep] for name in self.columns}
+        return replace(self, **columns)
 
 
 def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segments:
@@ -140,7 +104,7 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
         parts[:, new] = sums[:, unit_type, first]
         parts[3, new] += received[first]
         count = new.stop
-    return Segments(layers, hardware.price, hardware.most, *ends[:, :count], *parts[:, :count])
+    return Segments(layers, *(*ends[:, :count], *parts[:, :count], hardware.price, hardware.most))
 
 
 def layer_parts(instance: StagingInstance) -> Floats:
@@ -151,9 +115,9 @@ def layer_parts(instance: StagingInstance) -> Floats:
     parts = np.zeros((len(instance.layers), len(instance.types), 4))
     for row, layer in zip(parts, instance.layers, strict=True):
         for own, hardware in zip(row, instance.types, strict=True):
-            name, alpha, beta = hardware.name, layer.compute_parallel, layer.communication_parallel
-            alpha = alpha.get(name, 0.0) if isinstance(alpha, dict) else alpha
-            beta = beta.get(name, 0.0) if isinstance(beta, dict) else beta
+            name = hardware.name
+            alpha = figure_on(layer.compute_parallel, name)
+            beta = figure_on(layer.communication_parallel, name)
             if name in layer.compute_s:
                 c, d = layer.compute_s[name], layer.communication_s.get(name, 0.0)
                 own[:] = c * (1 - alpha), c * alpha, d * (1 - beta), d * beta

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -145,18 +146,17 @@ class Provisioner:
             if state.over:
                 break
             best = self._better(best, counts, state)
-            if self._cannot_improve(best, state):
-                break
-            if counts[slowest] == self._most[segments[slowest][2]]:
+            unit_type = segments[slowest][2]
+            if self._cannot_improve(best, state) or counts[slowest] == self._most[unit_type]:
                 break
             counts[slowest] += 1
             faster = parts_time_s(parts[slowest], counts[slowest])
             if faster >= state.time_s:
                 break
             heapq.heapreplace(queue, (-faster, slowest))
-            price = self._prices[segments[slowest][2]]
+            price = self._prices[unit_type]
             state.work += price * (counts[slowest] * faster - (counts[slowest] - 1) * state.time_s)
-            state.used[segments[slowest][2]] += 1
+            state.used[unit_type] += 1
             self._tally(state)
         return best
 
@@ -167,7 +167,7 @@ class Provisioner:
         the floor of their serial parts' excess, and of the excess of the units and money that the others take
         at the floor, all relative; a stage that cannot be at all counts one and its share of the layers.
         """
-        used: dict[int, int] = {}
+        used = Counter[int]()
         time, total = 0.0, 0.0
         for segment in segments:
             part, unit_type = self.parts(segment), segment[2]
@@ -176,30 +176,36 @@ class Provisioner:
                 continue
             units = min_units(part, self._slowest_s, MAX_UNITS)
             if units:
-                used[unit_type] = used.get(unit_type, 0) + units
+                used[unit_type] += units
                 time = max(time, parts_time_s(part, units))
             else:
                 total += max(part[0], part[2]) / self._slowest_s
-        rate = math.fsum(self._prices[unit_type] * units for unit_type, units in used.items())
-        amounts = [(float(units), float(self._limits[unit_type])) for unit_type, units in used.items()]
-        amounts += [(rate, self._budget), (self.formulation.cost_usd(time, rate), self._cost_limit)]
+        rate = self._rate(used)
+        amounts: list[tuple[float, float]] = [
+            *((units, self._limits[unit_type]) for unit_type, units in used.items()),
+            (rate, self._budget),
+            (self.formulation.cost_usd(time, rate), self._cost_limit),
+        ]
         return total + sum(max(0.0, amount / limit - 1) for amount, limit in amounts)
 
     def _state(self, segments: Sequence[Segment], parts: Sequence[Parts], counts: Sequence[int]) -> _State:
-        used: dict[int, int] = {}
+        used = Counter[int]()
         time, work, serial = 0.0, 0.0, 0.0
         for segment, part, units in zip(segments, parts, counts, strict=True):
             own = parts_time_s(part, units)
             time = max(time, own)
             work += self._prices[segment[2]] * units * own
             serial = max(serial, part[0], part[2])
-            used[segment[2]] = used.get(segment[2], 0) + units
+            used[segment[2]] += units
         state = _State(used, time, work, serial)
         self._tally(state)
         return state
 
+    def _rate(self, used: Counter[int]) -> float:
+        return math.fsum(self._prices[unit_type] * units for unit_type, units in used.items())
+
     def _tally(self, state: _State) -> None:
-        state.rate = math.fsum(self._prices[unit_type] * units for unit_type, units in state.used.items())
+        state.rate = self._rate(state.used)
         state.over = state.rate > self._budget or any(
             units > self._limits[unit_type] for unit_type, units in state.used.items()
         )
@@ -229,7 +235,7 @@ class Provisioner:
 class _State:
     """Units used by type, slowest stage time, Σ π k·ET(k), largest serial part, USD/h of a provision."""
 
-    used: dict[int, int]
+    used: Counter[int]
     time_s: float
     work: float
     serial_s: float

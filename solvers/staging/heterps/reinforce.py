@@ -41,9 +41,9 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ...backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
-from ...common.base import Clock, MethodOption, Outcome, Solver
+from ...common.base import Clock, MethodOption, Outcome
 from ...common.result import SolveOptions
-from .type_search import PROVISIONING, Types, TypeSearch, random_types
+from .type_search import PROVISIONING, TypeMethod, Types, TypeSearch, random_types
 
 AVERAGING = 0.9
 """Weight of the past in the moving averages of the loss and of its spread."""
@@ -55,7 +55,7 @@ MOST_GRADIENT_NORM = 1.0
 """Norm to which longer gradients of a training step are clipped."""
 
 
-class Reinforce(Solver[StagingFormulation]):
+class Reinforce(TypeMethod):
     """HeterPS's REINFORCE method on an LSTM, or on an Elman network as in its ablation; needs PyTorch.
 
     Parameters
@@ -64,7 +64,6 @@ class Reinforce(Solver[StagingFormulation]):
         Which of the two.
     """
 
-    kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
         "episodes": MethodOption(8000, "how many plans are judged", least=1),
@@ -77,7 +76,7 @@ class Reinforce(Solver[StagingFormulation]):
     }
 
     def __init__(self, cell: Literal["lstm", "rnn"]) -> None:
-        self._cell: Literal["lstm", "rnn"] = cell
+        self._cell = cell
         self.name = f"reinforce-{cell}"
         network = "an LSTM" if cell == "lstm" else "an Elman network"
         self.what = f"HeterPS's learned method: {network} over the layers, trained by REINFORCE"
@@ -166,8 +165,7 @@ class Trainer:
             self._baseline = past * self._baseline + (1 - past) * float(losses.mean())
             self._spread = past * self._spread + (1 - past) * float(losses.std())
         spread = max(self._spread, LEAST_SPREAD)
-        result: Floats = (losses - self._baseline) / spread
-        return result
+        return (losses - self._baseline) / spread
 
 
 def features(formulation: StagingFormulation) -> Floats:

@@ -24,6 +24,7 @@ with exact units, and it found none for two; 4 % and 11 % with load balance, and
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -192,7 +193,7 @@ def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Typ
     size, most = len(able), MOST_BOUNDARY_SHARE
     cuts = np.flatnonzero(rng.random(size - 1) < rng.uniform(0, most)) + 1 if size > 1 else np.empty(0, int)
     types: list[int] = []
-    for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
+    for first, last in itertools.pairwise([0, *cuts.tolist(), size]):
         types = assign([*types, *[0] * (last - first)], first, last, int(rng.choice(able[first])), able, rng)
     return tuple(types)
 
@@ -228,11 +229,17 @@ SEGMENT_SHARE = 0.3
 Individual = tuple[Fitness, Types]
 
 
-class Genetic(Solver[StagingFormulation]):
+class TypeMethod(Solver[StagingFormulation]):
+    """Base of the methods that choose a type for each layer, and units by one of the ways of provisioning."""
+
+    kinds = ("staging",)
+    method_options = {"provisioning": PROVISIONING}
+
+
+class Genetic(TypeMethod):
     """Genetic algorithm: tournament selection, two-point crossover, mutation of runs of layers, elitism."""
 
     name = "genetic"
-    kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
         "evaluations": MethodOption(50_000, "how many choices of types are judged", least=1),
@@ -333,11 +340,10 @@ RANDOM_STARTS = 100
 """Random choices of types that are evaluated first, beside each type alone."""
 
 
-class Bayesian(Solver[StagingFormulation]):
+class Bayesian(TypeMethod):
     """Bayesian optimisation by the tree-structured Parzen estimator, started with each single type."""
 
     name = "bayesian"
-    kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
         "evaluations": MethodOption(500, "how many choices of types are judged", least=1),
@@ -389,7 +395,7 @@ MAX_TRIALS = 20_000
 """Most partial plans that greedy provisions."""
 
 
-class Greedy(Solver[StagingFormulation]):
+class Greedy(TypeMethod):
     """Greedy heuristic: layer after layer the type with the best score of the plan so far; backtracks.
 
     Where no type for the next layer goes with the choices before it (limits are used up), the last
@@ -397,8 +403,6 @@ class Greedy(Solver[StagingFormulation]):
     """
 
     name = "greedy"
-    kinds = ("staging",)
-    method_options = {"provisioning": PROVISIONING}
     what = "the paper's baseline: layer after layer the best type, units by load balance (HeterPS)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
@@ -438,12 +442,10 @@ class Greedy(Solver[StagingFormulation]):
         return Outcome(message="greedy: no plan found within the limits")
 
 
-class SingleType(Solver[StagingFormulation]):
+class SingleType(TypeMethod):
     """Baseline: the best plan that has one hardware type for all layers."""
 
     name = "single-type"
-    kinds = ("staging",)
-    method_options = {"provisioning": PROVISIONING}
     what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:

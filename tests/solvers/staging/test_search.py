@@ -39,9 +39,9 @@ from clusterplan.solvers.staging.search import solve_dual
 def arcs(layers: int, types: int, segments: Sequence[tuple[int, int, int]], alternating: bool) -> Segments:
     """Return candidate stages (first layer, last layer, type) without times."""
     places = np.array(segments).T.copy()
-    times = np.zeros((6, len(segments)))
+    parts, more = np.zeros((4, len(segments))), np.zeros((2, len(segments)))
     limits = Limits(np.zeros((0, types)), np.zeros(0))
-    return Segments(layers, types, alternating, limits, np.arange(len(segments)), *places, *times)
+    return Segments(layers, *places, *parts, types, alternating, limits, np.arange(len(segments)), *more)
 
 
 ONE = np.ones(1)
@@ -77,15 +77,15 @@ def test_fewest_units_and_their_cost(
 def test_paths_of_two_layers() -> None:
     """Whole on type 0 costs 5; 1 + 2 on types 0 and 1 costs 3; 1 + 1 on type 0 alone must not alternate."""
     segments = [(0, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1)]
-    weight = np.array([[1.0, 5.0, 1.0, 2.0]])
+    weight = np.array([1.0, 5.0, 1.0, 2.0])
     for alternating, least, path in ((True, 3.0, [0, 3]), (False, 2.0, [0, 2])):
         graph = arcs(2, 2, segments, alternating)
         shortest, arrival = graph.forward(weight)
-        assert shortest.tolist() == [least]
-        assert graph.backward(weight)[0, 0].min() == least
+        assert shortest == least
+        assert graph.backward(weight[None])[0, 0].min() == least
         through = [3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0]
-        assert graph.through(weight, arrival)[0].tolist() == through
-        assert graph.cheapest(weight[0], arrival[0]).tolist() == path
+        assert graph.through(weight, arrival).tolist() == through
+        assert graph.cheapest(weight, arrival).tolist() == path
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,10 +120,7 @@ def test_shortest_paths_are_those_of_enumeration(
     rng = np.random.default_rng(seed)
     segments = [(a, b, t) for b in range(layers) for t in range(types) for a in range(b + 1)]
     segments = [segment for segment in segments if rng.random() < 0.8] or segments
-    weight = rng.uniform(0, 1, (2, len(segments)))
     graph = arcs(layers, types, segments, alternating)
-    shortest, arrival = graph.forward(weight)
-    through = graph.through(weight, arrival)
 
     def paths(layer: int, before: int) -> list[list[int]]:
         if layer == layers:
@@ -136,15 +133,17 @@ def test_shortest_paths_are_those_of_enumeration(
         ]
 
     every = paths(0, -1)
-    for row in range(2):
-        values = [float(weight[row, own].sum()) for own in every]
-        assert shortest[row] == pytest.approx(min(values, default=math.inf))
+    for weight in rng.uniform(0, 1, (2, len(segments))):
+        shortest, arrival = graph.forward(weight)
+        through = graph.through(weight, arrival)
+        values = [float(weight[own].sum()) for own in every]
+        assert shortest == pytest.approx(min(values, default=math.inf))
         for i in range(len(segments)):
             least = min((v for v, own in zip(values, every, strict=True) if i in own), default=math.inf)
-            assert through[row, i] == pytest.approx(least)
+            assert through[i] == pytest.approx(least)
         if every:
-            path = graph.cheapest(weight[row], arrival[row])
-            assert float(weight[row, path].sum()) == pytest.approx(min(values))
+            path = graph.cheapest(weight, arrival)
+            assert float(weight[path].sum()) == pytest.approx(min(values))
 
 
 def case(seed: int) -> tuple[Segments, Interval, np.ndarray]:
