@@ -394,7 +394,7 @@ def knapsack_bound(problem: MultipleChoice, prices: Floats) -> float:
         λ, shape (R,).
     """
     prices = np.maximum(prices, 0.0)
-    least = _least_sum(problem, prices) * (1 - ROUNDING)
+    least = _least_sum(problem, prices)
     return least - _priced_limit(problem, prices) if prices.any() else least
 
 
@@ -416,7 +416,7 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
 
     def excluded(time_s: float) -> bool:
         in_time = replace(problem, cost=np.where(configs.time_s < time_s, 0.0, math.inf))
-        return _least_sum(in_time, prices) * (1 - ROUNDING) > limit
+        return _least_sum(in_time, prices) > limit
 
     if excluded(math.inf):
         return math.inf
@@ -430,8 +430,8 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
 
 
 def _least_sum(problem: MultipleChoice, prices: Floats) -> float:
-    """Return the sum over jobs of min_k (c_k + λ·a_k)."""
-    return math.fsum(problem.least_costs(prices))
+    """Return the sum over jobs of min_k (c_k + λ·a_k), rounded down."""
+    return math.fsum(problem.least_costs(prices)) * (1 - ROUNDING)
 
 
 def _priced_limit(problem: MultipleChoice, prices: Floats) -> float:

@@ -478,7 +478,7 @@ class TotalTimeSearch(IncumbentSearch):
         if answer.limit != "node":
             self.limit = answer.limit
         if complete:
-            if math.isinf(answer.bound) and answer.bound > 0 and self.incumbent is None:
+            if answer.bound == math.inf and self.incumbent is None:
                 self.impossible = True
                 return
             self.bound = max(self.bound, min(answer.bound, self.value))

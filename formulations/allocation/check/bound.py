@@ -54,14 +54,8 @@ def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
         λ, shape (R,), in seconds per unit of each resource; negative ones count as 0.
     """
     prices = np.maximum(prices, 0.0)
-    least = least_priced_cost(configs, prices, configs.cost)
-    if not prices.any():
-        return least * (1 - ROUNDING_MARGIN)
-    return (
-        least * (1 - ROUNDING_MARGIN)
-        - priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN)
-        - UNDERFLOW_MARGIN
-    )
+    least = least_priced_cost(configs, prices, configs.cost) * (1 - ROUNDING_MARGIN)
+    return least - _rounded_up_capacity(configs, prices) if prices.any() else least
 
 
 def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
@@ -94,15 +88,17 @@ def proves_makespan_bound(configs: CheckedConfigurations, prices: Floats, time_s
     """Return whether the dual prices prove that every plan has a makespan of at least `time_s`."""
     late = np.where(configs.time_s < time_s, 0.0, math.inf)
     least = least_priced_cost(configs, prices, late)
-    return (
-        least * (1 - ROUNDING_MARGIN)
-        > priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) + UNDERFLOW_MARGIN
-    )
+    return least * (1 - ROUNDING_MARGIN) > _rounded_up_capacity(configs, prices)
 
 
 def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
     """Return the value of the capacities at dual prices, λ·C, with the tolerance on C."""
     return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
+
+
+def _rounded_up_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return at least λ·C in exact arithmetic."""
+    return priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) + UNDERFLOW_MARGIN
 
 
 def least_priced_cost(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
@@ -167,7 +163,7 @@ def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: floa
     late = np.where(configs.time_s < claim, 0.0, math.inf)
     least = least_priced_cost(configs, prices, late)
     # What a choice may waste: λ·C − Σ_j min_k λ·a_k over the configurations in time.
-    slack = priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) - least * (1 - ROUNDING_MARGIN)
+    slack = _rounded_up_capacity(configs, prices) - least * (1 - ROUNDING_MARGIN)
     choices = _survivors(configs, late, prices, slack)
     if choices is not None and no_choice_below(choices, prices, 0.0):
         return claim
