@@ -24,7 +24,7 @@ from ...instances.common.arrays import Floats, run_of_each
 from ...instances.common.fields import Fields, Many, Model, entries, validated_in_batches
 from ..common.formulation import parsed_certificate
 from ..common.objective import all_loosened, rounded_up
-from .configurations import BUDGET, resource_limits, task_demands
+from .configurations import BUDGET, demand_of, resource_limits, task_demands
 from .splits import PiecePrices
 
 log = logging.getLogger("clusterplan")
@@ -193,8 +193,7 @@ def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float
 def _some_exceed_capacity(instance: AllocationInstance) -> bool:
     """Return whether some configuration exceeds a capacity or the hourly budget."""
     table = instance.table()
-    ps_demand, worker_demand = task_demands(instance, table)
-    variant = np.append(np.arange(len(ps_demand)), run_of_each(table.first_row))
+    variant = np.append(np.arange(len(table.model)), run_of_each(table.first_row))
     ps, workers = np.append(table.max_ps, table.row_ps), np.append(table.max_workers, table.row_workers)
-    demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
+    demand = demand_of(task_demands(instance, table), variant, ps, workers)
     return bool((demand > all_loosened(resource_limits(instance)[1])).any())

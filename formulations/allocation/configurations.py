@@ -164,11 +164,24 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
         return table.ps_demand, table.worker_demand
     # The budget is one more resource, of which a task takes its hourly cost.
     prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
-    ps, worker = table.ps_demand, table.worker_demand
-    return (
-        np.column_stack([ps, (ps * prices).sum(axis=1)]),
-        np.column_stack([worker, (worker * prices).sum(axis=1)]),
+    per_ps, per_worker = (
+        np.column_stack([demand, (demand * prices).sum(axis=1)])
+        for demand in (table.ps_demand, table.worker_demand)
     )
+    return per_ps, per_worker
+
+
+def demand_of(per_task: tuple[Floats, Floats], variant: Ints | int, ps: Ints, workers: Ints) -> Floats:
+    """Return what these tasks of variants take, shape (K, R).
+
+    Parameters
+    ----------
+    per_task
+        Demands of one parameter server and of one worker of each variant, both (V, R).
+    """
+    per_ps, per_worker = per_task
+    demand: Floats = ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]
+    return demand
 
 
 def completion_time_s(
@@ -217,45 +230,34 @@ def formula_step_s(
     return step
 
 
-def measured_step_s(
-    table: JobTable, variant: Ints, ps: Ints, workers: Ints, servers: Ints | None = None
-) -> Floats:
+def measured_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, servers: Ints) -> Floats:
     """Return the measured step time [s] of each configuration; NaN if it has none.
 
     Parameters
     ----------
     servers
-        Number of servers of the tasks, in an instance with servers.
+        Number of servers of the tasks; 0 where these are in one pool.
     """
     step = np.full(len(variant), np.nan)
     if not len(table.row_ps):
         return step
+    of_row = run_of_each(table.first_row)
     if table.row_servers is not None:
         # Few measurements name servers: a dictionary is simpler than a search in four sorted columns.
-        of_row = run_of_each(table.first_row)
         rows = np.stack([of_row, table.row_ps, table.row_workers, table.row_servers], axis=1).tolist()
         listed = dict(zip(map(tuple, rows), (1.0 / table.row_steps_per_s).tolist(), strict=True))
-        wanted = np.stack([variant, ps, workers, np.zeros_like(ps) if servers is None else servers], axis=1)
+        wanted = np.stack([variant, ps, workers, servers], axis=1)
         for i, (v, p, w, k) in enumerate(wanted.tolist()):
             step[i] = listed.get((v, p, w, k), listed.get((v, p, w, 0), np.nan))
         return step
-    row = _measured_row(table, variant, ps, workers)
-    found = row >= 0
-    step[found] = 1.0 / table.row_steps_per_s[row[found]]
-    return step
-
-
-def _measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
-    """Return the index of each configuration's measurement in the job table; -1 if it has none."""
-    of_row = run_of_each(table.first_row)
     widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
-    listed = (of_row * widest + table.row_workers) * most + table.row_ps
+    keys = (of_row * widest + table.row_workers) * most + table.row_ps
     wanted = (variant * widest + np.minimum(workers, widest)) * most + np.minimum(ps, most)
     # Keys of counts beyond the widest may collide, so that the row is compared below.
-    row = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
-    right = (of_row[row] == variant) & (table.row_workers[row] == workers) & (table.row_ps[row] == ps)
-    row[~right] = -1
-    return row
+    row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found = (of_row[row] == variant) & (table.row_workers[row] == workers) & (table.row_ps[row] == ps)
+    step[found] = 1.0 / table.row_steps_per_s[row[found]]
+    return step
 
 
 def max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
@@ -267,16 +269,14 @@ def max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     return np.minimum(highest, fitting)
 
 
-def _grid_sizes(
-    table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats
-) -> tuple[Ints, Ints]:
+def _grid_sizes(table: JobTable, per_task: tuple[Floats, Floats], limit: Floats) -> tuple[Ints, Ints]:
     """Return, for each variant, the number of values of p, and of pairs (p, w), that may fit alone.
 
     For measured speeds the second is the number of measured rows.
     """
     measured = table.model == TABLE
-    wide_ps = np.maximum(max_tasks(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
-    wide_workers = np.maximum(max_tasks(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
+    wide_ps = np.maximum(max_tasks(per_task[0], limit, table.max_ps) - table.min_ps + 1, 0)
+    wide_workers = np.maximum(max_tasks(per_task[1], limit, table.max_workers) - table.min_workers + 1, 0)
     count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
     return np.maximum(wide_ps, 1), count
 
@@ -302,8 +302,8 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     """
     resources, capacity = resource_limits(instance)
     limit = all_loosened(capacity)
-    ps_demand, worker_demand = task_demands(instance, table)
-    grids = _grid_sizes(table, ps_demand, worker_demand, limit)
+    per_task = task_demands(instance, table)
+    grids = _grid_sizes(table, per_task, limit)
     count = np.add.reduceat(grids[1], table.first_variant[:-1]) + table.optional
     if count.sum() > MAX_CONFIGURATIONS:
         raise TooLargeError(
@@ -317,7 +317,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     filled, counts = 0, []
     for first, last in _job_blocks(count):
         check_time()
-        own, *part = _block_columns(table, grids, ps_demand, worker_demand, limit, first, last)
+        own, *part = _block_columns(table, grids, per_task, limit, first, last)
         counts.append(own)
         for column, piece in zip(columns, part, strict=True):
             column[filled : filled + own.sum()] = piece
@@ -357,8 +357,7 @@ def grid_rows(table: JobTable, variant: Ints, place: Ints, wide_ps: Ints) -> tup
 def _block_columns(
     table: JobTable,
     grids: tuple[Ints, Ints],
-    ps_demand: Floats,
-    worker_demand: Floats,
+    per_task: tuple[Floats, Floats],
     limit: Floats,
     first: int,
     last: int,
@@ -373,7 +372,7 @@ def _block_columns(
     place = np.arange(len(variant)) - np.repeat(np.cumsum(count) - count, count)
     ps, workers, step = grid_rows(table, variant, place, wide_ps)
     time = completion_time_s(table, variant, ps, workers, step)
-    demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
+    demand = demand_of(per_task, variant, ps, workers)
     job = table.owner[variant]
     keep = (demand <= limit).all(axis=1) & (time <= all_loosened(table.deadline_s[first:last])[job - first])
     index = variant - table.first_variant[job]

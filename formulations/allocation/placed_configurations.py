@@ -19,6 +19,7 @@ from ..common.objective import all_loosened, loosened
 from .configurations import (
     UNPLACED,
     Configurations,
+    demand_of,
     formula_step_s,
     measured_step_s,
     resource_limits,
@@ -76,8 +77,7 @@ def placed_configurations(
     start = offsets(counts)
     placed = variant != UNPLACED
     own = np.repeat(table.first_variant[:-1], counts) + np.where(placed, variant, 0)
-    per_ps, per_worker = task_demands(instance, table)
-    demand = (ps[:, None] * per_ps[own] + workers[:, None] * per_worker[own]) * placed[:, None]
+    demand = demand_of(task_demands(instance, table), own, ps, workers) * placed[:, None]
     if prices:
         demand = np.column_stack([demand, price])
     columns = variant, ps, workers, time_s, demand

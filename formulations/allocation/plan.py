@@ -22,6 +22,7 @@ from ..common.objective import Violation, all_loosened, within
 from .configurations import (
     BUDGET,
     completion_time_s,
+    demand_of,
     formula_step_s,
     measured_step_s,
     resource_limits,
@@ -307,10 +308,9 @@ def plan_violations(
 
 def usage_of(instance: AllocationInstance, table: JobTable, entries: Entries) -> dict[str, float]:
     """Return how much of each resource a plan takes, and of the hourly budget if there is one."""
-    ps_demand, worker_demand = task_demands(instance, table)
     placed = entries.variant >= 0
-    variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
-    usage = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
+    columns = (column[placed] for column in (entries.variant, entries.ps, entries.workers))
+    usage = demand_of(task_demands(instance, table), *columns).sum(axis=0)
     return dict(zip(resource_limits(instance)[0], usage.tolist(), strict=True))
 
 
@@ -319,7 +319,7 @@ def server_use(table: JobTable, entries: Entries, servers: Servers) -> Floats:
     entry, server, x, y = entries.pieces[entries.pieces[:, 1] >= 0].T
     variant, used = entries.variant[entry], np.zeros_like(servers.free)
     # An entry that is not placed and yet has tasks is a violation; it has no demand.
-    demand = x[:, None] * table.ps_demand[variant] + y[:, None] * table.worker_demand[variant]
+    demand = demand_of((table.ps_demand, table.worker_demand), variant, x, y)
     np.add.at(used, server, np.where(variant[:, None] >= 0, demand, 0.0))
     return used
 
