@@ -56,6 +56,7 @@ from .configurations import (
     Configurations,
     build_configurations,
     completion_time_s,
+    demand_of,
     grid_rows,
     resource_limits,
     task_demands,
@@ -132,9 +133,8 @@ def _infeasibility_text(formulation: AllocationFormulation, j: int, v: int) -> s
     early = (time <= loosened(deadline)) | (formulation.servers is not None)
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
-    ps_demand, worker_demand = task_demands(instance, table)
     # The least of each resource over all configurations in time; two of these need not go together.
-    least = (ps[early, None] * ps_demand[v] + workers[early, None] * worker_demand[v]).min(axis=0)
+    least = demand_of(task_demands(instance, table), v, ps[early], workers[early]).min(axis=0)
     names, limits = resource_limits(instance)
     short = [
         f"{need:g} {'USD/h' if name == BUDGET else name}, {need - limit:g} more than the {limit:g} "
@@ -372,7 +372,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         if alone:
             remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
-        least = np.minimum.reduceat(configs.demand, configs.start[:-1], axis=0).sum(axis=0)
+        least = configs.least(configs.demand).sum(axis=0)
         reasons, remedies = [], []
         for name, need, limit in zip(
             configs.resources, least.tolist(), configs.capacity.tolist(), strict=True

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, offsets
 from ....instances.common.errors import OutOfTimeError
 from ...common.clock import check_time, time_is_up
 from ...common.enumeration import Choices, no_choice_below
@@ -70,7 +70,7 @@ def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> floa
     if configs.some_job_has_none:
         return math.inf
     times = np.unique(configs.time_s)
-    earliest = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
+    earliest = float(configs.least(configs.time_s).max())
     if proves_makespan_bound(configs, prices, math.inf):
         return math.inf
     low, high = int(np.searchsorted(times, earliest)), len(times)
@@ -188,5 +188,4 @@ def _survivors(
         if total > MAX_FREE_CONFIGURATIONS:
             return None
     kept = np.concatenate(indices)
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return Choices(offsets, cost[kept], configs.demand[kept], configs.limit)
+    return Choices(offsets(np.concatenate(counts)), cost[kept], configs.demand[kept], configs.limit)

@@ -16,9 +16,9 @@ import numpy as np
 
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job_table import MODELS, TABLE, JobTable
-from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints, offsets
 from ...common.clock import check_time
-from ...common.objective import loosened
+from ...common.objective import all_loosened, loosened
 from ..configurations import BUDGET, Configurations
 
 MAX_DERIVED = 100_000
@@ -77,14 +77,20 @@ class CheckedConfigurations:
     @cached_property
     def limit(self) -> Floats:
         """Capacity of each resource plus its tolerance, shape (R,)."""
-        return np.array([loosened(amount) for amount in self.capacity.tolist()])
+        return all_loosened(self.capacity)
 
     def within(self, capacity: Floats) -> CheckedConfigurations:
         """Return the table without configurations that, alone, exceed the given smaller capacities."""
         smaller = replace(self, capacity=capacity)
         keep = (self.demand <= smaller.limit).all(axis=1)
-        start = np.concatenate([[0], np.cumsum(keep)])[self.start]
-        return replace(smaller, start=start, time_s=self.time_s[keep], demand=self.demand[keep])
+        return replace(
+            smaller, start=offsets(keep)[self.start], time_s=self.time_s[keep], demand=self.demand[keep]
+        )
+
+    def least(self, figures: Floats) -> Floats:
+        """Return the least figure over the configurations of each job, which all have some."""
+        least: Floats = np.minimum.reduceat(figures, self.start[:-1], axis=0)
+        return least
 
     @property
     def some_job_has_none(self) -> bool:
@@ -96,8 +102,8 @@ class CheckedConfigurations:
         if self.some_job_has_none:
             return None
         if makespan:
-            return float(np.minimum.reduceat(self.time_s, self.start[:-1]).max())
-        return math.fsum(np.minimum.reduceat(self.cost, self.start[:-1]))
+            return float(self.least(self.time_s).max())
+        return math.fsum(self.least(self.cost))
 
 
 class ConfigurationDerivation:
@@ -111,7 +117,7 @@ class ConfigurationDerivation:
             prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
         self.resources, self._prices = tuple(capacity), prices
         self.capacity = np.array(list(capacity.values()))
-        self._limit = np.array([loosened(amount) for amount in capacity.values()])
+        self._limit = all_loosened(self.capacity)
 
     def of_job(self, job: int) -> tuple[Floats, Floats]:
         """Return times t_jk [s], shape (k,), and demands a_jk, shape (k, R), of a job's configurations."""
@@ -216,7 +222,7 @@ def checked_configurations(
         time_s, demand = derivation.of_job(job)
         times.append(time_s)
         demands.append(demand)
-    start = np.concatenate([[0], np.cumsum([len(time_s) for time_s in times])])
+    start = offsets([*map(len, times)])
     return CheckedConfigurations(start, np.concatenate(times), np.concatenate(demands), *limits)
 
 
