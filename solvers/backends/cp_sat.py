@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...formulations.common.clock import check_time
 from ...formulations.common.formulation import MilpModel, ModelObjective, exact_integer_row
-from ...formulations.common.objective import Objective
 from ...formulations.registry import milp_model
 from ...instances.common.errors import OptionError
 from ...instances.common.fields import Fields
@@ -69,29 +68,14 @@ def integer_terms(coefficients: Sequence[float], sense: str, most: float) -> Int
 
 
 @dataclass
-class CpObjective:
-    """An objective of the plan as an integer expression of the CP-SAT model.
+class CpModel:
+    """A CP-SAT model of an instance, with objectives that are its own integer expressions.
 
-    Attributes
-    ----------
-    expression
-        Minimised or maximised according to `sense`.
-    to_plan
-        Converts a bound on the expression into one on the plan's objective.
+    `decode` turns variable values into a plan, `hint` the reverse.
     """
 
-    objective: Objective
-    expression: Any
-    sense: str
-    to_plan: Callable[[float], float]
-
-
-@dataclass
-class CpModel:
-    """A CP-SAT model of an instance; `decode` turns variable values into a plan, `hint` the reverse."""
-
     model: cp_model.CpModel
-    objectives: list[CpObjective]
+    objectives: list[ModelObjective]
     decode: Callable[[Callable[[Any], int]], Sequence[Any]]
     hint: Callable[[Sequence[Any]], list[tuple[Any, int]]]
 
@@ -166,7 +150,7 @@ class _IntegerModel:
         total = self._sum(self._of(row), weights)
         self.model.add(total == limit if low == most else total <= limit)
 
-    def _objective(self, target: ModelObjective) -> CpObjective:
+    def _objective(self, target: ModelObjective) -> ModelObjective:
         """Return an objective of the compact model, in integers that are a bound on it."""
         variables, expression = self._of(target.expression), target.expression
         if any(v in self.steps for v in expression):
@@ -178,7 +162,7 @@ class _IntegerModel:
             )
             *weights, constant = terms.numbers
             total, scale = self._sum(variables, weights) + constant, terms.scale
-        return CpObjective(target.objective, total, target.sense, lambda b: target.to_plan(b / scale))
+        return ModelObjective(target.objective, total, target.sense, lambda b: target.to_plan(b / scale))
 
     def _decode(self, value: Callable[[Any], int]) -> Sequence[Any]:
         return self.compact.decode(lambda v: value(self.variables[v]))
@@ -273,7 +257,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
 class LexicographicCpSat(LexicographicSearch):
     """Optimises the CP-SAT model of an instance."""
 
-    def optimise(self, target: CpObjective, plan: Sequence[Any] | None) -> Answer:
+    def optimise(self, target: ModelObjective, plan: Sequence[Any] | None) -> Answer:
         """Optimise an objective, with a plan as hint."""
         from ortools.sat.python import cp_model
 
@@ -300,7 +284,7 @@ class LexicographicCpSat(LexicographicSearch):
         bound = target.to_plan(solver.best_objective_bound)
         return Answer(solver.value, bound if math.isfinite(bound) else None, limit)
 
-    def fix(self, target: CpObjective, value: float, values: Callable[[Any], Any] | None) -> None:
+    def fix(self, target: ModelObjective, value: float, values: Callable[[Any], Any] | None) -> None:
         """Constrain an objective to a value attained, up to the rounding of its scaled coefficients."""
         model = self.model.model
         reached = value / target.to_plan(1.0) if values is None else values(target.expression)
