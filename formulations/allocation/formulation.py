@@ -227,8 +227,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             same &= (configs.split == STAYS) == stays[owner]
             same &= ~counted | (configs.split == servers[owner])
         found = np.flatnonzero(same)
-        first: Ints = found[np.unique(owner[found], return_index=True)[1]]
-        return first
+        return found[np.unique(owner[found], return_index=True)[1]]
 
     _read: tuple[PlanTable, Entries] | None = None
     """The last plan in columns, which cannot change, and what was read of it."""
@@ -270,7 +269,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def adapted(self, plan: Plan) -> Plan | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
-        return adapted_plan(plan, self.table, self.configurations, self.servers)
+        return adapted_plan(plan, self._entries(plan), self.table, self.configurations, self.servers)
 
     def finish(self, plan: Plan) -> Plan:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""

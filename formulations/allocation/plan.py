@@ -251,16 +251,19 @@ def read_entries(
                 faults.append(Violation("server", where))
         rows.append((row, j, variant, stays))
     if len(seen) < len(table):
-        missing = [name for j, name in enumerate(table.names) if j not in seen]
-        faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
+        faults += [
+            Violation("one configuration", f"job {name!r} is missing")
+            for j, name in enumerate(table.names)
+            if j not in seen
+        ]
     kept, job, variants, stays_now = np.array(rows, dtype=np.int64).reshape(-1, 4).T
     ps, workers, stated = columns.ps[kept], columns.workers[kept], columns.completion_s[kept]
     pieces_now = np.array(pieces_of, dtype=np.int64).reshape(-1, 4)
     remote = workers.copy() if servers is None else np.zeros(len(rows), dtype=np.int64)
     at, _, x, y = pieces_now.T
     np.maximum.at(remote, at, np.maximum((x > 0) * (workers[at] - y), (y > 0) * (ps[at] - x)))
-    spreads = remote, stays_now.astype(bool), pieces_now
-    return Entries(job, variants, ps, workers, stated, *spreads, tuple(faults))
+    spread = remote, stays_now.astype(bool), pieces_now
+    return Entries(job, variants, ps, workers, stated, *spread, tuple(faults))
 
 
 def completion_times_s(table: JobTable, entries: Entries, servers: Servers | None) -> Floats:
@@ -297,13 +300,14 @@ def plan_violations(
     names, limits = resource_limits(instance)
     used = usage_of(instance, table, entries)
     return violations + [
-        Violation(
-            "budget" if name == BUDGET else f"capacity of {name}",
-            f"the plan takes {used[name]:g}, {used[name] - limit:g} more than the {limit:g} there are",
-        )
+        Violation("budget" if name == BUDGET else f"capacity of {name}", _excess_text(used[name], limit))
         for name, limit in zip(names, limits.tolist(), strict=True)
         if not within(used[name], limit)
     ]
+
+
+def _excess_text(amount: float, limit: float) -> str:
+    return f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
 
 
 def usage_of(instance: AllocationInstance, table: JobTable, entries: Entries) -> dict[str, float]:
@@ -335,8 +339,7 @@ def _server_violations(table: JobTable, entries: Entries, servers: Servers) -> I
         yield from each(there != wanted, "placement", partial(_count_text, key, wanted, there))
     used = server_use(table, entries, servers)
     for s, r in np.argwhere(used > all_loosened(servers.free)).tolist():
-        amount, limit = used[s, r], servers.free[s, r]
-        over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
+        over = _excess_text(used[s, r], servers.free[s, r])
         yield Violation(f"{servers.resources[r]} of server {servers.names[s]}", over)
 
 
