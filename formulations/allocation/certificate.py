@@ -174,18 +174,19 @@ def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float
         return f"{among}nothing is scarce: one more unit of anything saves nothing"
     if not scarce:
         return f"{among}nothing is scarce: one more unit saves at most {rounded_up(rest, 2):g} {unit}"
-    ordered = sorted(scarce.items(), key=lambda item: -item[1])
-    units = [f"one more {UNIT_TEXTS.get(name, name)}" for name, _ in ordered]
-    most = [f"at most {rounded_up(hours + rest, 4):g}" for _, hours in ordered]
-    others = [f", {one} {saved}" for one, saved in zip(units[1:], most[1:], strict=True)]
-    text = f"{among}{units[0]} saves {most[0]} {unit}{''.join(others)}"
+    (first, most), *others = (
+        (f"one more {UNIT_TEXTS.get(name, name)}", f"at most {rounded_up(hours + rest, 4):g}")
+        for name, hours in sorted(scarce.items(), key=lambda item: -item[1])
+    )
+    more = "".join(f", {one} {saved}" for one, saved in others)
+    text = f"{among}{first} saves {most} {unit}{more}"
     usd = instance.prices_usd_per_hour
     value = {
         name: hours / usd[name] for name, hours in scarce.items() if usd.get(name, 0.0) > 0 and hours > rest
     }
     if not value:
         return text
-    best = max(value, key=lambda name: value[name])
+    best = max(value, key=value.__getitem__)
     saved = f"at most {rounded_up(value[best], 4):g} {unit} per USD/h"
     return f"{text}; buy {best} next: it saves most for its price, {saved}"
 

@@ -68,13 +68,11 @@ class RowsByJob:
 
     def least(self, figures: Floats) -> Floats:
         """Return the least figure over the rows of each job, which all have some; shape (jobs, …)."""
-        least: Floats = np.minimum.reduceat(figures, self.start[:-1], axis=0)
-        return least
+        return np.minimum.reduceat(figures, self.start[:-1], axis=0)
 
     def most(self, figures: Floats) -> Floats:
         """Return the largest figure over the rows of each job, which all have some; shape (jobs, …)."""
-        most: Floats = np.maximum.reduceat(figures, self.start[:-1], axis=0)
-        return most
+        return np.maximum.reduceat(figures, self.start[:-1], axis=0)
 
     def every_job_has(self, flags: Flags) -> bool:
         """Return whether some row of each job is flagged."""
@@ -140,8 +138,7 @@ class Configurations(RowsByJob):
     @cached_property
     def cost(self) -> Floats:
         """Weighted completion time ω·t of each configuration, shape (K,)."""
-        cost: Floats = self.time_s if (self.weight == 1).all() else self.spread(self.weight) * self.time_s
-        return cost
+        return self.time_s if (self.weight == 1).all() else self.spread(self.weight) * self.time_s
 
     @cached_property
     def limit(self) -> Floats:
@@ -180,8 +177,7 @@ def demand_of(per_task: tuple[Floats, Floats], variant: Ints | int, ps: Ints, wo
         Demands of one parameter server and of one worker of each variant, both (V, R).
     """
     per_ps, per_worker = per_task
-    demand: Floats = ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]
-    return demand
+    return ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]
 
 
 def completion_time_s(
@@ -283,12 +279,10 @@ def _grid_sizes(table: JobTable, per_task: tuple[Floats, Floats], limit: Floats)
 
 def _job_blocks(count: Ints) -> Iterator[tuple[int, int]]:
     """Yield consecutive blocks of jobs of limited total size, as first and last job (exclusive)."""
-    total = np.cumsum(count)
-    first = 0
-    while first < len(total):
-        before = total[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(total, before + BLOCK_SIZE)))
-        yield first, min(last, len(total))
+    start, first = offsets(count), 0
+    while first < len(count):
+        last = max(first + 1, int(np.searchsorted(start, start[first] + BLOCK_SIZE)) - 1)
+        yield first, min(last, len(count))
         first = last
 
 

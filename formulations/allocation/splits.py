@@ -143,8 +143,7 @@ def remote_tasks(ps: Ints, workers: Ints) -> int:
 
 def sending_workers(workers: Ints, remote: Ints, share: float) -> Floats:
     """Return (1 − σ)·w + σ·T, which stands for w in w/p."""
-    sending: Floats = (1 - share) * workers + share * remote
-    return sending
+    return (1 - share) * workers + share * remote
 
 
 @compiled

@@ -181,8 +181,7 @@ class MultipleChoice(RowsByJob):
 def _first_minima(value: Floats, low: Floats, start: Ints) -> Ints:
     """Return the first item of each job whose value is the job's minimum."""
     reached = np.flatnonzero(value == np.repeat(low, np.diff(start)))
-    first: Ints = reached[np.searchsorted(reached, start[:-1])]
-    return first
+    return reached[np.searchsorted(reached, start[:-1])]
 
 
 JOBS_PER_SAMPLED_JOB = 8

@@ -88,13 +88,13 @@ def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
             index.append(column[id(variable)])
             value.append(coefficient)
         sizes.append(len(row))
-    column_of_entry = np.array(index, dtype=np.int64)
+    column_of_entry, given = np.array(index, dtype=np.int64), np.array(value, dtype=float)
     owner = np.repeat(np.arange(len(rows)), sizes)
     whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
     over_integers = np.ones(len(rows), dtype=bool)
     np.logical_and.at(over_integers, owner, whole[column_of_entry])
-    factors = _row_scaling_factors(owner, np.array(value, dtype=float), over_integers)
-    entries = np.array(value, dtype=float) * factors[owner]
+    factors = _row_scaling_factors(owner, given, over_integers)
+    entries = given * factors[owner]
     cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
     low = _limits((row.getLb() for row in rows), -np.inf) * factors
     high = _limits((row.getUb() for row in rows), np.inf) * factors
@@ -107,7 +107,7 @@ def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     seen, slack = is_loosened & (entries != 0), np.zeros(len(variables))
     np.maximum.at(slack, column_of_entry[seen], TOLERANCE / np.abs(entries[seen]))
     # A coefficient that scaling made zero limits its variable no more.
-    slack[column_of_entry[is_loosened & ~seen & (np.array(value) != 0)]] = np.inf
+    slack[column_of_entry[is_loosened & ~seen & (given != 0)]] = np.inf
     counts = cost != 0
     return lp, float(np.abs(cost[counts]) @ slack[counts])
 

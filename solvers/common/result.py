@@ -237,7 +237,10 @@ def is_certified(record: ObjectiveRecord, gap: float) -> bool:
 
 def first_uncertified(records: Sequence[ObjectiveRecord], gap: float) -> ObjectiveRecord | None:
     """Return the first objective whose gap is not certified by the check; None if all are."""
-    return next((record for record in records if not is_certified(record, gap)), None)
+    for record in records:
+        if not is_certified(record, gap):
+            return record
+    return None
 
 
 def status_with_limit(words: str, status: str, limit: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job_table import MODELS, TABLE, JobTable
 from ....instances.common.arrays import Flags, Floats, Ints, offsets
-from ...common.clock import check_time
+from ...common.clock import check_time, until_time_limit
 from ...common.objective import all_loosened, loosened
 from ..configurations import BUDGET, Configurations
 
@@ -89,8 +89,7 @@ class CheckedConfigurations:
 
     def least(self, figures: Floats) -> Floats:
         """Return the least figure over the configurations of each job, which all have some."""
-        least: Floats = np.minimum.reduceat(figures, self.start[:-1], axis=0)
-        return least
+        return np.minimum.reduceat(figures, self.start[:-1], axis=0)
 
     @property
     def some_job_has_none(self) -> bool:
@@ -216,12 +215,8 @@ def checked_configurations(
     if len(shared.time_s) > MAX_DERIVED:
         columns = (shared.start, shared.time_s, shared.demand)
         return CheckedConfigurations(*columns, *limits, *_comparison_note(derivation, shared))
-    times, demands = [], []
-    for job in range(len(table)):
-        check_time()
-        time_s, demand = derivation.of_job(job)
-        times.append(time_s)
-        demands.append(demand)
+    derived = (derivation.of_job(job) for job in until_time_limit(range(len(table))))
+    times, demands = zip(*derived, strict=True)
     start = offsets([*map(len, times)])
     return CheckedConfigurations(start, np.concatenate(times), np.concatenate(demands), *limits)
 
