@@ -371,7 +371,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         if alone:
             remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
-        least = configs.least(configs.demand).sum(axis=0)
+        least = np.minimum.reduceat(configs.demand, configs.start[:-1], axis=0).sum(axis=0)
         reasons, remedies = [], []
         for name, need, limit in zip(
             configs.resources, least.tolist(), configs.capacity.tolist(), strict=True

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints, offsets
+from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ...common.clock import check_time, time_is_up
 from ...common.enumeration import Choices, no_choice_below
@@ -54,8 +54,14 @@ def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
         λ, shape (R,), in seconds per unit of each resource; negative ones count as 0.
     """
     prices = np.maximum(prices, 0.0)
-    least = least_priced_cost(configs, prices, configs.cost) * (1 - ROUNDING_MARGIN)
-    return least - _rounded_up_capacity(configs, prices) if prices.any() else least
+    least = least_priced_cost(configs, prices, configs.cost)
+    if not prices.any():
+        return least * (1 - ROUNDING_MARGIN)
+    return (
+        least * (1 - ROUNDING_MARGIN)
+        - priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN)
+        - UNDERFLOW_MARGIN
+    )
 
 
 def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
@@ -70,7 +76,7 @@ def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> floa
     if configs.some_job_has_none:
         return math.inf
     times = np.unique(configs.time_s)
-    earliest = float(configs.least(configs.time_s).max())
+    earliest = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
     if proves_makespan_bound(configs, prices, math.inf):
         return math.inf
     low, high = int(np.searchsorted(times, earliest)), len(times)
@@ -88,17 +94,15 @@ def proves_makespan_bound(configs: CheckedConfigurations, prices: Floats, time_s
     """Return whether the dual prices prove that every plan has a makespan of at least `time_s`."""
     late = np.where(configs.time_s < time_s, 0.0, math.inf)
     least = least_priced_cost(configs, prices, late)
-    return least * (1 - ROUNDING_MARGIN) > _rounded_up_capacity(configs, prices)
+    return (
+        least * (1 - ROUNDING_MARGIN)
+        > priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) + UNDERFLOW_MARGIN
+    )
 
 
 def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
     """Return the value of the capacities at dual prices, λ·C, with the tolerance on C."""
     return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
-
-
-def _rounded_up_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return at least λ·C in exact arithmetic."""
-    return priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) + UNDERFLOW_MARGIN
 
 
 def least_priced_cost(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
@@ -163,7 +167,7 @@ def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: floa
     late = np.where(configs.time_s < claim, 0.0, math.inf)
     least = least_priced_cost(configs, prices, late)
     # What a choice may waste: λ·C − Σ_j min_k λ·a_k over the configurations in time.
-    slack = _rounded_up_capacity(configs, prices) - least * (1 - ROUNDING_MARGIN)
+    slack = priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) - least * (1 - ROUNDING_MARGIN)
     choices = _survivors(configs, late, prices, slack)
     if choices is not None and no_choice_below(choices, prices, 0.0):
         return claim
@@ -188,4 +192,5 @@ def _survivors(
         if total > MAX_FREE_CONFIGURATIONS:
             return None
     kept = np.concatenate(indices)
-    return Choices(offsets(np.concatenate(counts)), cost[kept], configs.demand[kept], configs.limit)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return Choices(offsets, cost[kept], configs.demand[kept], configs.limit)

@@ -16,9 +16,9 @@ import numpy as np
 
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job_table import MODELS, TABLE, JobTable
-from ....instances.common.arrays import Flags, Floats, Ints, offsets
-from ...common.clock import check_time, until_time_limit
-from ...common.objective import all_loosened, loosened
+from ....instances.common.arrays import Flags, Floats, Ints
+from ...common.clock import check_time
+from ...common.objective import loosened
 from ..configurations import BUDGET, Configurations
 
 MAX_DERIVED = 100_000
@@ -77,19 +77,14 @@ class CheckedConfigurations:
     @cached_property
     def limit(self) -> Floats:
         """Capacity of each resource plus its tolerance, shape (R,)."""
-        return all_loosened(self.capacity)
+        return np.array([loosened(amount) for amount in self.capacity.tolist()])
 
     def within(self, capacity: Floats) -> CheckedConfigurations:
         """Return the table without configurations that, alone, exceed the given smaller capacities."""
         smaller = replace(self, capacity=capacity)
         keep = (self.demand <= smaller.limit).all(axis=1)
-        return replace(
-            smaller, start=offsets(keep)[self.start], time_s=self.time_s[keep], demand=self.demand[keep]
-        )
-
-    def least(self, figures: Floats) -> Floats:
-        """Return the least figure over the configurations of each job, which all have some."""
-        return np.minimum.reduceat(figures, self.start[:-1], axis=0)
+        start = np.concatenate([[0], np.cumsum(keep)])[self.start]
+        return replace(smaller, start=start, time_s=self.time_s[keep], demand=self.demand[keep])
 
     @property
     def some_job_has_none(self) -> bool:
@@ -101,8 +96,8 @@ class CheckedConfigurations:
         if self.some_job_has_none:
             return None
         if makespan:
-            return float(self.least(self.time_s).max())
-        return math.fsum(self.least(self.cost))
+            return float(np.minimum.reduceat(self.time_s, self.start[:-1]).max())
+        return math.fsum(np.minimum.reduceat(self.cost, self.start[:-1]))
 
 
 class ConfigurationDerivation:
@@ -116,7 +111,7 @@ class ConfigurationDerivation:
             prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
         self.resources, self._prices = tuple(capacity), prices
         self.capacity = np.array(list(capacity.values()))
-        self._limit = all_loosened(self.capacity)
+        self._limit = np.array([loosened(amount) for amount in capacity.values()])
 
     def of_job(self, job: int) -> tuple[Floats, Floats]:
         """Return times t_jk [s], shape (k,), and demands a_jk, shape (k, R), of a job's configurations."""
@@ -215,9 +210,13 @@ def checked_configurations(
     if len(shared.time_s) > MAX_DERIVED:
         columns = (shared.start, shared.time_s, shared.demand)
         return CheckedConfigurations(*columns, *limits, *_comparison_note(derivation, shared))
-    derived = (derivation.of_job(job) for job in until_time_limit(range(len(table))))
-    times, demands = zip(*derived, strict=True)
-    start = offsets([*map(len, times)])
+    times, demands = [], []
+    for job in range(len(table)):
+        check_time()
+        time_s, demand = derivation.of_job(job)
+        times.append(time_s)
+        demands.append(demand)
+    start = np.concatenate([[0], np.cumsum([len(time_s) for time_s in times])])
     return CheckedConfigurations(start, np.concatenate(times), np.concatenate(demands), *limits)
 
 
