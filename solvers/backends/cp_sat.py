@@ -238,14 +238,14 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
         "symmetry_level": 0,
         "interleave_search": (options.threads or os.cpu_count() or 1) > 1,  # else it is not deterministic
     }
-    if clock.remaining_s is not None:
-        settings["max_time_in_seconds"] = clock.remaining_s
-    if options.threads is not None:
-        settings["num_workers"] = options.threads
-    if options.seed is not None:
-        settings["random_seed"] = options.seed % 2**31
-    if options.memory_limit_gib is not None:
-        settings["max_memory_in_mb"] = int(1024 * options.memory_limit_gib)
+    memory_gib = options.memory_limit_gib
+    given = {
+        "max_time_in_seconds": clock.remaining_s,
+        "num_workers": options.threads,
+        "random_seed": None if options.seed is None else options.seed % 2**31,
+        "max_memory_in_mb": None if memory_gib is None else int(1024 * memory_gib),
+    }
+    settings |= {key: value for key, value in given.items() if value is not None}
     for key, value in {**settings, **options.backend_options}.items():
         try:
             setattr(parameters, key, value)
@@ -273,14 +273,14 @@ class LexicographicCpSat(LexicographicSearch):
         solver = _configured(self.options, self.clock)
         status = call_with_deadline(self.clock, partial(solver.solve, model), solver.stop_search)
         if status is None:
-            return Answer(None, None, "time")
+            return Answer(limit="time")
         if status == cp_model.MODEL_INVALID:
             raise BackendError(f"CP-SAT rejected the model: {model.validate()[:300]}")
         if status == cp_model.INFEASIBLE:
-            return Answer(None, None, infeasible=True)
+            return Answer(infeasible=True)
         limit = _limit_reached(status == cp_model.OPTIMAL, self.options, self.clock)
         if status == cp_model.UNKNOWN:
-            return Answer(None, None, limit)  # CP-SAT may report a bound of 0 that it never derived
+            return Answer(limit=limit)  # CP-SAT may report a bound of 0 that it never derived
         bound = target.to_plan(solver.best_objective_bound)
         return Answer(solver.value, bound if math.isfinite(bound) else None, limit)
 
