@@ -447,7 +447,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
 
     def encode(plan: Plan) -> Mapping[Any, float]:
         chosen = set(formulation.indices_of(plan).tolist())
-        start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
+        start: dict[Any, float] = {own: float(k in chosen) for k, own in enumerate(x)}
         if formulation.is_makespan:
             start[latest] = formulation.evaluate(plan)[0] / unit
         return start

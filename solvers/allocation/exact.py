@@ -326,10 +326,8 @@ class AllocationBruteForce(BruteForce[AllocationFormulation]):
     def enumerate(self, formulation: AllocationFormulation, search: Enumeration) -> None:
         """Enumerate all combinations of the jobs' configurations depth first, and keep the best."""
         refuse_many(len(formulation.instance.jobs), "jobs")
-        configs = formulation.configurations
-        jobs = len(configs.start) - 1
-        makespan = formulation.is_makespan
-        limit = configs.limit
+        configs, makespan = formulation.configurations, formulation.is_makespan
+        jobs, limit = configs.jobs, configs.limit
         best_value, chosen = np.inf, [0] * jobs
 
         def extend(job: int, used: Any, value: float) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ...formulations.allocation.configurations import BUDGET, UNPLACED, formula_step_s
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation, Plan
+from ...formulations.allocation.plan import Plan
 from ...formulations.allocation.splits import STAYS, sending_workers
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
@@ -117,18 +116,12 @@ class Placements:
         rows
             Row of the configuration of each candidate.
         """
-        configs, table = self.configs, self.formulation.table
         plan = []
-        for j, name in enumerate(table.names):
-            k = rows[state.chosen[j]]
-            if configs.variant[k] == UNPLACED:
-                plan.append(JobAllocation(job=name, placed=False))
-                continue
+        for j, entry in enumerate(self.formulation.plan_of(rows[state.chosen])):
             pieces = state.pieces[j, : state.number[j]].tolist()
             placement = {self.servers.names[s]: Tasks(ps=x, workers=y) for s, x, y in pieces}
-            variant = table.variant_names[int(table.first_variant[j] + configs.variant[k])]
-            tasks: dict[str, Any] = {"ps": int(configs.ps[k]), "workers": int(configs.workers[k])}
-            plan.append(JobAllocation(job=name, variant=variant, placement=placement, **tasks))
+            # A job that is not placed has no pieces; the time depends on those that there are.
+            plan.append(entry.model_copy(update={"placement": placement or None, "completion_s": None}))
         return self.formulation.finish(tuple(plan))
 
     def packed(self, rows: Ints, optimus: bool) -> PlacementState:
