@@ -210,10 +210,9 @@ MAX_STEPS = 10**8
 def largest_job_demand(table: JobTable) -> dict[str, float]:
     """Return the maximum demand of a single job for each resource."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
-    if len(table.row_ps):
-        of_row = run_of_each(table.first_row)
-        np.maximum.at(ps, of_row, table.row_ps)
-        np.maximum.at(workers, of_row, table.row_workers)
+    of_row = run_of_each(table.first_row)
+    np.maximum.at(ps, of_row, table.row_ps)
+    np.maximum.at(workers, of_row, table.row_workers)
     most = (ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand).max(axis=0)
     return dict(zip(table.resources, most.tolist(), strict=True))
 

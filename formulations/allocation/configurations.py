@@ -148,11 +148,10 @@ class Configurations(RowsByJob):
 
 def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floats]:
     """Return names and capacities of the resources, with the hourly budget last if there is one."""
-    names, limits = list(instance.resources), list(instance.resources.values())
+    limits = dict(instance.resources)
     if instance.budget_usd_per_hour is not None:
-        names.append(BUDGET)
-        limits.append(instance.budget_usd_per_hour)
-    return tuple(names), np.array(limits)
+        limits[BUDGET] = instance.budget_usd_per_hour
+    return tuple(limits), np.array([*limits.values()])
 
 
 def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats, Floats]:
@@ -341,10 +340,9 @@ def grid_rows(table: JobTable, variant: Ints, place: Ints, wide_ps: Ints) -> tup
     workers = table.min_workers[variant] + place // wide_ps[variant]
     step = formula_step_s(table, variant, ps, workers)
     measured = np.flatnonzero(table.model[variant] == TABLE)
-    if len(measured):
-        row = table.first_row[variant[measured]] + place[measured]
-        ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
-        step[measured] = 1.0 / table.row_steps_per_s[row]
+    row = table.first_row[variant[measured]] + place[measured]
+    ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
+    step[measured] = 1.0 / table.row_steps_per_s[row]
     return ps, workers, step
 
 

@@ -330,7 +330,7 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
     costs = float(np.abs(problem.cost).mean()) or 1.0
     # λ′ is λ with small prices added: a limit may bind only once the others are kept.
     mean = np.mean(problem.demand, axis=0)
-    small = np.divide(UNPRICED_SHARE * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
+    small = UNPRICED_SHARE * costs / np.where(mean > 0, mean, np.inf)
     raised, low, high = np.maximum(prices, small), 0.0, FIRST_RISE
     for _ in range(MAX_RISES):
         _, items = problem.choose(prices + high * raised)

@@ -271,11 +271,9 @@ def best_prices(
 
 def _scale(problem: MultipleChoice) -> Floats:
     """Return dual prices (R,) at which each capacity is valued at the largest item cost × number of jobs."""
-    costs = float(np.abs(problem.cost).max()) * problem.jobs
+    costs = max(float(np.abs(problem.cost).max()) * problem.jobs, 1e-300)
     limit = np.maximum(problem.limit, np.max(problem.demand, axis=0))
-    scale = np.ones(len(limit))
-    np.divide(max(costs, 1e-300), limit, out=scale, where=limit > 0)
-    return scale
+    return costs / np.where(limit > 0, limit, costs)
 
 
 def _box(problem: MultipleChoice, centre: Floats, error: float, widest: Floats) -> tuple[Floats, Floats]:

@@ -339,7 +339,7 @@ def diagnose_with(
         Seconds that are left; at most twenty are taken.
     """
     plain = known or DEFAULT_DIAGNOSIS
-    clock = Clock(DIAGNOSIS_LIMIT_S if patience_s is None else min(DIAGNOSIS_LIMIT_S, patience_s))
+    clock = Clock(patience_s).at_most(DIAGNOSIS_LIMIT_S)
     if clock.expired:
         return plain
     try:
