@@ -106,8 +106,10 @@ def certificate_of(
         Prices of pieces, which are rounded to `PRICE_BITS`.
     """
     kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
-    data: Fields = {"prices": dict(zip(resources, kept.tolist(), strict=True))}
-    data["cutoff"] = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
+    data: Fields = {
+        "prices": dict(zip(resources, kept.tolist(), strict=True)),
+        "cutoff": None if bound is None else bound - CUTOFF_MARGIN * abs(bound),
+    }
     if pieces is not None:
         _, exponent = math.frexp(max(map(max, pieces.values()), default=0.0))
         unit = math.ldexp(1.0, max(exponent, -900) - PRICE_BITS)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -256,7 +257,7 @@ def read_entries(
             for j, name in enumerate(table.names)
             if j not in seen
         ]
-    kept, job, variants, stays_now = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    kept, job, variants, stays_now = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 4).T
     ps, workers, stated = columns.ps[kept], columns.workers[kept], columns.completion_s[kept]
     pieces_now = np.array(pieces_of, dtype=np.int64).reshape(-1, 4)
     remote = workers.copy() if servers is None else np.zeros(len(rows), dtype=np.int64)

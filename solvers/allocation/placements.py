@@ -37,9 +37,8 @@ class Placements:
         self.formulation, self.servers = formulation, formulation.servers
         self.configs = formulation.configurations
         tasks = int((self.configs.ps + self.configs.workers).max(initial=1))
-        widths = [min(len(self.servers.names), MAX_PIECES, tasks)]
-        widths += [len(pieces) for pieces in self.servers.current.values()]
-        self._most = max(widths + [len(entry.placement or ()) for entry in plan])
+        widths = [*map(len, self.servers.current.values()), *(len(entry.placement or ()) for entry in plan)]
+        self._most = max([min(len(self.servers.names), MAX_PIECES, tasks), *widths])
 
     def candidates(self, rows: Ints, start: Ints, prices: Floats) -> Candidates:
         """Return configurations as candidates of the search.
