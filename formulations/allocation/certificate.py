@@ -24,7 +24,7 @@ from ...instances.common.arrays import Floats, run_of_each
 from ...instances.common.fields import Fields, Many, Model, entries, validated_in_batches
 from ..common.formulation import parsed_certificate
 from ..common.objective import all_loosened, rounded_up
-from .configurations import BUDGET, resource_limits, task_demands
+from .configurations import BUDGET, demand_of, resource_limits, task_demands
 from .splits import PiecePrices
 
 log = logging.getLogger("clusterplan")
@@ -106,8 +106,10 @@ def certificate_of(
         Prices of pieces, which are rounded to `PRICE_BITS`.
     """
     kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
-    data: Fields = {"prices": dict(zip(resources, kept.tolist(), strict=True))}
-    data["cutoff"] = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
+    data: Fields = {
+        "prices": dict(zip(resources, kept.tolist(), strict=True)),
+        "cutoff": None if bound is None else bound - CUTOFF_MARGIN * abs(bound),
+    }
     if pieces is not None:
         _, exponent = math.frexp(max(map(max, pieces.values()), default=0.0))
         unit = math.ldexp(1.0, max(exponent, -900) - PRICE_BITS)
@@ -174,18 +176,19 @@ def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float
         return f"{among}nothing is scarce: one more unit of anything saves nothing"
     if not scarce:
         return f"{among}nothing is scarce: one more unit saves at most {rounded_up(rest, 2):g} {unit}"
-    ordered = sorted(scarce.items(), key=lambda item: -item[1])
-    units = [f"one more {UNIT_TEXTS.get(name, name)}" for name, _ in ordered]
-    most = [f"at most {rounded_up(hours + rest, 4):g}" for _, hours in ordered]
-    others = [f", {one} {saved}" for one, saved in zip(units[1:], most[1:], strict=True)]
-    text = f"{among}{units[0]} saves {most[0]} {unit}{''.join(others)}"
+    (first, most), *others = (
+        (f"one more {UNIT_TEXTS.get(name, name)}", f"at most {rounded_up(hours + rest, 4):g}")
+        for name, hours in sorted(scarce.items(), key=lambda item: -item[1])
+    )
+    more = "".join(f", {one} {saved}" for one, saved in others)
+    text = f"{among}{first} saves {most} {unit}{more}"
     usd = instance.prices_usd_per_hour
     value = {
         name: hours / usd[name] for name, hours in scarce.items() if usd.get(name, 0.0) > 0 and hours > rest
     }
     if not value:
         return text
-    best = max(value, key=lambda name: value[name])
+    best = max(value, key=value.__getitem__)
     saved = f"at most {rounded_up(value[best], 4):g} {unit} per USD/h"
     return f"{text}; buy {best} next: it saves most for its price, {saved}"
 
@@ -193,8 +196,7 @@ def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float
 def _some_exceed_capacity(instance: AllocationInstance) -> bool:
     """Return whether some configuration exceeds a capacity or the hourly budget."""
     table = instance.table()
-    ps_demand, worker_demand = task_demands(instance, table)
-    variant = np.append(np.arange(len(ps_demand)), run_of_each(table.first_row))
+    variant = np.append(np.arange(len(table.model)), run_of_each(table.first_row))
     ps, workers = np.append(table.max_ps, table.row_ps), np.append(table.max_workers, table.row_workers)
-    demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
+    demand = demand_of(task_demands(instance, table), variant, ps, workers)
     return bool((demand > all_loosened(resource_limits(instance)[1])).any())

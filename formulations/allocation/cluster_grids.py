@@ -34,7 +34,7 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
-from ...instances.common.arrays import Floats, Ints, run_of_each
+from ...instances.common.arrays import Floats, run_of_each
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ...instances.common.servers import AnyServer
 from ..common.objective import agree, common_divisor, exact_fraction, loosened, within
@@ -207,26 +207,12 @@ MAX_STEPS = 10**8
 """Maximum number of steps for the mix `any`; the tolerance of a limit, 10⁻⁹, stays well below a step."""
 
 
-def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
-    """Return, for each job, the index of its configuration of minimum ω·t, the cheapest among equals.
-
-    Parameters
-    ----------
-    price
-        Price of each resource.
-    """
-    order = np.lexsort((configs.demand @ price, configs.cost, configs.owner))
-    fastest: Ints = order[configs.start[:-1]]
-    return fastest
-
-
 def largest_job_demand(table: JobTable) -> dict[str, float]:
     """Return the maximum demand of a single job for each resource."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
-    if len(table.row_ps):
-        of_row = run_of_each(table.first_row)
-        np.maximum.at(ps, of_row, table.row_ps)
-        np.maximum.at(workers, of_row, table.row_workers)
+    of_row = run_of_each(table.first_row)
+    np.maximum.at(ps, of_row, table.row_ps)
+    np.maximum.at(workers, of_row, table.row_workers)
     most = (ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand).max(axis=0)
     return dict(zip(table.resources, most.tolist(), strict=True))
 
@@ -353,7 +339,9 @@ class ScaledCluster(ClusterGrid):
         if not configs.counts.all():  # there is no plan anywhere, which this cluster shows
             return self.lowest_with(configs.capacity) or ZERO
         price = np.array([self.prices.get(name, 0.0) for name in configs.resources])
-        top = self.lowest_with(configs.demand[fastest_configurations(configs, price)].sum(axis=0))
+        # Of each job the fastest configuration comes first, and the cheapest among equals.
+        order = np.lexsort((configs.demand @ price, configs.cost, configs.owner))
+        top = self.lowest_with(configs.demand[order[configs.start[:-1]]].sum(axis=0))
         assert top is not None
         return top if self.most_usd is None else min(top, self._dearest)
 

@@ -68,13 +68,11 @@ class RowsByJob:
 
     def least(self, figures: Floats) -> Floats:
         """Return the least figure over the rows of each job, which all have some; shape (jobs, …)."""
-        least: Floats = np.minimum.reduceat(figures, self.start[:-1], axis=0)
-        return least
+        return np.minimum.reduceat(figures, self.start[:-1], axis=0)
 
     def most(self, figures: Floats) -> Floats:
         """Return the largest figure over the rows of each job, which all have some; shape (jobs, …)."""
-        most: Floats = np.maximum.reduceat(figures, self.start[:-1], axis=0)
-        return most
+        return np.maximum.reduceat(figures, self.start[:-1], axis=0)
 
     def every_job_has(self, flags: Flags) -> bool:
         """Return whether some row of each job is flagged."""
@@ -140,8 +138,7 @@ class Configurations(RowsByJob):
     @cached_property
     def cost(self) -> Floats:
         """Weighted completion time ω·t of each configuration, shape (K,)."""
-        cost: Floats = self.time_s if (self.weight == 1).all() else self.spread(self.weight) * self.time_s
-        return cost
+        return self.time_s if (self.weight == 1).all() else self.spread(self.weight) * self.time_s
 
     @cached_property
     def limit(self) -> Floats:
@@ -151,11 +148,10 @@ class Configurations(RowsByJob):
 
 def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floats]:
     """Return names and capacities of the resources, with the hourly budget last if there is one."""
-    names, limits = list(instance.resources), list(instance.resources.values())
+    limits = dict(instance.resources)
     if instance.budget_usd_per_hour is not None:
-        names.append(BUDGET)
-        limits.append(instance.budget_usd_per_hour)
-    return tuple(names), np.array(limits)
+        limits[BUDGET] = instance.budget_usd_per_hour
+    return tuple(limits), np.array([*limits.values()])
 
 
 def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats, Floats]:
@@ -164,11 +160,23 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
         return table.ps_demand, table.worker_demand
     # The budget is one more resource, of which a task takes its hourly cost.
     prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
-    ps, worker = table.ps_demand, table.worker_demand
-    return (
-        np.column_stack([ps, (ps * prices).sum(axis=1)]),
-        np.column_stack([worker, (worker * prices).sum(axis=1)]),
+    per_ps, per_worker = (
+        np.column_stack([demand, (demand * prices).sum(axis=1)])
+        for demand in (table.ps_demand, table.worker_demand)
     )
+    return per_ps, per_worker
+
+
+def demand_of(per_task: tuple[Floats, Floats], variant: Ints | int, ps: Ints, workers: Ints) -> Floats:
+    """Return what these tasks of variants take, shape (K, R).
+
+    Parameters
+    ----------
+    per_task
+        Demands of one parameter server and of one worker of each variant, both (V, R).
+    """
+    per_ps, per_worker = per_task
+    return ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]
 
 
 def completion_time_s(
@@ -217,45 +225,34 @@ def formula_step_s(
     return step
 
 
-def measured_step_s(
-    table: JobTable, variant: Ints, ps: Ints, workers: Ints, servers: Ints | None = None
-) -> Floats:
+def measured_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, servers: Ints) -> Floats:
     """Return the measured step time [s] of each configuration; NaN if it has none.
 
     Parameters
     ----------
     servers
-        Number of servers of the tasks, in an instance with servers.
+        Number of servers of the tasks; 0 where these are in one pool.
     """
     step = np.full(len(variant), np.nan)
     if not len(table.row_ps):
         return step
+    of_row = run_of_each(table.first_row)
     if table.row_servers is not None:
         # Few measurements name servers: a dictionary is simpler than a search in four sorted columns.
-        of_row = run_of_each(table.first_row)
         rows = np.stack([of_row, table.row_ps, table.row_workers, table.row_servers], axis=1).tolist()
         listed = dict(zip(map(tuple, rows), (1.0 / table.row_steps_per_s).tolist(), strict=True))
-        wanted = np.stack([variant, ps, workers, np.zeros_like(ps) if servers is None else servers], axis=1)
+        wanted = np.stack([variant, ps, workers, servers], axis=1)
         for i, (v, p, w, k) in enumerate(wanted.tolist()):
             step[i] = listed.get((v, p, w, k), listed.get((v, p, w, 0), np.nan))
         return step
-    row = _measured_row(table, variant, ps, workers)
-    found = row >= 0
-    step[found] = 1.0 / table.row_steps_per_s[row[found]]
-    return step
-
-
-def _measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
-    """Return the index of each configuration's measurement in the job table; -1 if it has none."""
-    of_row = run_of_each(table.first_row)
     widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
-    listed = (of_row * widest + table.row_workers) * most + table.row_ps
+    keys = (of_row * widest + table.row_workers) * most + table.row_ps
     wanted = (variant * widest + np.minimum(workers, widest)) * most + np.minimum(ps, most)
     # Keys of counts beyond the widest may collide, so that the row is compared below.
-    row = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
-    right = (of_row[row] == variant) & (table.row_workers[row] == workers) & (table.row_ps[row] == ps)
-    row[~right] = -1
-    return row
+    row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found = (of_row[row] == variant) & (table.row_workers[row] == workers) & (table.row_ps[row] == ps)
+    step[found] = 1.0 / table.row_steps_per_s[row[found]]
+    return step
 
 
 def max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
@@ -267,28 +264,24 @@ def max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     return np.minimum(highest, fitting)
 
 
-def _grid_sizes(
-    table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats
-) -> tuple[Ints, Ints]:
+def _grid_sizes(table: JobTable, per_task: tuple[Floats, Floats], limit: Floats) -> tuple[Ints, Ints]:
     """Return, for each variant, the number of values of p, and of pairs (p, w), that may fit alone.
 
     For measured speeds the second is the number of measured rows.
     """
     measured = table.model == TABLE
-    wide_ps = np.maximum(max_tasks(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
-    wide_workers = np.maximum(max_tasks(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
+    wide_ps = np.maximum(max_tasks(per_task[0], limit, table.max_ps) - table.min_ps + 1, 0)
+    wide_workers = np.maximum(max_tasks(per_task[1], limit, table.max_workers) - table.min_workers + 1, 0)
     count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
     return np.maximum(wide_ps, 1), count
 
 
 def _job_blocks(count: Ints) -> Iterator[tuple[int, int]]:
     """Yield consecutive blocks of jobs of limited total size, as first and last job (exclusive)."""
-    total = np.cumsum(count)
-    first = 0
-    while first < len(total):
-        before = total[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(total, before + BLOCK_SIZE)))
-        yield first, min(last, len(total))
+    start, first = offsets(count), 0
+    while first < len(count):
+        last = max(first + 1, int(np.searchsorted(start, start[first] + BLOCK_SIZE)) - 1)
+        yield first, min(last, len(count))
         first = last
 
 
@@ -302,8 +295,8 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     """
     resources, capacity = resource_limits(instance)
     limit = all_loosened(capacity)
-    ps_demand, worker_demand = task_demands(instance, table)
-    grids = _grid_sizes(table, ps_demand, worker_demand, limit)
+    per_task = task_demands(instance, table)
+    grids = _grid_sizes(table, per_task, limit)
     count = np.add.reduceat(grids[1], table.first_variant[:-1]) + table.optional
     if count.sum() > MAX_CONFIGURATIONS:
         raise TooLargeError(
@@ -317,7 +310,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     filled, counts = 0, []
     for first, last in _job_blocks(count):
         check_time()
-        own, *part = _block_columns(table, grids, ps_demand, worker_demand, limit, first, last)
+        own, *part = _block_columns(table, grids, per_task, limit, first, last)
         counts.append(own)
         for column, piece in zip(columns, part, strict=True):
             column[filled : filled + own.sum()] = piece
@@ -347,18 +340,16 @@ def grid_rows(table: JobTable, variant: Ints, place: Ints, wide_ps: Ints) -> tup
     workers = table.min_workers[variant] + place // wide_ps[variant]
     step = formula_step_s(table, variant, ps, workers)
     measured = np.flatnonzero(table.model[variant] == TABLE)
-    if len(measured):
-        row = table.first_row[variant[measured]] + place[measured]
-        ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
-        step[measured] = 1.0 / table.row_steps_per_s[row]
+    row = table.first_row[variant[measured]] + place[measured]
+    ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
+    step[measured] = 1.0 / table.row_steps_per_s[row]
     return ps, workers, step
 
 
 def _block_columns(
     table: JobTable,
     grids: tuple[Ints, Ints],
-    ps_demand: Floats,
-    worker_demand: Floats,
+    per_task: tuple[Floats, Floats],
     limit: Floats,
     first: int,
     last: int,
@@ -373,7 +364,7 @@ def _block_columns(
     place = np.arange(len(variant)) - np.repeat(np.cumsum(count) - count, count)
     ps, workers, step = grid_rows(table, variant, place, wide_ps)
     time = completion_time_s(table, variant, ps, workers, step)
-    demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
+    demand = demand_of(per_task, variant, ps, workers)
     job = table.owner[variant]
     keep = (demand <= limit).all(axis=1) & (time <= all_loosened(table.deadline_s[first:last])[job - first])
     index = variant - table.first_variant[job]

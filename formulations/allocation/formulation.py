@@ -56,6 +56,7 @@ from .configurations import (
     Configurations,
     build_configurations,
     completion_time_s,
+    demand_of,
     grid_rows,
     resource_limits,
     task_demands,
@@ -132,9 +133,8 @@ def _infeasibility_text(formulation: AllocationFormulation, j: int, v: int) -> s
     early = (time <= loosened(deadline)) | (formulation.servers is not None)
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
-    ps_demand, worker_demand = task_demands(instance, table)
     # The least of each resource over all configurations in time; two of these need not go together.
-    least = (ps[early, None] * ps_demand[v] + workers[early, None] * worker_demand[v]).min(axis=0)
+    least = demand_of(task_demands(instance, table), v, ps[early], workers[early]).min(axis=0)
     names, limits = resource_limits(instance)
     short = [
         f"{need:g} {'USD/h' if name == BUDGET else name}, {need - limit:g} more than the {limit:g} "
@@ -227,8 +227,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             same &= (configs.split == STAYS) == stays[owner]
             same &= ~counted | (configs.split == servers[owner])
         found = np.flatnonzero(same)
-        first: Ints = found[np.unique(owner[found], return_index=True)[1]]
-        return first
+        return found[np.unique(owner[found], return_index=True)[1]]
 
     _read: tuple[PlanTable, Entries] | None = None
     """The last plan in columns, which cannot change, and what was read of it."""
@@ -270,7 +269,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     def adapted(self, plan: Plan) -> Plan | None:
         """Return the plan without jobs that have ended, and with new jobs in their smallest configuration."""
-        return adapted_plan(plan, self.table, self.configurations, self.servers)
+        return adapted_plan(plan, self._entries(plan), self.table, self.configurations, self.servers)
 
     def finish(self, plan: Plan) -> Plan:
         """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""
@@ -448,7 +447,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
 
     def encode(plan: Plan) -> Mapping[Any, float]:
         chosen = set(formulation.indices_of(plan).tolist())
-        start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
+        start: dict[Any, float] = {own: float(k in chosen) for k, own in enumerate(x)}
         if formulation.is_makespan:
             start[latest] = formulation.evaluate(plan)[0] / unit
         return start

@@ -19,6 +19,7 @@ from ..common.objective import all_loosened, loosened
 from .configurations import (
     UNPLACED,
     Configurations,
+    demand_of,
     formula_step_s,
     measured_step_s,
     resource_limits,
@@ -76,8 +77,7 @@ def placed_configurations(
     start = offsets(counts)
     placed = variant != UNPLACED
     own = np.repeat(table.first_variant[:-1], counts) + np.where(placed, variant, 0)
-    per_ps, per_worker = task_demands(instance, table)
-    demand = (ps[:, None] * per_ps[own] + workers[:, None] * per_worker[own]) * placed[:, None]
+    demand = demand_of(task_demands(instance, table), own, ps, workers) * placed[:, None]
     if prices:
         demand = np.column_stack([demand, price])
     columns = variant, ps, workers, time_s, demand
@@ -107,21 +107,22 @@ def _rows_of(table: JobTable, splits: SplitTable, job: int) -> Iterator[Floats]:
 
 def _staying(table: JobTable, splits: SplitTable, job: int, pieces: Ints) -> Floats:
     """Return the row of staying where a job runs; none if it may not, as its servers are too small now."""
-    variant, servers = int(table.current_variant[job]), splits.servers
-    ps, workers = int(table.current_ps[job]), int(table.current_workers[job])
-    inside = table.min_ps[variant] <= ps <= table.max_ps[variant]
-    inside &= table.min_workers[variant] <= workers <= table.max_workers[variant]
-    inside |= table.model[variant] == TABLE
-    demand = pieces[:, 1:] @ np.stack([table.ps_demand[variant], table.worker_demand[variant]])
-    if not (len(pieces) and inside and np.all(demand <= all_loosened(servers.free[pieces[:, 0]]))):
+    own, servers = slice(job, job + 1), splits.servers
+    variant, ps, workers = table.current_variant[own], table.current_ps[own], table.current_workers[own]
+    measured = table.model[variant] == TABLE
+    inside = (table.min_ps[variant] <= ps) & (ps <= table.max_ps[variant])
+    inside &= (table.min_workers[variant] <= workers) & (workers <= table.max_workers[variant])
+    demand = pieces[:, 1:] @ np.concatenate([table.ps_demand[variant], table.worker_demand[variant]])
+    fits = np.all(demand <= all_loosened(servers.free[pieces[:, 0]]))
+    if not (len(pieces) and (inside | measured) and fits):
         return np.zeros((6, 0))
-    one, p, w = np.array([variant]), np.array([ps]), np.array([workers])
-    if table.model[variant] == TABLE:
-        step_s = measured_step_s(table, one, p, w, np.array([len(pieces)]))
+    if measured:
+        step_s = measured_step_s(table, variant, ps, workers, np.array([len(pieces)]))
     else:
         remote = np.array([remote_tasks(*pieces.T[1:])])
-        step_s = formula_step_s(table, one, p, w, sending_workers(w, remote, servers.share))
+        sending = sending_workers(workers, remote, servers.share)
+        step_s = formula_step_s(table, variant, ps, workers, sending)
     price = piece_price(splits.prices, table.resources, demand).sum()
-    index, time_s = variant - int(table.first_variant[job]), float(table.remaining_steps[job]) * step_s
-    row = np.array([[index], [ps], [workers], [STAYS], time_s, [price]], dtype=float)
+    index, time_s = variant - table.first_variant[job], table.remaining_steps[own] * step_s
+    row = np.stack([index, ps, workers, [STAYS], time_s, [price]])
     return row[:, np.isfinite(step_s)]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..common.objective import Violation, all_loosened, within
 from .configurations import (
     BUDGET,
     completion_time_s,
+    demand_of,
     formula_step_s,
     measured_step_s,
     resource_limits,
@@ -250,16 +252,19 @@ def read_entries(
                 faults.append(Violation("server", where))
         rows.append((row, j, variant, stays))
     if len(seen) < len(table):
-        missing = [name for j, name in enumerate(table.names) if j not in seen]
-        faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    kept, job, variants, stays_now = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        faults += [
+            Violation("one configuration", f"job {name!r} is missing")
+            for j, name in enumerate(table.names)
+            if j not in seen
+        ]
+    kept, job, variants, stays_now = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 4).T
     ps, workers, stated = columns.ps[kept], columns.workers[kept], columns.completion_s[kept]
     pieces_now = np.array(pieces_of, dtype=np.int64).reshape(-1, 4)
     remote = workers.copy() if servers is None else np.zeros(len(rows), dtype=np.int64)
     at, _, x, y = pieces_now.T
     np.maximum.at(remote, at, np.maximum((x > 0) * (workers[at] - y), (y > 0) * (ps[at] - x)))
-    spreads = remote, stays_now.astype(bool), pieces_now
-    return Entries(job, variants, ps, workers, stated, *spreads, tuple(faults))
+    spread = remote, stays_now.astype(bool), pieces_now
+    return Entries(job, variants, ps, workers, stated, *spread, tuple(faults))
 
 
 def completion_times_s(table: JobTable, entries: Entries, servers: Servers | None) -> Floats:
@@ -296,21 +301,21 @@ def plan_violations(
     names, limits = resource_limits(instance)
     used = usage_of(instance, table, entries)
     return violations + [
-        Violation(
-            "budget" if name == BUDGET else f"capacity of {name}",
-            f"the plan takes {used[name]:g}, {used[name] - limit:g} more than the {limit:g} there are",
-        )
+        Violation("budget" if name == BUDGET else f"capacity of {name}", _excess_text(used[name], limit))
         for name, limit in zip(names, limits.tolist(), strict=True)
         if not within(used[name], limit)
     ]
 
 
+def _excess_text(amount: float, limit: float) -> str:
+    return f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
+
+
 def usage_of(instance: AllocationInstance, table: JobTable, entries: Entries) -> dict[str, float]:
     """Return how much of each resource a plan takes, and of the hourly budget if there is one."""
-    ps_demand, worker_demand = task_demands(instance, table)
     placed = entries.variant >= 0
-    variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
-    usage = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
+    columns = (column[placed] for column in (entries.variant, entries.ps, entries.workers))
+    usage = demand_of(task_demands(instance, table), *columns).sum(axis=0)
     return dict(zip(resource_limits(instance)[0], usage.tolist(), strict=True))
 
 
@@ -319,7 +324,7 @@ def server_use(table: JobTable, entries: Entries, servers: Servers) -> Floats:
     entry, server, x, y = entries.pieces[entries.pieces[:, 1] >= 0].T
     variant, used = entries.variant[entry], np.zeros_like(servers.free)
     # An entry that is not placed and yet has tasks is a violation; it has no demand.
-    demand = x[:, None] * table.ps_demand[variant] + y[:, None] * table.worker_demand[variant]
+    demand = demand_of((table.ps_demand, table.worker_demand), variant, x, y)
     np.add.at(used, server, np.where(variant[:, None] >= 0, demand, 0.0))
     return used
 
@@ -335,8 +340,7 @@ def _server_violations(table: JobTable, entries: Entries, servers: Servers) -> I
         yield from each(there != wanted, "placement", partial(_count_text, key, wanted, there))
     used = server_use(table, entries, servers)
     for s, r in np.argwhere(used > all_loosened(servers.free)).tolist():
-        amount, limit = used[s, r], servers.free[s, r]
-        over = f"the plan takes {amount:g}, {amount - limit:g} more than the {limit:g} there are"
+        over = _excess_text(used[s, r], servers.free[s, r])
         yield Violation(f"{servers.resources[r]} of server {servers.names[s]}", over)
 
 

@@ -37,7 +37,7 @@ from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
 from ..common.compiled import compiled
 from ..common.objective import all_loosened
-from .configurations import max_tasks
+from .configurations import demand_of, max_tasks
 
 PIECES = "pieces"
 """Name of the capacity that prices of pieces add."""
@@ -97,8 +97,7 @@ class Servers:
 
     def fits(self, demand: Floats) -> Flags:
         """Return which demands, shape (…, R), fit on some empty server."""
-        each: Flags = np.all(demand[..., None, :] <= all_loosened(self.shapes), axis=-1)
-        fits: Flags = np.any(each, axis=-1)
+        fits: Flags = np.all(demand[..., None, :] <= all_loosened(self.shapes), axis=-1).any(axis=-1)
         return fits
 
     def earnings(self, prices: PiecePrices) -> float:
@@ -144,8 +143,7 @@ def remote_tasks(ps: Ints, workers: Ints) -> int:
 
 def sending_workers(workers: Ints, remote: Ints, share: float) -> Floats:
     """Return (1 − σ)·w + σ·T, which stands for w in w/p."""
-    sending: Floats = (1 - share) * workers + share * remote
-    return sending
+    return (1 - share) * workers + share * remote
 
 
 @compiled
@@ -295,7 +293,7 @@ class SplitTable:
         own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
         p, w, step = table.row_ps[own], table.row_workers[own], 1.0 / table.row_steps_per_s[own]
         k = np.zeros_like(p) if table.row_servers is None else table.row_servers[own]
-        demand = p[:, None] * table.ps_demand[variant] + w[:, None] * table.worker_demand[variant]
+        demand = demand_of((table.ps_demand, table.worker_demand), variant, p, w)
         fits = np.all(demand <= self._total, axis=1) & (k <= np.minimum(p + w, len(self.servers.names)))
         p, w, k, step = p[fits], w[fits], k[fits], step[fits]
         key = int(p.max(initial=0)), int(w.max(initial=0)), int(k.max(initial=0))

@@ -8,75 +8,75 @@ import numpy as np
 
 from ...instances.allocation.job import Tasks
 from ...instances.allocation.job_table import JobTable
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Floats, Ints
 from ..common.objective import all_loosened
-from .configurations import Configurations
-from .plan import MANY_ENTRIES, JobAllocation, Plan, PlanTable
+from .configurations import UNPLACED, Configurations
+from .plan import MANY_ENTRIES, Entries, Plan, PlanTable
 from .splits import Servers
 
 
 def adapted_plan(
-    plan: Plan, table: JobTable, configs: Configurations, servers: Servers | None
+    plan: Plan, entries: Entries, table: JobTable, configs: Configurations, servers: Servers | None
 ) -> Plan | None:
     """Return the plan without jobs that have ended, and with new jobs in their smallest configuration.
 
     A job with a variant that there is no more, or with tasks on servers that have no more room for them,
     counts as new. An optional job that is new is not placed. The plan may still break another constraint;
     None where a new job has no configuration, or no servers have room for it.
+
+    Parameters
+    ----------
+    entries
+        The plan as arrays.
     """
-    old, names, first = PlanTable.of(plan), table.variant_names, table.first_variant
-    rows = {job: row for row, job in enumerate(old.names)}
-    row = np.array([rows.get(job, -1) for job in table.names])
-    variants = [old.variants[r] if r >= 0 else None for r in row.tolist()]
-    ends = zip(row.tolist(), variants, first[:-1].tolist(), first[1:].tolist(), strict=True)
-    known = np.array([r >= 0 and (own is None or own in names[low:high]) for r, own, low, high in ends])
-    placements: dict[int, dict[str, Tasks]] = {}
+    jobs, known = len(table), np.zeros(len(table), dtype=bool)
+    variant, ps, workers = np.full(jobs, UNPLACED), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    known[entries.job], variant[entries.job] = True, entries.variant
+    ps[entries.job], workers[entries.job] = entries.ps, entries.workers
+    placements: dict[str, dict[str, Tasks]] = {}
     if servers is not None:
         free = servers.free.copy()
-        for j in np.flatnonzero(known).tolist():
-            entry = plan[int(row[j])]
-            known[j] = _takes_room(entry, table, j, servers, free)
-            placements[j] = entry.placement or {}
-    # The row −1 of a job that is new is one behind the last.
-    placed, ps, workers = (
-        np.where(known, np.append(column, 0)[row], 0) for column in (old.placed, old.ps, old.workers)
-    )
+        placements = {entry.job: entry.placement or {} for entry in plan}
+        pieces = np.split(entries.pieces[:, 1:], np.cumsum(entries.servers)[:-1])
+        for row in np.argsort(entries.job).tolist():
+            if entries.variant[row] >= 0:
+                known[entries.job[row]] = _takes_room(pieces[row], table, entries.variant[row], free)
     for j in np.flatnonzero(~known).tolist():
-        variants[j] = None
+        variant[j], ps[j], workers[j] = UNPLACED, 0, 0
         if table.optional[j]:
             continue
         own = np.arange(configs.start[j], configs.start[j + 1])
         if not len(own):
             return None
-        k = int(own[np.argmin(configs.ps[own] + configs.workers[own])])
-        variant = int(first[j] + configs.variant[k])
-        variants[j], placed[j], ps[j], workers[j] = names[variant], True, configs.ps[k], configs.workers[k]
+        k = own[np.argmin(configs.ps[own] + configs.workers[own])]
+        ps[j], workers[j] = configs.ps[k], configs.workers[k]
+        variant[j] = table.first_variant[j] + configs.variant[k]
         if servers is not None:
-            tasks = _first_fit((int(ps[j]), int(workers[j])), table, variant, servers, free)
+            tasks = _first_fit((int(ps[j]), int(workers[j])), table, int(variant[j]), servers, free)
             if tasks is None:
                 return None
-            placements[j] = tasks
-    made = PlanTable(table.names, placed.astype(bool), variants, ps, workers, np.full(len(row), np.nan))
+            placements[table.names[j]] = tasks
+    names = [table.variant_names[v] if v >= 0 else None for v in variant.tolist()]
+    made = PlanTable(table.names, variant >= 0, names, ps, workers, np.full(jobs, np.nan))
     if servers is None:
         return made if len(made) >= MANY_ENTRIES else tuple(made)
     return tuple(
-        entry.model_copy(update={"placement": placements[j]}) if entry.placed else entry
-        for j, entry in enumerate(made)
+        entry.model_copy(update={"placement": placements[entry.job]}) if entry.placed else entry
+        for entry in made
     )
 
 
-def _takes_room(entry: JobAllocation, table: JobTable, job: int, servers: Servers, free: Floats) -> bool:
-    """Return whether there is room for an entry's tasks on its servers; subtract them from `free` then."""
-    placement = entry.placement or {}
-    if entry.variant is None:
-        return True
-    if not placement.keys() <= servers.index.keys():
-        return False
-    variant = table.variant_names.index(entry.variant, int(table.first_variant[job]))
-    at = [servers.index[name] for name in placement]
-    counts = np.array([[tasks.ps, tasks.workers] for tasks in placement.values()]).reshape(-1, 2)
-    demand = counts @ np.stack([table.ps_demand[variant], table.worker_demand[variant]])
-    fits = bool((demand <= all_loosened(free[at])).all())
+def _takes_room(pieces: Ints, table: JobTable, variant: int, free: Floats) -> bool:
+    """Return whether there is room for pieces of a variant on their servers; subtract them from `free` then.
+
+    Parameters
+    ----------
+    pieces
+        Server (−1: unknown), parameter servers and workers of each.
+    """
+    at = pieces[:, 0]
+    demand = pieces[:, 1:] @ np.stack([table.ps_demand[variant], table.worker_demand[variant]])
+    fits = bool((at >= 0).all() and (demand <= all_loosened(free[at])).all())
     if fits:
         free[at] -= demand
     return fits

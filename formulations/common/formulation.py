@@ -214,14 +214,14 @@ MAX_EXACT_INTEGER = 10**12
 
 @dataclass
 class ModelObjective:
-    """An objective of the plan as a linear expression in the variables of the MILP model.
+    """An objective of the plan as an expression in the variables of a model.
 
     Attributes
     ----------
     objective
         The plan's objective.
     expression
-        A PuLP expression, to be minimised or maximised as `sense` says.
+        To be minimised or maximised as `sense` says: of PuLP, linear, or of CP-SAT, of integers.
     sense
         Of the expression; it may differ from the plan's (throughput is the inverse of stage time).
     to_plan
@@ -231,7 +231,7 @@ class ModelObjective:
     """
 
     objective: Objective
-    expression: pulp.LpAffineExpression
+    expression: Any
     sense: str
     to_plan: Callable[[float], float] = float
     integral: bool = False

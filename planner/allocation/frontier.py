@@ -209,7 +209,7 @@ def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float 
     spent = point.rate_usd_per_hour
     if frontier.mix == "any":
         worth[BUDGET] = point.prices.get(BUDGET, 0.0) * spent
-    scarcest = max(worth, key=lambda name: worth[name])
+    scarcest = max(worth, key=worth.__getitem__)
     if not worth[scarcest] > 0:
         return 0.0, "nothing"
     total = worth[BUDGET] if frontier.mix == "any" else math.fsum(worth.values())

@@ -155,8 +155,10 @@ def _summary(instance: AllocationInstance, plan: Plan, servers: ServersInUse | N
     own: Facts = []
     if servers is not None:
         alone = sum(len(entry.placement or ()) == 1 for entry in plan)
-        own.append(("servers used by the plan", f"{servers.busy:,} of {len(servers.rows):,}"))
-        own.append(("jobs on one server", f"{alone:,} of {placed}"))
+        own = [
+            ("servers used by the plan", f"{servers.busy:,} of {len(servers.rows):,}"),
+            ("jobs on one server", f"{alone:,} of {placed}"),
+        ]
     return [
         ("jobs placed", f"{placed} of {len(plan):,}"),
         *own,

@@ -23,7 +23,6 @@ little total completion time is taken.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,17 +59,6 @@ SHARE_MARGIN = 1e-9
 """Shares of the capacities are compared with this much to spare."""
 
 
-@dataclass(frozen=True)
-class _TimeTest:
-    """The result of testing a makespan: a choice of configurations that keeps it, or proof of infeasibility.
-
-    It may also be neither.
-    """
-
-    chosen: Ints | None = None
-    impossible: bool = False
-
-
 class MakespanSearch(IncumbentSearch):
     """Search for the minimum makespan: no plan ends before `bound`; `value` is that of the incumbent.
 
@@ -95,22 +83,21 @@ class MakespanSearch(IncumbentSearch):
         """Raise the bound by dual prices, find an incumbent, then bisect the makespans between the two."""
         self.raise_bound(self.share)
         self.take_warm_start()
-        step, first = FIRST_STEP, True
+        step, latest = 0.0, float(self.configs.time_s.max(initial=0.0))
         while self.bound < math.inf and not self.proven and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
                 break
             # Without an incumbent, times are tried in growing steps: near the bound few plans exist.
             if self.incumbent is None:
-                time = self.bound if first else min(self.bound * (1 + step), float(self.times[-1]))
-                step, first = step * (1 if first else STEP_GROWTH), False
+                time = min(self.bound * (1 + step), latest)
+                step = step * STEP_GROWTH or FIRST_STEP
             else:
                 time = self.between()
-            last = time >= self.times[-1]
-            test = self.test(time, thorough=self.incumbent is not None or last)
-            if test.chosen is not None:
-                self.update_incumbent(test.chosen)
-            elif not test.impossible and self.limit == "none" and (self.incumbent is not None or last):
+            thorough = self.incumbent is not None or time >= latest
+            chosen = self.test(time, thorough)
+            self.update_incumbent(chosen)
+            if chosen is None and self.bound <= time and self.limit == "none" and thorough:
                 self.limit = "node"
         if self.incumbent is None and self.bound < math.inf:
             self.update_incumbent(choose_by_gain(self.formulation, self.clock))
@@ -137,22 +124,25 @@ class MakespanSearch(IncumbentSearch):
         """Return the makespan in seconds of a choice of one configuration per job."""
         return float(self.configs.time_s[chosen].max())
 
-    def test(self, time: float, thorough: bool) -> _TimeTest:
-        """Search for a plan with at most this makespan in seconds, or for a proof that none exists."""
+    def test(self, time: float, thorough: bool) -> Ints | None:
+        """Search for a plan with at most this makespan in seconds, or for a proof that none exists.
+
+        Returns the configuration of each job; None without a plan, and with a proof the bound is above.
+        """
         problem = self.problem.only(self.configs.time_s <= time)
         share, value, fitting = least_share(problem, self.share, self.clock)
         self.share = share
         if fitting is not None:
-            return _TimeTest(problem.configuration[fitting])
+            return problem.configuration[fitting]
         if value > 1 and self.raise_bound(share) and self.bound > time:
-            return _TimeTest(impossible=True)
+            return None
         prices = per_unit(share, problem.limit)
         reduced = problem.reduced_costs(prices)
         repaired = _repair(problem, problem.choose(prices)[1], reduced)
         if repaired is not None:
-            return _TimeTest(problem.configuration[repaired])
+            return problem.configuration[repaired]
         if not self.cores:
-            return _TimeTest()
+            return None
         # A plan may waste λ·C less the least priced demand; beyond that a reduced cost excludes.
         waste = float(prices @ problem.limit) - value
         return self.settle(problem, reduced, waste + SHARE_MARGIN, time, prices, thorough)
@@ -165,8 +155,8 @@ class MakespanSearch(IncumbentSearch):
         time: float,
         prices: Floats,
         thorough: bool,
-    ) -> _TimeTest:
-        """Solve core problems of growing size for a makespan; return a feasible choice, proof, or neither.
+    ) -> Ints | None:
+        """Solve core problems of growing size for a makespan, as `test`.
 
         Configurations of reduced cost beyond `waste` are in no plan.
         """
@@ -180,21 +170,21 @@ class MakespanSearch(IncumbentSearch):
                 answer = solve_core(core, self.clock, self.options, nodes=nodes)
             except BackendError as error:
                 self.message = f"a core was not solved, plan and bound are what is known without it: {error}"
-                return _TimeTest()
+                return None
             if answer.chosen is not None:
-                return _TimeTest(core.configuration[answer.chosen])
+                return core.configuration[answer.chosen]
             if answer.limit not in ("none", "node"):
                 self.limit = answer.limit
-                return _TimeTest()
+                return None
             if complete and answer.bound == math.inf:
                 # No plan keeps `time`, so that none ends before the next completion time.
                 after = int(np.searchsorted(self.times, time, side="right"))
                 self.bound = float(self.times[after]) if after < len(self.times) else math.inf
                 self.proof = prices
                 self.note()
-                return _TimeTest(impossible=True)
+                return None
             if complete or not thorough:
-                return _TimeTest()
+                return None
             size *= CORE_GROWTH
 
     def break_ties(self, chosen: Ints) -> Ints:
@@ -215,10 +205,8 @@ def even_share(limit: Floats) -> Floats:
 
 
 def per_unit(share: Floats, limit: Floats) -> Floats:
-    """Return the dual prices v_r / C_r of price shares v_r, 0 for a resource without capacity, shape (R,)."""
-    prices = np.zeros(len(share))
-    np.divide(share, limit, out=prices, where=limit > 0)
-    return prices
+    """Return v_r / C_r, such as dual prices of shares v; 0 for a resource without capacity; shape (R,)."""
+    return share / np.where(limit > 0, limit, np.inf)
 
 
 def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[Floats, float, Ints | None]:
@@ -231,18 +219,17 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
     chosen
         A choice that fits, if one was met.
     """
-    limit = np.where(problem.limit > 0, problem.limit, np.inf)
     limit_share = (problem.limit > 0).astype(float)
     best, value, uses = share, -math.inf, []
     for _ in range(MAX_ROUNDS):
-        least, chosen = problem.choose(share / limit)
+        least, chosen = problem.choose(per_unit(share, problem.limit))
         now = math.fsum(least)
         if now > value:
             best, value = share, now
         if problem.fits(chosen):
             return best, value, chosen
         # Every choice is a linear piece of the concave function of which s(T) is the maximum.
-        uses.append(problem.take(chosen) / limit)
+        uses.append(per_unit(problem.take(chosen), problem.limit))
         if value > 1 + SHARE_MARGIN or clock.expired:
             break
         answer = maximize_cutting_planes(
@@ -250,7 +237,7 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
         )
         if answer is None or answer[1] <= value + SHARE_MARGIN:
             break
-        share = np.where(problem.limit > 0, np.maximum(answer[0], 0.0), 0.0)
+        share = np.maximum(answer[0], 0.0)
     return best, value, None
 
 
@@ -339,10 +326,8 @@ class AllocationBruteForce(BruteForce[AllocationFormulation]):
     def enumerate(self, formulation: AllocationFormulation, search: Enumeration) -> None:
         """Enumerate all combinations of the jobs' configurations depth first, and keep the best."""
         refuse_many(len(formulation.instance.jobs), "jobs")
-        configs = formulation.configurations
-        jobs = len(configs.start) - 1
-        makespan = formulation.is_makespan
-        limit = configs.limit
+        configs, makespan = formulation.configurations, formulation.is_makespan
+        jobs, limit = configs.jobs, configs.limit
         best_value, chosen = np.inf, [0] * jobs
 
         def extend(job: int, used: Any, value: float) -> None:

@@ -69,13 +69,13 @@ class RelaxationSolution:
     tasks
         Shape (2, J): parameter servers and workers; the smallest numbers if nothing was found.
     prices
-        Shape (R,): multipliers of the capacity constraints, seconds per unit; None if nothing was found.
+        Shape (R,): multipliers of the capacity constraints, seconds per unit; 0 if nothing was found.
     status
         As cvxpy names it, or `failed`.
     """
 
     tasks: Floats
-    prices: Floats | None
+    prices: Floats
     status: str
 
 
@@ -113,10 +113,10 @@ class GeometricProgram:
 
     def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> RelaxationSolution:
         """Solve the continuous relaxation; `scale_s` is an objective value of about the optimum's size."""
-        tasks = self.low.ravel().astype(float)
+        tasks, prices = self.low.ravel().astype(float), np.zeros(len(self.capacity))
         free = np.flatnonzero(self.low.ravel() < self.high.ravel())
         if not len(free) or clock.expired:
-            return RelaxationSolution(tasks.reshape(2, -1), None, "not started" if len(free) else "optimal")
+            return RelaxationSolution(tasks.reshape(2, -1), prices, "not started" if len(free) else "optimal")
         import cvxpy
 
         cp: Any = cvxpy
@@ -133,9 +133,7 @@ class GeometricProgram:
         if solution is not None and np.isfinite(solution).all():
             tasks[free] = np.exp(np.clip(solution, low, high))
         multipliers = used.dual_value if len(binding) else np.zeros(0)
-        prices = None
         if solution is not None and multipliers is not None and np.isfinite(multipliers).all():
-            prices = np.zeros(len(self.capacity))
             real = multipliers > (
                 0.0 if self.makespan else MULTIPLIER_NOISE * max(1.0, float(objective.value))
             )
@@ -251,7 +249,7 @@ class Rounding:
         configs = self.configs = formulation.configurations
         self.limit, owner = configs.limit, configs.owner
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
-        worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
+        worth = self.limit * relaxed.prices
         toll = worth / (worth.sum() or 1.0) + UNPRICED_WEIGHT
         ps, workers = np.clip(np.floor(relaxed.tasks + INTEGER_TOLERANCE), program.low, program.high)
         rounded = (configs.ps == ps[owner]) & (configs.workers == workers[owner])
@@ -341,8 +339,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
         program = GeometricProgram(instance, jobs, configs.capacity)
         build_s = clock.elapsed_s
         relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
-        no_prices = np.zeros(len(configs.resources))
-        prices = no_prices if relaxed.prices is None else relaxed.prices
+        prices, no_prices = relaxed.prices, np.zeros(len(configs.resources))
         if program.makespan:
             bound = max(makespan_bound(configs, prices), makespan_bound(configs, no_prices))
         else:

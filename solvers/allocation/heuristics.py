@@ -156,21 +156,22 @@ def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[fl
 
 @dataclass(frozen=True)
 class _Steps:
-    """Enlargement of every configuration by the same tasks: resulting configuration, and marginal gain.
+    """Enlargements of every configuration by additions of tasks: what results, and the marginal gain.
 
     A gain of 0 means that there is none.
 
     Attributes
     ----------
     to, gain
-        Shape (K,): index of a configuration, and weighted seconds saved per unit of the dominant resource.
+        Shape (additions, K): index of a configuration, and weighted seconds saved per unit of the dominant
+        resource.
     """
 
     to: Ints
     gain: Floats
 
 
-def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
+def _steps(formulation: AllocationFormulation, joint: bool) -> _Steps:
     """Return every configuration's enlargements by a parameter server, a worker and, if `joint`, both."""
     configs, table = formulation.configurations, formulation.table
     trust = np.where(table.beginning, BEGINNING_TRUST, 1.0)
@@ -180,29 +181,27 @@ def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
     additions = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
     if joint:
         additions.append((1, 1, _dominant(configs, ps_demand + worker_demand)))
-    by_addition: list[list[_Steps]] = [[] for _ in additions]
+    shape = len(additions), len(configs.time_s)
+    to, gain = np.full(shape, -1), np.zeros(shape)
     for first, part in configs.parts():
         check_time()
         owner, begin = first + part.owner, int(configs.start[first])
         variant = table.first_variant[owner] + part.variant
         is_table = (table.model[variant] == TABLE) & (part.variant != UNPLACED)
-        steps = []
-        for more_ps, more_workers, amount in additions:
-            to = neighbour(part, variant, more_ps, more_workers)
-            to[is_table] = -1
-            steps.append(_gains(part, to, amount[variant], trust[owner]))
-        _list_steps(part, steps[0], variant, is_table, trust[owner])
-        for parts, own in zip(by_addition, steps, strict=True):
-            parts.append(_Steps(np.where(own.to < 0, own.to, begin + own.to), own.gain))
-    return [
-        _Steps(np.concatenate([own.to for own in parts]), np.concatenate([own.gain for own in parts]))
-        for parts in by_addition
-    ]
+        here = slice(begin, begin + len(variant))
+        own = _Steps(to[:, here], gain[:, here])
+        for row, (more_ps, more_workers, amount) in enumerate(additions):
+            own.to[row] = neighbour(part, variant, more_ps, more_workers)
+            own.to[row, is_table] = -1
+            own.gain[row] = _gains(part, own.to[row], amount[variant], trust[owner])
+        _list_steps(part, own, variant, is_table, trust[owner])
+        own.to[:] += begin
+    return _Steps(to, gain)
 
 
-def _dominant(configs: Configurations, per_task: Floats) -> Floats:
-    """Return the demand of one more task of each variant for its dominant resource, shape (V,)."""
-    amount: Floats = per_task[np.arange(len(per_task)), _shares(configs, per_task).argmax(axis=1)]
+def _dominant(configs: Configurations, demand: Floats) -> Floats:
+    """Return what each demand takes of its dominant resource, such as that of one more task; shape (n,)."""
+    amount: Floats = demand[np.arange(len(demand)), _shares(configs, demand).argmax(axis=1)]
     return amount
 
 
@@ -219,12 +218,12 @@ def neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers
     return to
 
 
-def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> _Steps:
-    """Return enlargements with their marginal gains: weighted seconds saved per unit of dominant resource."""
+def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> Floats:
+    """Return the marginal gains of enlargements: weighted seconds saved per unit of dominant resource."""
     drop = np.where(to >= 0, trust * (configs.time_s - configs.time_s[to]), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.where(amount > 0, drop / amount, np.inf)
-    return _Steps(to, np.where(drop > 0, gain, 0.0))
+    return np.where(drop > 0, gain, 0.0)
 
 
 def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
@@ -232,33 +231,31 @@ def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table:
     # Listed configurations need not differ by one task, so that the gain is per unit of what they add.
     here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (configs.variant[1:] != UNPLACED))
     more = configs.demand[here + 1] - configs.demand[here]
-    dominant = _shares(configs, more).argmax(axis=1)
     amount = np.zeros(len(variant))
-    amount[here] = more[np.arange(len(here)), dominant]
-    steps.to[here] = here + 1
-    listed = _gains(configs, steps.to, amount, trust)
-    steps.gain[here] = listed.gain[here]
+    amount[here] = _dominant(configs, more)
+    steps.to[0, here] = here + 1
+    steps.gain[0, here] = _gains(configs, steps.to[0], amount, trust)[here]
 
 
 _Entry = tuple[float, int, int, int]
 """An enlargement in the queue: negative marginal gain, job, addition of tasks, present configuration."""
 
 
-def _queue(steps: Sequence[_Steps], chosen: Sequence[int]) -> list[_Entry]:
+def _queue(gains: Floats, chosen: Sequence[int]) -> list[_Entry]:
     """Return the heap of the enlargements of present configurations that have a positive marginal gain."""
     queue: list[_Entry] = []
     current = np.array(chosen)
-    for addition, step in enumerate(steps):
-        jobs = np.flatnonzero(step.gain[current] > 0)
+    for addition, gain in enumerate(gains):
+        jobs = np.flatnonzero(gain[current] > 0)
         own = current[jobs]
-        queue += zip((-step.gain[own]).tolist(), jobs.tolist(), repeat(addition), own.tolist(), strict=False)
+        queue += zip((-gain[own]).tolist(), jobs.tolist(), repeat(addition), own.tolist(), strict=False)
     heapq.heapify(queue)
     return queue
 
 
 def _give_tasks(
     configs: Configurations,
-    steps: list[_Steps],
+    steps: _Steps,
     chosen: list[int],
     used: list[float],
     stop_early: bool,
@@ -269,7 +266,7 @@ def _give_tasks(
     Of equal gains the first job's counts first, then the first addition's.
     """
     limit, demand = configs.limit.tolist(), configs.demand
-    queue, misfits, count = _queue(steps, chosen), list[_Entry](), 0
+    queue, misfits, count = _queue(steps.gain, chosen), list[_Entry](), 0
     while queue:
         entry = heapq.heappop(queue)
         _, job, addition, start = entry
@@ -278,13 +275,14 @@ def _give_tasks(
         if count % STEPS_BETWEEN_CLOCK_CHECKS == 0 and clock.expired:
             return False
         count += 1
-        to = int(steps[addition].to[start])
+        to = int(steps.to[addition, start])
         before, after = demand[start].tolist(), demand[to].tolist()
         total = [u - b + a for u, b, a in zip(used, before, after, strict=True)]
         if all(t <= c for t, c in zip(total, limit, strict=True)):
             used[:] = total
             chosen[job] = to
-            new = [(-float(each.gain[to]), job, a, to) for a, each in enumerate(steps) if each.gain[to] > 0]
+            gains = enumerate(steps.gain[:, to].tolist())
+            new = [(-gain, job, number, to) for number, gain in gains if gain > 0]
             # A measured configuration may take less of a resource, so that a misfit may fit now.
             if any(a < b for a, b in zip(after, before, strict=True)):
                 new += misfits
@@ -332,17 +330,19 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
     costs = float(np.abs(problem.cost).mean()) or 1.0
     # λ′ is λ with small prices added: a limit may bind only once the others are kept.
     mean = np.mean(problem.demand, axis=0)
-    small = np.divide(UNPRICED_SHARE * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
-    raised, low, high, feasible = np.maximum(prices, small), 0.0, FIRST_RISE, None
+    small = UNPRICED_SHARE * costs / np.where(mean > 0, mean, np.inf)
+    raised, low, high = np.maximum(prices, small), 0.0, FIRST_RISE
     for _ in range(MAX_RISES):
         _, items = problem.choose(prices + high * raised)
         if problem.fits(items):
-            feasible = items
             break
         low, high = high, high * RISE_GROWTH
         if clock.expired or float((high * raised).max()) > HIGHEST_PRICE:
             return None
-    for _ in range(BISECTIONS if feasible is not None else 0):
+    else:
+        return None
+    feasible = items
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         _, items = problem.choose(prices + middle * raised)
         if problem.fits(items):
@@ -376,8 +376,7 @@ def _move_single(problem: MultipleChoice, items: Ints) -> bool:
     fits = (more <= slack).all(axis=1)
     better, owner, more = better[fits], owner[fits], more[fits]
     order = np.lexsort((-saved[better], owner))
-    first = np.unique(owner[order], return_index=True)[1]
-    best = order[first]
+    best = order[np.unique(owner[order], return_index=True)[1]]
     moved = False
     # The slack shrinks with every move, so that each is compared again.
     for i in best[np.argsort(-saved[better[best]])].tolist():

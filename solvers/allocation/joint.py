@@ -90,7 +90,7 @@ class JointDual:
 
     Attributes
     ----------
-    configs, problem
+    problem
         The relaxation; with prices of pieces its last capacity is `PIECES`.
     prices, bound
         λ, shape (R,), and L(λ); infinite where some job has no configuration.
@@ -98,7 +98,6 @@ class JointDual:
         Prices of pieces for which λ of `PIECES` is 1; None without them.
     """
 
-    configs: Configurations
     problem: MultipleChoice
     prices: Floats
     bound: float
@@ -132,7 +131,7 @@ def dual_of(configs: Configurations, clock: Clock) -> JointDual:
     """Return the best dual prices of a table of configurations."""
     problem = MultipleChoice.of(configs, configs.cost)
     prices = best_prices(problem, clock, PRICE_TOLERANCE).prices
-    return JointDual(configs, problem, prices, knapsack_bound(problem, prices))
+    return JointDual(problem, prices, knapsack_bound(problem, prices))
 
 
 class JointSearch(IncumbentSearch):

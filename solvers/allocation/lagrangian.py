@@ -181,8 +181,7 @@ class MultipleChoice(RowsByJob):
 def _first_minima(value: Floats, low: Floats, start: Ints) -> Ints:
     """Return the first item of each job whose value is the job's minimum."""
     reached = np.flatnonzero(value == np.repeat(low, np.diff(start)))
-    first: Ints = reached[np.searchsorted(reached, start[:-1])]
-    return first
+    return reached[np.searchsorted(reached, start[:-1])]
 
 
 JOBS_PER_SAMPLED_JOB = 8
@@ -272,11 +271,9 @@ def best_prices(
 
 def _scale(problem: MultipleChoice) -> Floats:
     """Return dual prices (R,) at which each capacity is valued at the largest item cost × number of jobs."""
-    costs = float(np.abs(problem.cost).max()) * problem.jobs
+    costs = max(float(np.abs(problem.cost).max()) * problem.jobs, 1e-300)
     limit = np.maximum(problem.limit, np.max(problem.demand, axis=0))
-    scale = np.ones(len(limit))
-    np.divide(max(costs, 1e-300), limit, out=scale, where=limit > 0)
-    return scale
+    return costs / np.where(limit > 0, limit, costs)
 
 
 def _box(problem: MultipleChoice, centre: Floats, error: float, widest: Floats) -> tuple[Floats, Floats]:
@@ -394,7 +391,7 @@ def knapsack_bound(problem: MultipleChoice, prices: Floats) -> float:
         λ, shape (R,).
     """
     prices = np.maximum(prices, 0.0)
-    least = _least_sum(problem, prices) * (1 - ROUNDING)
+    least = _least_sum(problem, prices)
     return least - _priced_limit(problem, prices) if prices.any() else least
 
 
@@ -416,7 +413,7 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
 
     def excluded(time_s: float) -> bool:
         in_time = replace(problem, cost=np.where(configs.time_s < time_s, 0.0, math.inf))
-        return _least_sum(in_time, prices) * (1 - ROUNDING) > limit
+        return _least_sum(in_time, prices) > limit
 
     if excluded(math.inf):
         return math.inf
@@ -430,8 +427,8 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
 
 
 def _least_sum(problem: MultipleChoice, prices: Floats) -> float:
-    """Return the sum over jobs of min_k (c_k + λ·a_k)."""
-    return math.fsum(problem.least_costs(prices))
+    """Return the sum over jobs of min_k (c_k + λ·a_k), rounded down."""
+    return math.fsum(problem.least_costs(prices)) * (1 - ROUNDING)
 
 
 def _priced_limit(problem: MultipleChoice, prices: Floats) -> float:

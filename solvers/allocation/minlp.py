@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -43,8 +42,7 @@ from ...instances.allocation.job import Job, Variant
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OptionError
 from ...instances.common.speed import SpeedTable
-from ..backends.base import missing_package_text
-from ..backends.mip_solvers import configure_scip, scip_errors, scip_run_end
+from ..backends.mip_solvers import Scip, configure_scip, scip_errors, scip_run_end
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 
@@ -58,21 +56,19 @@ class AllocationMinlp(Solver[AllocationFormulation]):
     name = "minlp"
     kinds = ("allocation",)
     proves = True
-    features = frozenset({"memory_limit", "warm_start", "backend_options"})
+    features = Scip.features
     what = "algebraic mixed-integer nonlinear model on SCIP; takes no speed tables"
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used, None if it can."""
-        return missing_package_text("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
+        return Scip().unavailable()
 
     @scip_errors()
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Build the mixed-integer nonlinear model and solve it with SCIP."""
         algebra = AlgebraicModel(formulation)
         model = algebra.model
-        outcome = Outcome(
-            backend=f"SCIP in PySCIPOpt {metadata.version('pyscipopt')}", build_s=clock.elapsed_s
-        )
+        outcome = Outcome(backend=f"SCIP in PySCIPOpt {Scip().version()}", build_s=clock.elapsed_s)
         limits = {"limits/gap": options.gap / 2}
         if clock.remaining_s is not None:
             # What was built is read and freed again, and SCIP looks at the time between long steps only.

@@ -91,12 +91,15 @@ class PlacementState(NamedTuple):
 
 
 @compiled
-def _take(free: Floats, demand: Floats, pieces: Ints, count: int, sign: float) -> None:
-    """Take the demand of pieces from their servers; with sign −1 give it back."""
-    for i in range(count):
+def _take(j: int, candidates: Candidates, state: PlacementState, sign: float) -> None:
+    """Take what a job's candidate needs from its servers and the budget; with sign −1 give it back."""
+    chosen, count, pieces, free, left = state
+    demand = candidates.demand[chosen[j]]
+    for i in range(count[j]):
         for r in range(free.shape[1]):
-            amount = pieces[i, 1] * demand[0, r] + pieces[i, 2] * demand[1, r]
-            free[pieces[i, 0], r] -= sign * amount
+            amount = pieces[j, i, 1] * demand[0, r] + pieces[j, i, 2] * demand[1, r]
+            free[pieces[j, i, 0], r] -= sign * amount
+    left[0] -= sign * candidates.usd[chosen[j]]
 
 
 @compiled
@@ -269,19 +272,16 @@ def _insert(
             best, best_cost, chosen[j], count[j] = cost + factor * price[c], cost, c, number
             pieces[j, :number] = scratch[0, :number]
     if best < np.inf:
-        _take(free, demand[chosen[j]], pieces[j], count[j], 1.0)
-        left[0] -= usd[chosen[j]]
+        _take(j, candidates, state, 1.0)
     return best_cost
 
 
 @compiled
 def _remove(j: int, candidates: Candidates, state: PlacementState) -> None:
     """Take a job from its servers."""
-    chosen, count, pieces, free, left = state
-    if chosen[j] != ABSENT:
-        _take(free, candidates.demand[chosen[j]], pieces[j], count[j], -1.0)
-        left[0] += candidates.usd[chosen[j]]
-    chosen[j], count[j] = ABSENT, 0
+    if state.chosen[j] != ABSENT:
+        _take(j, candidates, state, -1.0)
+    state.chosen[j], state.number[j] = ABSENT, 0
 
 
 @compiled
@@ -364,11 +364,11 @@ def ruin_and_recreate(
     temperature
         A plan that is worse by this much is accepted with a probability of 1/e.
     """
-    chosen, count, pieces, free, left = state
-    demand, usd, most = candidates.demand, candidates.usd, pieces.shape[1]
+    chosen, count, pieces = state.chosen, state.number, state.pieces
     removed, before = np.zeros(MAX_REMOVED, np.int64), np.zeros(MAX_REMOVED)
-    old, old_pieces = np.zeros((MAX_REMOVED, 2), np.int64), np.zeros((MAX_REMOVED, most, 3), np.int64)
-    scratch = np.zeros((2, most, 3), np.int64)
+    old = np.zeros((MAX_REMOVED, 2), np.int64)
+    old_pieces = np.zeros((MAX_REMOVED, *pieces.shape[1:]), np.int64)
+    scratch = np.zeros((2, *pieces.shape[1:]), np.int64)
     cost, best_cost = costs
     total, least = cost.sum(), best_cost.sum()
     for _ in range(rounds):
@@ -399,5 +399,4 @@ def ruin_and_recreate(
             j = removed[i]
             chosen[j], count[j], cost[j], pieces[j] = old[i, 0], old[i, 1], before[i], old_pieces[i]
             if chosen[j] != ABSENT:
-                _take(free, demand[chosen[j]], pieces[j], count[j], 1.0)
-                left[0] -= usd[chosen[j]]
+                _take(j, candidates, state, 1.0)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ...formulations.allocation.configurations import BUDGET, UNPLACED, formula_step_s
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation, Plan
+from ...formulations.allocation.plan import Plan
 from ...formulations.allocation.splits import STAYS, sending_workers
 from ...formulations.common.objective import all_loosened, loosened
 from ...instances.allocation.job import Tasks
@@ -38,9 +37,8 @@ class Placements:
         self.formulation, self.servers = formulation, formulation.servers
         self.configs = formulation.configurations
         tasks = int((self.configs.ps + self.configs.workers).max(initial=1))
-        widths = [min(len(self.servers.names), MAX_PIECES, tasks)]
-        widths += [len(pieces) for pieces in self.servers.current.values()]
-        self._most = max(widths + [len(entry.placement or ()) for entry in plan])
+        widths = [*map(len, self.servers.current.values()), *(len(entry.placement or ()) for entry in plan)]
+        self._most = max([min(len(self.servers.names), MAX_PIECES, tasks), *widths])
 
     def candidates(self, rows: Ints, start: Ints, prices: Floats) -> Candidates:
         """Return configurations as candidates of the search.
@@ -117,18 +115,12 @@ class Placements:
         rows
             Row of the configuration of each candidate.
         """
-        configs, table = self.configs, self.formulation.table
         plan = []
-        for j, name in enumerate(table.names):
-            k = rows[state.chosen[j]]
-            if configs.variant[k] == UNPLACED:
-                plan.append(JobAllocation(job=name, placed=False))
-                continue
+        for j, entry in enumerate(self.formulation.plan_of(rows[state.chosen])):
             pieces = state.pieces[j, : state.number[j]].tolist()
             placement = {self.servers.names[s]: Tasks(ps=x, workers=y) for s, x, y in pieces}
-            variant = table.variant_names[int(table.first_variant[j] + configs.variant[k])]
-            tasks: dict[str, Any] = {"ps": int(configs.ps[k]), "workers": int(configs.workers[k])}
-            plan.append(JobAllocation(job=name, variant=variant, placement=placement, **tasks))
+            # A job that is not placed has no pieces; the time depends on those that there are.
+            plan.append(entry.model_copy(update={"placement": placement or None, "completion_s": None}))
         return self.formulation.finish(tuple(plan))
 
     def packed(self, rows: Ints, optimus: bool) -> PlacementState:

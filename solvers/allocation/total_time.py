@@ -38,7 +38,7 @@ from ..common.base import Clock, Outcome, Trace
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import report_progress, set_checkpoint
 from .heuristics import choose_by_gain, round_prices
-from .lagrangian import Dual, MultipleChoice, best_prices, knapsack_bound
+from .lagrangian import MultipleChoice, best_prices, knapsack_bound
 from .meet_in_the_middle import better_choices
 
 BOUND_ERROR = 1e-6
@@ -107,9 +107,8 @@ def solve_core(
     least, cheapest = problem.least(problem.demand), problem.least(problem.cost)
     constant, slack = math.fsum(cheapest), problem.limit - least.sum(axis=0)
     if not len(free):
-        fits = bool((slack >= 0).all())
-        return CoreAnswer(base if fits else None, constant if fits else math.inf)
-    items = np.flatnonzero(np.repeat(counts > 1, counts))
+        return CoreAnswer(base, constant) if (slack >= 0).all() else CoreAnswer(None, math.inf)
+    items = np.flatnonzero(problem.spread(counts > 1))
     owner = np.repeat(np.arange(len(free)), counts[free])
     cost = problem.cost[items] - cheapest[free][owner]
     demand = problem.demand[items] - least[free][owner]
@@ -318,7 +317,7 @@ class TotalTimeSearch(IncumbentSearch):
         self.cores = cores
         super().__init__(formulation, options, clock, formulation.configurations.cost)
         names, known = self.configs.resources, options.warm_prices
-        dual: Dual = best_prices(
+        dual = best_prices(
             self.problem,
             clock,
             max(LEAST_PRICE_TOLERANCE, options.gap / PRICE_ACCURACY),
@@ -478,7 +477,7 @@ class TotalTimeSearch(IncumbentSearch):
         if answer.limit != "node":
             self.limit = answer.limit
         if complete:
-            if math.isinf(answer.bound) and answer.bound > 0 and self.incumbent is None:
+            if answer.bound == math.inf and self.incumbent is None:
                 self.impossible = True
                 return
             self.bound = max(self.bound, min(answer.bound, self.value))

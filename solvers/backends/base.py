@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module, util
+from importlib import import_module, metadata, util
 from typing import Any, NamedTuple, TypeVar
 
 from ...formulations.common.formulation import AnyFormulation
@@ -44,8 +44,8 @@ class Answer:
         Proven bound on the objective, None if unknown.
     """
 
-    values: Callable[[Any], float] | None
-    bound: float | None
+    values: Callable[[Any], float] | None = None
+    bound: float | None = None
     limit: Limit = "none"
     infeasible: bool = False
 
@@ -63,22 +63,25 @@ class Backend(ABC):
 
     Attributes
     ----------
+    package
+        Module of its library and name of the package; what to install where that is something else.
     largest_entry
         Largest coefficient of a row at which its tolerances exceed the rounding of sums.
     """
 
     name: str
     title: str
+    package: tuple[str, ...]
     features: frozenset[Feature] = frozenset({"warm_start", "backend_options"})
     largest_entry: float = math.inf
 
-    @abstractmethod
     def unavailable(self) -> str | None:
         """Return why the backend cannot be used here and how to fix it; None if it can."""
+        return missing_package_text(*self.package)
 
-    @abstractmethod
     def version(self) -> str:
         """Return the version of the library."""
+        return metadata.version(self.package[0])
 
     @abstractmethod
     def minimise(

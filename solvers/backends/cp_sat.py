@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...formulations.common.clock import check_time
 from ...formulations.common.formulation import MilpModel, ModelObjective, exact_integer_row
-from ...formulations.common.objective import Objective
 from ...formulations.registry import milp_model
 from ...instances.common.errors import OptionError
 from ...instances.common.fields import Fields
@@ -71,29 +70,14 @@ def integer_terms(
 
 
 @dataclass
-class CpObjective:
-    """An objective of the plan as an integer expression of the CP-SAT model.
+class CpModel:
+    """A CP-SAT model of an instance, with objectives that are its own integer expressions.
 
-    Attributes
-    ----------
-    expression
-        Minimised or maximised according to `sense`.
-    to_plan
-        Converts a bound on the expression into one on the plan's objective.
+    `decode` turns variable values into a plan, `hint` the reverse.
     """
 
-    objective: Objective
-    expression: Any
-    sense: str
-    to_plan: Callable[[float], float]
-
-
-@dataclass
-class CpModel:
-    """A CP-SAT model of an instance; `decode` turns variable values into a plan, `hint` the reverse."""
-
     model: cp_model.CpModel
-    objectives: list[CpObjective]
+    objectives: list[ModelObjective]
     decode: Callable[[Callable[[Any], int]], Sequence[Any]]
     hint: Callable[[Sequence[Any]], list[tuple[Any, int]]]
 
@@ -168,7 +152,7 @@ class _IntegerModel:
         total = self._sum(self._of(row), weights)
         self.model.add(total == limit if low == most else total <= limit)
 
-    def _objective(self, target: ModelObjective) -> CpObjective:
+    def _objective(self, target: ModelObjective) -> ModelObjective:
         """Return an objective of the compact model, in integers that are a bound on it."""
         variables, expression = self._of(target.expression), target.expression
         if any(v in self.steps for v in expression):
@@ -180,7 +164,7 @@ class _IntegerModel:
             )
             *weights, constant = terms.numbers
             total, scale = self._sum(variables, weights) + constant, terms.scale
-        return CpObjective(target.objective, total, target.sense, lambda b: target.to_plan(b / scale))
+        return ModelObjective(target.objective, total, target.sense, lambda b: target.to_plan(b / scale))
 
     def _decode(self, value: Callable[[Any], int]) -> Sequence[Any]:
         return self.compact.decode(lambda v: value(self.variables[v]))
@@ -256,14 +240,14 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
         "symmetry_level": 0,
         "interleave_search": (options.threads or os.cpu_count() or 1) > 1,  # else it is not deterministic
     }
-    if clock.remaining_s is not None:
-        settings["max_time_in_seconds"] = clock.remaining_s
-    if options.threads is not None:
-        settings["num_workers"] = options.threads
-    if options.seed is not None:
-        settings["random_seed"] = options.seed % 2**31
-    if options.memory_limit_gib is not None:
-        settings["max_memory_in_mb"] = int(1024 * options.memory_limit_gib)
+    memory_gib = options.memory_limit_gib
+    given = {
+        "max_time_in_seconds": clock.remaining_s,
+        "num_workers": options.threads,
+        "random_seed": None if options.seed is None else options.seed % 2**31,
+        "max_memory_in_mb": None if memory_gib is None else int(1024 * memory_gib),
+    }
+    settings |= {key: value for key, value in given.items() if value is not None}
     for key, value in {**settings, **options.backend_options}.items():
         try:
             setattr(parameters, key, value)
@@ -275,7 +259,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
 class LexicographicCpSat(LexicographicSearch):
     """Optimises the CP-SAT model of an instance."""
 
-    def optimise(self, target: CpObjective, plan: Sequence[Any] | None) -> Answer:
+    def optimise(self, target: ModelObjective, plan: Sequence[Any] | None) -> Answer:
         """Optimise an objective, with a plan as hint."""
         from ortools.sat.python import cp_model
 
@@ -291,18 +275,18 @@ class LexicographicCpSat(LexicographicSearch):
         solver = _configured(self.options, self.clock)
         status = call_with_deadline(self.clock, partial(solver.solve, model), solver.stop_search)
         if status is None:
-            return Answer(None, None, "time")
+            return Answer(limit="time")
         if status == cp_model.MODEL_INVALID:
             raise BackendError(f"CP-SAT rejected the model: {model.validate()[:300]}")
         if status == cp_model.INFEASIBLE:
-            return Answer(None, None, infeasible=True)
+            return Answer(infeasible=True)
         limit = _limit_reached(status == cp_model.OPTIMAL, self.options, self.clock)
         if status == cp_model.UNKNOWN:
-            return Answer(None, None, limit)  # CP-SAT may report a bound of 0 that it never derived
+            return Answer(limit=limit)  # CP-SAT may report a bound of 0 that it never derived
         bound = target.to_plan(solver.best_objective_bound)
         return Answer(solver.value, bound if math.isfinite(bound) else None, limit)
 
-    def fix(self, target: CpObjective, value: float, values: Callable[[Any], Any] | None) -> None:
+    def fix(self, target: ModelObjective, value: float, values: Callable[[Any], Any] | None) -> None:
         """Constrain an objective to a value attained, up to the rounding of its scaled coefficients."""
         model = self.model.model
         reached = value / target.to_plan(1.0) if values is None else values(target.expression)

@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ...instances.common.fields import Fields
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
 from ..common.search_control import run_with_time_limit
-from .base import GRACE, GRACE_S, Answer, Backend, BackendError, RunEnd, missing_package_text
+from .base import GRACE, GRACE_S, Answer, Backend, BackendError, RunEnd
 from .highs import TOLERANCE, TOLERANCES, highs_with_settings, linear_program, run_from, threads_and_seed
 
 LARGEST_ENTRY = 1e4
@@ -36,14 +35,7 @@ class Highs(Backend):
     """HiGHS through highspy as a backend."""
 
     name, title = "highs", "HiGHS"
-
-    def unavailable(self) -> str | None:
-        """Return why highspy cannot be used; None if it can."""
-        return missing_package_text("highspy", "highspy")
-
-    def version(self) -> str:
-        """Return the version of highspy."""
-        return metadata.version("highspy")
+    package = ("highspy", "highspy")
 
     def minimise(
         self, problem: Any, options: SolveOptions, clock: Clock, start: Mapping[Any, float] | None = None
@@ -58,9 +50,9 @@ class Highs(Backend):
         lp, uncertain = _highs_model(problem, variables)
         ended = run_from(model, lp, clock, [float(start.get(v, 0.0)) for v in variables] if start else None)
         if ended is None:
-            return Answer(None, None, "time")
+            return Answer(limit="time")
         if ended.infeasible:
-            return Answer(None, None, infeasible=True)
+            return Answer(infeasible=True)
         columns = model.getSolution().col_value
         values = dict(zip(variables, columns, strict=True)).__getitem__ if ended.found else None
         info, bound = model.getInfo(), -model.inf
@@ -88,13 +80,13 @@ def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
             index.append(column[id(variable)])
             value.append(coefficient)
         sizes.append(len(row))
-    column_of_entry = np.array(index, dtype=np.int64)
+    column_of_entry, given = np.array(index, dtype=np.int64), np.array(value, dtype=float)
     owner = np.repeat(np.arange(len(rows)), sizes)
     whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
     over_integers = np.ones(len(rows), dtype=bool)
     np.logical_and.at(over_integers, owner, whole[column_of_entry])
-    factors = _row_scaling_factors(owner, np.array(value, dtype=float), over_integers)
-    entries = np.array(value, dtype=float) * factors[owner]
+    factors = _row_scaling_factors(owner, given, over_integers)
+    entries = given * factors[owner]
     cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
     low = _limits((row.getLb() for row in rows), -np.inf) * factors
     high = _limits((row.getUb() for row in rows), np.inf) * factors
@@ -107,7 +99,7 @@ def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     seen, slack = is_loosened & (entries != 0), np.zeros(len(variables))
     np.maximum.at(slack, column_of_entry[seen], TOLERANCE / np.abs(entries[seen]))
     # A coefficient that scaling made zero limits its variable no more.
-    slack[column_of_entry[is_loosened & ~seen & (np.array(value) != 0)]] = np.inf
+    slack[column_of_entry[is_loosened & ~seen & (given != 0)]] = np.inf
     counts = cost != 0
     return lp, float(np.abs(cost[counts]) @ slack[counts])
 
@@ -145,11 +137,12 @@ class Cbc(Backend):
     """The CBC program that PuLP ships; its bound is read from its log."""
 
     name, title = "cbc", "CBC"
+    package = ("pulp", "pulp")
     largest_entry = 1e6
 
     def unavailable(self) -> str | None:
         """Return why the CBC program cannot be used; None if it can."""
-        missing = missing_package_text("pulp", "pulp")
+        missing = super().unavailable()
         if missing:
             return missing
         import pulp
@@ -160,7 +153,7 @@ class Cbc(Backend):
 
     def version(self) -> str:
         """Return the version of PuLP, which ships CBC."""
-        return f"in PuLP {metadata.version('pulp')}"
+        return f"in PuLP {super().version()}"
 
     def minimise(
         self, problem: Any, options: SolveOptions, clock: Clock, start: Mapping[Any, float] | None = None
@@ -213,7 +206,7 @@ class Cbc(Backend):
                         timeout=None if remaining_s is None else remaining_s + GRACE * remaining_s + GRACE_S,
                     )
                 except subprocess.TimeoutExpired:
-                    return Answer(None, None, "time")
+                    return Answer(limit="time")
             text = log.read_text(errors="replace")
             if ended.returncode or not solution_file.exists():
                 raise BackendError(f"CBC failed; the end of its log: {text.strip()[-300:]!r}")
@@ -234,7 +227,7 @@ class Cbc(Backend):
             log,
             re.I,
         ):
-            return Answer(None, None, infeasible=True)
+            return Answer(infeasible=True)
         limit: Limit = "none"
         if re.search(r"Result - Stopped on time|Exiting on maximum time", log):
             limit = "time"
@@ -326,15 +319,8 @@ class Scip(Backend):
     """SCIP through PySCIPOpt as a backend."""
 
     name, title = "scip", "SCIP"
+    package = ("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
     features = frozenset({"warm_start", "backend_options", "memory_limit"})
-
-    def unavailable(self) -> str | None:
-        """Return why PySCIPOpt cannot be used; None if it can."""
-        return missing_package_text("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
-
-    def version(self) -> str:
-        """Return the version of PySCIPOpt."""
-        return metadata.version("pyscipopt")
 
     @scip_errors()
     def minimise(
@@ -356,7 +342,7 @@ class Scip(Backend):
         model.optimize()
         ended, bound = scip_run_end(model)
         if ended.infeasible:
-            return Answer(None, None, infeasible=True)
+            return Answer(infeasible=True)
         values = None
         if ended.found:
             solution = model.getBestSol()

@@ -194,18 +194,17 @@ def _certified(
         return outcome, ()
     if values is None and outcome.certificate is None and deadline.limit_s is not None:
         deadline = Clock(0.0)  # nothing was found, so only a bound that costs no time is worth it
-    message = outcome.message
     try:
         with deadline.enforced():
             bounds = formulation.certified_bounds(outcome.certificate, values)
     except OutOfTimeError:
         if values is None:
-            message = joined(message, "there was no time to check any bound")
+            message = joined(outcome.message, "there was no time to check any bound")
             return replace(outcome, message=message), tuple(None for _ in formulation.objectives)
         bounds = formulation.elementary_bounds()
     # Whatever an infinite bound is on, no plan attains it: there is none.
     infeasible = values is None and any(bound is not None and math.isinf(bound) for bound in bounds)
-    return replace(outcome, message=message, infeasible=infeasible), bounds
+    return replace(outcome, infeasible=infeasible), bounds
 
 
 def _uncertified_note(records: Sequence[ObjectiveRecord], gap: float, cut_off: bool) -> str | None:
@@ -341,7 +340,7 @@ def diagnose_with(
         Seconds that are left; at most twenty are taken.
     """
     plain = known or DEFAULT_DIAGNOSIS
-    clock = Clock(DIAGNOSIS_LIMIT_S if patience_s is None else min(DIAGNOSIS_LIMIT_S, patience_s))
+    clock = Clock(patience_s).at_most(DIAGNOSIS_LIMIT_S)
     if clock.expired:
         return plain
     try:

@@ -174,8 +174,10 @@ class _PlanSchema:
     """Adds the entry types of the plans of all kinds to the JSON Schema, on request only."""
 
     def __get_pydantic_json_schema__(self, *_: object) -> Fields:
-        entries = [_inlined_schema(kind.formulation.entry.model_json_schema()) for kind in KINDS.values()]
-        plans = [{"type": "array", "items": entry} for entry in entries]
+        plans = [
+            {"type": "array", "items": _inlined_schema(kind.formulation.entry.model_json_schema())}
+            for kind in KINDS.values()
+        ]
         return {"anyOf": [*plans, {"type": "null"}]}
 
 

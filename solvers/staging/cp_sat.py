@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...formulations.common.clock import check_model_size, check_time
+from ...formulations.common.formulation import ModelObjective
 from ...formulations.common.objective import TOLERANCE, loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.milp import Columns
@@ -126,11 +127,11 @@ class StageModel:
             weights, most = cp_sat.integer_row(rates, loosened(budget))
             self.model.add(self.weighted_sum(self.z, weights) <= most)
 
-    def _objective(self, product: Any, usd: float) -> cp_sat.CpObjective:
+    def _objective(self, product: Any, usd: float) -> ModelObjective:
         """Return the CP-SAT objective, with the function that converts model bounds to instance bounds."""
         objective = self.formulation.objectives[0]
         if self.instance.objective == "cost":
-            return cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)
-        return cp_sat.CpObjective(
+            return ModelObjective(objective, product, "min", lambda b: b * usd)
+        return ModelObjective(
             objective, self.time, "min", lambda b: self.formulation.of_stage_time(b * self.step_s)
         )
