@@ -20,7 +20,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...instances.common.errors import OutOfTimeError
-from .clock import time_left_s
+from .clock import inside, time_left_s
 
 
 class _ChecksummedCode:
@@ -111,24 +111,14 @@ _interprets_all: ContextVar[bool] = ContextVar("interprets", default=False)
 _compile_callback: ContextVar[CompileCallback | None] = ContextVar("watcher", default=None)
 
 
-@contextmanager
-def interpreted() -> Iterator[None]:
+def interpreted() -> AbstractContextManager[None]:
     """Run all loops inside the block in the Python interpreter, in this thread, compiled or not."""
-    before = _interprets_all.set(True)
-    try:
-        yield
-    finally:
-        _interprets_all.reset(before)
+    return inside(_interprets_all, True)
 
 
-@contextmanager
-def compile_listener(watcher: CompileCallback) -> Iterator[None]:
+def compile_listener(watcher: CompileCallback) -> AbstractContextManager[None]:
     """Call a listener before and after the compilation of functions inside the block, in this thread."""
-    before = _compile_callback.set(watcher)
-    try:
-        yield
-    finally:
-        _compile_callback.reset(before)
+    return inside(_compile_callback, watcher)
 
 
 @contextmanager
