@@ -8,7 +8,7 @@ Tasks of running jobs that stay keep their server and, where moves between devic
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,6 +83,16 @@ Plan = Sequence[JobPlacement]
 """The entries of a plan, or some of them."""
 
 
+def placed_tasks(
+    jobs: Mapping[str, PlacementJob], plan: Iterable[JobPlacement]
+) -> Iterator[tuple[JobPlacement, Group, str, int]]:
+    """Yield entry, group, server and number of the tasks of a plan, for each server that holds some."""
+    for entry in plan:
+        for group in jobs[entry.job].task_groups:
+            for server, count in entry.tasks.get(group.name, {}).items():
+                yield entry, group, server, count
+
+
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     """Return the plan entry of a job from its tasks by task group and server; not placed without tasks."""
     filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}
@@ -135,15 +145,11 @@ KeptDevices = tuple[int, TaskDevices]
 
 @dataclass(frozen=True)
 class _GroupOnServer:
-    """The tasks of one task group of a job on one server; `position` is that of the job in the plan."""
+    """The tasks of one task group of a job on one server."""
 
-    position: int
+    job: str
     group: Group
     count: int
-
-    def now(self, server: str) -> tuple[TaskDevices, ...]:
-        """Return the current devices of the running tasks of the task group on a server; empty if unknown."""
-        return (self.group.current_devices or {}).get(server, ())
 
 
 def assign_devices(
@@ -159,21 +165,19 @@ def assign_devices(
         If the search for the devices of a server takes too long.
     """
     by_server: dict[str, list[_GroupOnServer]] = defaultdict(list)
-    for position, entry in enumerate(plan):
-        for group in jobs[entry.job].task_groups:
-            for server, count in entry.tasks.get(group.name, {}).items():
-                if group.asks:
-                    by_server[server].append(_GroupOnServer(position, group, count))
-    named: dict[int, dict[str, dict[str, tuple[TaskDevices, ...]]]] = defaultdict(lambda: defaultdict(dict))
+    for entry, group, server, count in placed_tasks(jobs, plan):
+        if group.asks:
+            by_server[server].append(_GroupOnServer(entry.job, group, count))
+    named: dict[str, dict[str, dict[str, tuple[TaskDevices, ...]]]] = defaultdict(lambda: defaultdict(dict))
     for name, groups in by_server.items():
         assignment = _DeviceAssignmentSearch(servers[name], groups).most_kept()
         if assignment is None:
             return None
         for tasks, places in zip(groups, assignment, strict=True):
-            named[tasks.position][tasks.group.name][name] = tuple(places)
+            named[tasks.job][tasks.group.name][name] = tuple(places)
     return [
-        entry.model_copy(update={"devices": dict(named[position]) if position in named else None})
-        for position, entry in enumerate(plan)
+        entry.model_copy(update={"devices": dict(named[entry.job]) if entry.job in named else None})
+        for entry in plan
     ]
 
 
@@ -183,7 +187,6 @@ class _DeviceAssignmentSearch:
     def __init__(self, server: Server, groups: Sequence[_GroupOnServer]) -> None:
         self.server, self.groups = server, groups
         self.tries = 0
-        self.best: tuple[int, list[list[TaskDevices]]] = 0, []
 
     def most_kept(self) -> list[list[TaskDevices]] | None:
         """Return the devices of each task, by task group, with as many as possible kept; None if infeasible.
@@ -191,7 +194,8 @@ class _DeviceAssignmentSearch:
         Tasks that keep their devices come first. The search tries to keep the devices of all tasks, then adds
         one task at a time, then enumerates larger sets depth first.
         """
-        now = [tasks.now(self.server.name) for tasks in self.groups]
+        # The current devices of the running tasks; none where they are unknown.
+        now = [(tasks.group.current_devices or {}).get(self.server.name, ()) for tasks in self.groups]
         first = [(g, devices) for g, tasks in enumerate(self.groups) for devices in now[g][: tasks.count]]
         assignment = self._assignment(first)
         if assignment is not None or not first:
@@ -200,7 +204,7 @@ class _DeviceAssignmentSearch:
         if without_stays is None:
             return None
         kept: tuple[KeptDevices, ...] = ()
-        self.best = 0, without_stays
+        self.best: tuple[int, list[list[TaskDevices]]] = 0, without_stays
         stays = [(g, devices) for g, listed in enumerate(now) for devices in listed]
         for stay in stays:
             assignment = self._assignment((*kept, stay))

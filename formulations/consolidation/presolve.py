@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 from ...instances.common.errors import TooLargeError, some
@@ -33,7 +34,7 @@ from .explain import action_of
 from .formulation import ConsolidationFormulation, moving_tasks
 from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
-from .plan import JobPlacement, Plan, assign_devices, entry_of, staying_tasks
+from .plan import JobPlacement, Plan, assign_devices, entry_of, placed_tasks, staying_tasks
 
 OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic", "imbalance")
 """Objectives in which the reduced instance includes the contribution of the fixed jobs."""
@@ -137,11 +138,10 @@ class WithFixedJobs(ConsolidationFormulation):
 
     def finish(self, plan: Plan) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with actions and with explanations of jobs left out."""
+        moves = self.instance.device_moves
         return tuple(
-            entry.model_copy(update={"action": action_of(job, entry, self.instance.device_moves)})
-            for job, entry in zip(
-                self.instance.jobs, self.whole(self.rest.finish(self.others(plan))), strict=True
-            )
+            entry.model_copy(update={"action": action_of(self.jobs[entry.job], entry, moves)})
+            for entry in self.whole(self.rest.finish(self.others(plan)))
         )
 
     def shared_tables(self) -> str | None:
@@ -233,10 +233,9 @@ def _fixed_entries(data: ClusterData, stay: Mapping[str, PlacementJob]) -> list[
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:
     """Return the compact MILP model of the reduced instance as one of the original instance."""
     pairs = zip(model.objectives, formulation.offsets, strict=True)
-    objectives = tuple(_lifted_objective(objective, offset) for objective, offset in pairs)
     return MilpModel(
         model.problem,
-        objectives,
+        tuple(starmap(_lifted_objective, pairs)),
         lambda value: formulation.whole(model.decode(value)),
         lambda plan: model.encode(formulation.others(plan)),
     )
@@ -288,7 +287,7 @@ def _reduced_instance(data: WithFixedJobs, jobs: Mapping[str, PlacementJob]) -> 
     """Return the instance without the fixed jobs and without the capacity that they use."""
     instance, in_use = data.instance, _fixed_demand(jobs.values())
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
-    for entry, group, server, _ in data.placed_tasks([*data.fixed.values()]):
+    for entry, group, server, _ in placed_tasks(data.jobs, data.fixed.values()):
         for task in (entry.devices or {}).get(group.name, {}).get(server, ()):
             for name, where in task.items():
                 ask = group.asks[name]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from ...formulations.consolidation.fewest_servers import pooled_relaxation
-from ...formulations.consolidation.plan import JobPlacement, Plan
+from ...formulations.consolidation.plan import JobPlacement, Plan, placed_tasks
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
@@ -54,18 +54,15 @@ class ClusterUsage(ServersInUse):
         self._place(instance, plan)
 
     def _place(self, instance: ConsolidationInstance, plan: Plan) -> None:
-        jobs = named_jobs(instance)
-        for entry in plan:
-            here: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-            for group in jobs[entry.job].task_groups:
-                for server, count in entry.tasks.get(group.name, {}).items():
-                    here[server][0] += count * group.demand.get(self.resource, 0.0)
-                    here[server][1] += count
-                    for name in self.total.keys() & group.demand.keys():
-                        self.total[name][2] += count * group.demand[name]
-            for server, (amount, tasks) in here.items():
-                words = counted(int(tasks), "task")
-                self.rows[server].allocations.append((entry.job, amount, words))
+        # By job and server: what the job has there of the leading resource, and its tasks.
+        here: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for entry, group, server, count in placed_tasks(named_jobs(instance), plan):
+            here[entry.job, server][0] += count * group.demand.get(self.resource, 0.0)
+            here[entry.job, server][1] += count
+            for name in self.total.keys() & group.demand.keys():
+                self.total[name][2] += count * group.demand[name]
+        for (job, server), (amount, tasks) in here.items():
+            self.rows[server].allocations.append((job, amount, counted(int(tasks), "task")))
 
 
 MAX_JOBS = 3000
