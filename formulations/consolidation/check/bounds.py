@@ -85,7 +85,7 @@ def fewest_servers_by_demand(data: ClusterData, jobs: JobCounts, value: float | 
                 free[model][exact_fraction(loosened(dict(shape).get(resource, 0.0)))] += count
         # Servers of several models are disjoint; the remaining demand may be on any server.
         needed = Counter[Fraction]()
-        for model in free.keys() - {None}:
+        for model in models:
             volume = _least_demand([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
             needed += _largest_servers(free[model], volume)
         covered = sum((amount * count for amount, count in needed.items()), Fraction(0))
@@ -144,7 +144,8 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
     """
     data = checked.cluster
     valued = values is not None and data.objectives[0].name == "value"
-    fewest = fewest_servers_by_demand(data, _runnable(checked), values[0] if values and valued else None)
+    jobs = _runnable(checked)
+    fewest = fewest_servers_by_demand(data, jobs, values[0] if values and valued else None)
     always: dict[str, float | None] = {
         "spread": 0.0,
         "servers": float(max(fewest, len(data.in_use))),
@@ -156,7 +157,7 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
             for job in data.instance.jobs
             if job.speed_by_servers
         ),
-        "value": _value_bound(checked),
+        "value": _value_bound(data, jobs),
         "free": float(data.most_freed),
     }
     if not {"traffic", "imbalance"}.isdisjoint(data.instance.objectives):
@@ -164,13 +165,11 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
     return tuple(always[objective.name] for objective in data.objectives)
 
 
-def _value_bound(checked: CheckedCluster) -> float:
+def _value_bound(data: ClusterData, jobs: JobCounts) -> float:
     """Return an upper bound on the total value of placed jobs: the tightest fractional knapsack bound.
 
     There is one fractional knapsack for each resource, over the jobs that can run now.
     """
-    data = checked.cluster
-    jobs = _runnable(checked)
     best = math.fsum(job.worth * count for job, count in jobs)
     for resource in data.instance.resource_names:
         free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
@@ -190,14 +189,17 @@ def _value_bound(checked: CheckedCluster) -> float:
     return best
 
 
-def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
+def _runnable(checked: CheckedCluster) -> JobCounts:
     """Return the jobs each task group of which fits alone into the residual capacity, with their counts."""
-    runnable = []
-    for job, members in checked.jobs:
-        shapes = checked.cluster.shapes(job.gpu_model, free=True)
-        if all(tasks_on_shapes(shapes, group) >= group.tasks for group in job.task_groups):
-            runnable.append((job, len(members)))
-    return runnable
+    shapes = checked.cluster.shapes
+    return [
+        (job, len(members))
+        for job, members in checked.jobs
+        if all(
+            tasks_on_shapes(shapes(job.gpu_model, free=True), group) >= group.tasks
+            for group in job.task_groups
+        )
+    ]
 
 
 def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
@@ -363,12 +365,9 @@ def _proven_by_tree(
         elif node.job is None or node.job >= len(placed):
             return False
         else:
-            (fewest, most), others = placed[node.job], list(placed)
-            others[node.job] = max(fewest, node.most + 1), most
-            open_.append(others)
-            others = list(placed)
-            others[node.job] = fewest, min(most, node.most)
-            open_.append(others)
+            fewest, most = placed[node.job]
+            for branch in ((max(fewest, node.most + 1), most), (fewest, min(most, node.most))):
+                open_.append([*placed[: node.job], branch, *placed[node.job + 1 :]])
     return not open_
 
 

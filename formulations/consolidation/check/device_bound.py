@@ -22,6 +22,7 @@ from ...common.formulation import parsed_certificate
 from ...common.objective import Bounds, Objective, agree, common_divisor, exact_fraction, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import job_value
+from .bounds import LEVEL_TOLERANCE
 
 PRICE_SCALE = 2**50
 """Denominator of the integers to which prices are rounded."""
@@ -133,11 +134,7 @@ def max_device_price(state: Device, prices: DevicePrices, geometry: Geometry | N
 
     The unit is 1/PRICE_SCALE.
     """
-    if state.mode == "whole":
-        return 0
-    best = 0
-    if state.mode == "free":
-        best = integer_price(prices.whole)
+    best = integer_price(prices.whole) if state.mode == "free" else 0
     if state.mode in ("free", "shared"):
         best = max(best, _max_share_price(WHOLE - state.used, prices.shares))
     if state.mode in ("free", "parted") and geometry is not None:
@@ -244,10 +241,6 @@ def round_up_bound(instance: ConsolidationInstance, objective: str, least: Fract
     """Round a lower bound up to the next value that an objective, to be minimised, can take."""
     step = common_divisor({job_value(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
     return least if step is None else math.ceil(least / step) * step
-
-
-LEVEL_TOLERANCE = Fraction(1, 10**12)
-"""Relative tolerance of the levels of earlier objectives, for the rounding of doubles."""
 
 
 def read_device_certificate(instance: ConsolidationInstance, data: Any) -> DeviceCertificate | str:

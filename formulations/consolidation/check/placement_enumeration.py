@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -74,9 +74,10 @@ class PriceBound:
     def __init__(
         self, classes: Classes, prices: Sequence[Sequence[float]], weights: dict[str, Fraction], missing: bool
     ) -> None:
-        self.classes, self.weights, self.missing = classes, weights, missing
+        self.classes, self.missing = classes, missing
+        self.weights = defaultdict(Fraction, weights)
         # What a task that does not move is worth.
-        self.stay_value = weights.get("migrations", Fraction(0))
+        self.stay_value = self.weights["migrations"]
         largest = max((price for shape in prices for price in shape), default=0.0)
         most_held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
         most_tasks = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
@@ -113,25 +114,21 @@ class PriceBound:
                 return None
             # The cost is linear between these numbers of placed jobs.
             total += min(terms, default=Fraction(0))
-        server_cost = self.weights.get("servers", Fraction(0))
         for server, paid in zip(self.classes.servers, self.paid(effort), strict=True):
+            cost = self.weights["servers"] * server.opening - Fraction(paid, self.scale)
             # A server may stay empty, which costs nothing.
-            total += min(Fraction(0), server_cost * server.opening - Fraction(paid, self.scale)) * len(
-                server.members
-            )
+            total += min(Fraction(0), cost) * len(server.members)
         return total
 
     def job(self, job: JobClass) -> Fraction | None:
         """Return the minimum cost of placing a job of a class, at dual prices; None if it never fits."""
-        none = Fraction(0)
-        worth = self.weights.get("value", none) * job.value + self.weights.get("stops", none) * job.runs
+        worth = self.weights["value"] * job.value + self.weights["stops"] * job.runs
         best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth
 
     def _keep_in_place_value(self, job: JobClass) -> Fraction:
         """Return the weighted gain in all objectives from moving no task of a running job."""
-        restart = self.weights.get("value", Fraction(0)) * job.restart
-        return restart + (self.weights.get(MOVE_LIMIT, Fraction(0)) if job.can_stay else 0)
+        return self.weights["value"] * job.restart + self.weights[MOVE_LIMIT] * job.can_stay
 
     def _loose_job_cost(self, job: JobClass) -> Fraction | None:
         """Return the minimum price of a loose job, whose number of servers does not matter.
@@ -200,7 +197,7 @@ class PriceBound:
             if servers and whole < UNREACHABLE // 2:
                 cost = Fraction(whole, self.scale)
                 for name in SERVER_COUNT_OBJECTIVES:
-                    cost += self.weights.get(name, 0) * job.count(name, servers)
+                    cost += self.weights[name] * job.count(name, servers)
                 best = cost if best is None else min(best, cost)
         return best
 
@@ -239,7 +236,7 @@ class PriceBound:
 
         Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
-        least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
+        least = math.floor(self.weights["servers"] * self.scale)
         # Prices of servers that are bought are of the same bound that proves the gap.
         key = self.scale, least, *(prices.tobytes() for prices in self.prices)
         if effort is None and key in self.classes.paid:
@@ -525,8 +522,7 @@ class _Search:
             state = listed[index]
             # Equal servers are interchangeable: one order of their pieces is enough.
             same = largest if index == first else None
-            used = sum(1 for other, _ in picks if other == state)
-            if used == states[state]:
+            if sum(other == state for other, _ in picks) == states[state]:
                 continue
             for counts in filter(any, itertools.product(*(range(count, -1, -1) for count in left))):
                 self._step()
