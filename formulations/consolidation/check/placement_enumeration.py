@@ -242,7 +242,7 @@ class PriceBound:
         if effort is None and key in self.classes.paid:
             return self.classes.paid[key]
         limit = effort or node_budget(self.classes)
-        pricing = {pool: self.pricing(pool, limit) for pool in self.classes.pools}
+        pricing = self.pricing(limit)
         paid = [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)
             for server in self.classes.servers
@@ -251,9 +251,9 @@ class PriceBound:
             self.classes.paid[key] = paid
         return paid
 
-    def pricing(self, pool: str | None, effort: NodeBudget) -> ServerPrices:
-        """Return the pricing problem of the servers of a pool: tasks of maximum total price on one server."""
-        return ServerPrices(self.classes, pool, self.prices, effort)
+    def pricing(self, effort: NodeBudget) -> dict[str | None, ServerPrices]:
+        """Return the pricing problem of servers by pool: tasks of maximum total price on one server."""
+        return {pool: ServerPrices(self.classes, pool, self.prices, effort) for pool in self.classes.pools}
 
 
 MAX_STEPS = 25_000
@@ -338,8 +338,7 @@ class _Search:
         )
         self.steps = 0
         self.seen: set[object] = set()
-        effort = NodeBudget(MAX_NODES)
-        self.pricing = {pool: bound.pricing(pool, effort) for pool in classes.pools}
+        self.pricing = bound.pricing(NodeBudget(MAX_NODES))
         self._worth: dict[ServerState, int] = {}
         self.hopeless = False
         # Least contribution of the jobs from each place on, so that the bound of a branch is one sum.
@@ -540,20 +539,14 @@ def _running_tasks(job: JobClass) -> int:
 
 
 def _current_placements(job: JobClass, state: ServerState) -> list[CurrentPlacement]:
-    """Return the current placements of a job on a server of a given state, each shape at most once."""
-    residents = Counter(state[3])
-    placements = []
-    for now in job.current:
-        if residents[now.shape]:
-            residents[now.shape] = 0
-            placements.append(now)
-    return placements
+    """Return the current placements of a job on a server of a given state; each has a shape of its own."""
+    return [now for now in job.current if now.shape in state[3]]
 
 
 def _staying_tasks(job: JobClass, state: ServerState, counts: tuple[int, ...]) -> int:
     """Return how many of a job's tasks do not move if a server of a given state gets `counts` tasks."""
-    starts = [sum(len(part.tasks) for part in job.parts[:number]) for number in range(len(job.parts))]
-    return sum(now.stay(counts[starts[now.part] :]) for now in _current_placements(job, state))
+    # A job is one part, or each group of tasks is one.
+    return sum(now.stay(counts[now.part :]) for now in _current_placements(job, state))
 
 
 def _without_decided(states: Counter[ServerState], undecided: frozenset[int]) -> Counter[ServerState]:

@@ -228,9 +228,10 @@ class _Extensions:
     bounds: Ints
     added: Ints
 
-    def key(self, number: int, place: int) -> tuple[int, int, int]:
-        """Return the priority-queue key of an extension: largest bound first, then newest branch."""
-        return -int(self.bounds[place]), -number, place
+    def push(self, open_: list[tuple[int, int, int]], number: int, place: int) -> None:
+        """Add an extension, if there is one, to a priority queue: largest bound first, then newest branch."""
+        if place < len(self.bounds):
+            heapq.heappush(open_, (-int(self.bounds[place]), -number, place))
 
 
 class _Relaxation:
@@ -336,18 +337,15 @@ class _Relaxation:
             0, self._amount_cost(free), 0, np.array(free), free[self.resource] // self.cell
         )
         incumbent, branch = self._extensions(everything, max(0, least))
-        branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
-        visited = 0
+        branches, open_, visited = [branch], list[tuple[int, int, int]](), 0
+        branch.push(open_, 0, 0)
         while open_ and -open_[0][0] > incumbent and visited < nodes and not time_is_up():
             visited += 1
             _, newest, place = heapq.heappop(open_)
-            branch = branches[-newest]
-            if place + 1 < len(branch.bounds):
-                heapq.heappush(open_, branch.key(-newest, place + 1))
-            incumbent, branch = self._extensions(self._extend(branch, place), incumbent)
-            if len(branch.bounds):
-                heapq.heappush(open_, branch.key(len(branches), 0))
-                branches.append(branch)
+            branches[-newest].push(open_, -newest, place + 1)
+            incumbent, branch = self._extensions(self._extend(branches[-newest], place), incumbent)
+            branch.push(open_, len(branches), 0)
+            branches.append(branch)
         bound = -open_[0][0] if open_ else incumbent
         return max(bound, incumbent), bound <= incumbent, visited
 
@@ -493,7 +491,7 @@ def best_split_prices(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
         return singles
     shape = tuple((slots.max(axis=0, initial=0) + 1).tolist())
     gain = np.full(shape, np.iinfo(np.int64).min // 4, dtype=np.int64)
-    gain[(0,) * len(shape)] = 0
+    gain.flat[0] = 0
     gain[tuple(slots.T)] = prices
     for counts in slots[np.argsort(slots.sum(axis=1), kind="stable")].tolist():
         check_time()
