@@ -23,6 +23,7 @@ from .classes import (
     Part,
     ServerClass,
     TaskShape,
+    Vector,
     job_value,
     restart_loss,
 )
@@ -54,7 +55,7 @@ def _resource_unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
     return max(unit, least), unit >= least
 
 
-ServerKey = tuple[tuple[int, ...], tuple[int, ...], bool]
+ServerKey = tuple[Vector, Vector, bool]
 """Residual capacity of servers, the shapes of their resident tasks, and whether they count as used."""
 
 
@@ -142,16 +143,14 @@ class _Builder:
                     self.residents[position].append(shape)
         return tuple(placed.values())
 
-    def raw_servers(
-        self, tasks: Mapping[tuple[int, ...], int]
-    ) -> dict[str | None, dict[ServerKey, list[int]]]:
+    def raw_servers(self, tasks: Mapping[Vector, int]) -> dict[str | None, dict[ServerKey, list[int]]]:
         """Group the servers of each pool (GPU model) by residual capacity and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
         """
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
         required = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
-        known: dict[tuple[float, ...], tuple[int, ...]] = {}
+        known: dict[tuple[float, ...], Vector] = {}
         by_key: dict[str | None, dict[ServerKey, list[int]]] = defaultdict(lambda: defaultdict(list))
         for n, server in enumerate(self.data.servers.values()):
             check_time()
@@ -186,9 +185,7 @@ def _maximal_vectors(vectors: Ints, most: int = 40) -> Ints:
     return kept
 
 
-def _demand_sums(
-    demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints
-) -> Ints | None:
+def _demand_sums(demands: Iterable[Vector], tasks: dict[Vector, int], free: Ints) -> Ints | None:
     """Return all subset sums of task demands that fit a residual capacity; None if too many; (N, R)."""
     largest, most = _maximal_vectors(free), min(MAX_USAGES, MAX_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
@@ -303,10 +300,10 @@ def classes_of(data: ClusterData) -> ClassTable:
 
 def _task_counts(
     task_shapes: Sequence[TaskShape], jobs: Sequence[JobClass]
-) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
+) -> tuple[list[list[int]], dict[Vector, int]]:
     """Return the total number of tasks of each task group of each shape, and of each demand vector."""
     tasks = [[0] * len(shape.demands) for shape in task_shapes]
-    by_demand: dict[tuple[int, ...], int] = defaultdict(int)
+    by_demand: dict[Vector, int] = defaultdict(int)
     for job in jobs:
         for part in job.parts:
             for g, count in enumerate(part.tasks):
@@ -354,7 +351,7 @@ def _server_classes(
     pool: str | None,
     by_free: dict[ServerKey, list[int]],
     usages: Ints | None,
-    demands: Sequence[tuple[int, ...]],
+    demands: Sequence[Vector],
 ) -> list[ServerClass]:
     """Return the equivalence classes of a pool's servers: those that can hold the same tasks.
 
@@ -364,7 +361,7 @@ def _server_classes(
     """
     some = [demand for demand in demands if any(demand)]
     members: dict[ServerKey, list[int]] = defaultdict(list)
-    most: dict[tuple[int, ...], tuple[int, ...]] = {}
+    most: dict[Vector, Vector] = {}
     for (free, residents, in_use), servers in by_free.items():
         if free not in most:
             check_time()

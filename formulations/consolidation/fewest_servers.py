@@ -25,6 +25,7 @@ from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_time
 from ..common.objective import all_loosened, loosened, within
+from .classes import Vector
 
 MAX_STATES = 5_000_000
 STATES_PER_UNIT, LOADS_PER_UNIT = 2_000, 10
@@ -123,7 +124,7 @@ def estimated_work(groups: Sequence[Group], shapes: Shapes) -> int:
     return sum(min(count, tasks) for count in shapes.values()) * each
 
 
-def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
+def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[Vector]:
     """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
@@ -148,7 +149,7 @@ def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> li
     return [tuple(map(int, load)) for load in loads]
 
 
-ServersByLoads = Counter[tuple[tuple[int, ...], ...]]
+ServersByLoads = Counter[tuple[Vector, ...]]
 """Vectors of task counts that one job can have on a server → number of these servers, which are alike."""
 
 
@@ -353,7 +354,7 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
     return _fewest_for_groups(groups, servers_by_loads)
 
 
-def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
+def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[Vector]:
     """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
     feasible = {

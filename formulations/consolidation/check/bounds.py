@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -47,6 +47,7 @@ from .classes import CheckedCluster, ClassMismatch
 from .loads import load_bounds
 from .moves import move_bounds
 from .placement_enumeration import (
+    ByObjective,
     PlacedRanges,
     PriceBound,
     no_better_placement,
@@ -281,7 +282,7 @@ def objective_level(classes: Classes, objective: str, value: float) -> Fraction:
 
 
 def _weighted_bound(
-    classes: Classes, goal: PricedPieces, levels: Mapping[str, Fraction]
+    classes: Classes, goal: PricedPieces, levels: ByObjective
 ) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
     """Return an objective's Lagrangian bound, its weights, and the constant of earlier objectives.
 
@@ -294,7 +295,7 @@ def _weighted_bound(
     return PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE), weights, less
 
 
-def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
+def goal_bound(classes: Classes, goal: CertifiedGoal, levels: ByObjective) -> Fraction | None:
     """Return a lower bound on an objective, to be minimised, given bounds on the earlier objectives.
 
     Returns
@@ -316,7 +317,7 @@ def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fract
 
 
 def _optimality_is_proven(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
+    classes: Classes, goal: CertifiedGoal, levels: ByObjective, value: Fraction | None
 ) -> bool:
     """Return whether a tree or enumeration proves that no placement is better than a value of the objective.
 
@@ -336,9 +337,7 @@ def _optimality_is_proven(
     return no_better_placement(classes, bound, weights, limits, value - step + less) is True
 
 
-def _proven_by_tree(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], better: Fraction
-) -> bool:
+def _proven_by_tree(classes: Classes, goal: CertifiedGoal, levels: ByObjective, better: Fraction) -> bool:
     """Return whether the leaves of a branching tree cover all plans, and none has one that is better.
 
     Parameters
@@ -374,7 +373,7 @@ def _proven_by_tree(
 def _refutes(
     classes: Classes,
     leaf: PricedPieces,
-    levels: Mapping[str, Fraction],
+    levels: ByObjective,
     placed: PlacedRanges,
     effort: NodeBudget,
 ) -> bool:
@@ -442,9 +441,7 @@ def price_bounds(
     return bounds
 
 
-def _traffic_bound(
-    checked: CheckedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
-) -> float | None:
+def _traffic_bound(checked: CheckedCluster, claim: CertifiedTraffic, levels: ByObjective) -> float | None:
     """Return a lower bound on the maximum traffic of a server: the next value above an infeasible limit.
 
     A limit on traffic is infeasible if under it an earlier objective cannot keep its bound. None if that is
@@ -473,7 +470,7 @@ def _add_bound(
     bounds: dict[str, float],
     classes: Classes,
     goal: CertifiedGoal,
-    levels: Mapping[str, Fraction],
+    levels: ByObjective,
     value: Fraction | None,
 ) -> None:
     """Add to `bounds` the bound on one objective that its dual prices prove, if it can be derived.

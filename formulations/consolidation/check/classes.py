@@ -30,7 +30,7 @@ from ....instances.consolidation.job import GpuModels, Group, PlacementJob, allo
 from ...common.clock import check_time
 from ...common.objective import exact_fraction, loosened
 from ..build_classes import ClassifiedCluster
-from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, job_value
+from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, Vector, job_value
 
 MAX_WORK = 200_000
 """Limit on states times patterns for one job; takes a fraction of a second."""
@@ -80,7 +80,7 @@ def _tasks_that_fit(group: Group, amounts: Mapping[str, float]) -> int:
 
 def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
     tasks = tuple(group.tasks for group in groups)
-    patterns: dict[tuple[tuple[int, ...], ...], int] = Counter()
+    patterns: dict[tuple[Vector, ...], int] = Counter()
     for capacity, count in servers.items():
         patterns[_maximal_patterns(groups, dict(capacity))] += count
     states = math.prod(n + 1 for n in tasks)
@@ -101,7 +101,7 @@ def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacit
     return used.get((0,) * len(tasks))
 
 
-def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
+def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[Vector, ...]:
     """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     ranges = [range(_tasks_that_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MAX_WORK:
@@ -138,7 +138,6 @@ The limit on additions takes half a second; beyond a limit, residual capacities 
 
 COMPARED_TOTALS = ("exact", "offsets", "moves")
 """Attributes of the whole instance that both tables of classes must agree on."""
-Vector = tuple[int, ...]
 ServerKey = tuple[str | None, Vector, Vector, bool]
 """Pool of servers, residual capacity, shapes of resident tasks, and whether they count as used."""
 

@@ -29,7 +29,7 @@ import numpy as np
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import allows
 from ...common.clock import check_time
-from ..classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, Classes, CurrentPlacement, JobClass
+from ..classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, Classes, CurrentPlacement, JobClass, Vector
 from .server_prices import NodeBudget, ServerPrices
 
 MAX_STAY_SETS = 5_000
@@ -39,6 +39,8 @@ MAX_PRICING_NODES, NODES_PER_CLASS = 30_000, 30
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
+ByObjective = Mapping[str, Fraction]
+"""A weight or a limit of each objective, by name."""
 PlacedRanges = Sequence[tuple[int, int]]
 """Fewest and most jobs of each class that are placed."""
 
@@ -201,7 +203,7 @@ class PriceBound:
                 best = cost if best is None else min(best, cost)
         return best
 
-    def _stay_prices(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
+    def _stay_prices(self, job: JobClass, whole: bool = False) -> dict[tuple[int, Vector], int]:
         """Return the minimum price, in 1/scale, by number of servers where tasks stay and by these tasks.
 
         Parameters
@@ -210,7 +212,7 @@ class PriceBound:
             Whether only pieces count from which no task moves.
         """
         tasks = job.parts[0].tasks
-        cheapest: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
+        cheapest: dict[tuple[int, Vector], int] = {(0, (0,) * len(tasks)): 0}
         for current in job.current:
             pieces = self.classes.pieces[current.shape].tolist()
             before = list(cheapest.items())
@@ -265,9 +267,9 @@ MAX_NODES = 20_000
 WEIGHT_SCALE = 2**60
 """Denominator of the integers in which weighted sums are counted."""
 
-ServerState = tuple[str | None, tuple[int, ...], bool, tuple[int, ...]]
+ServerState = tuple[str | None, Vector, bool, Vector]
 """Pool, residual capacity, whether the server is in use, and the shapes of undecided resident tasks."""
-PlacedPieces = tuple[tuple[ServerState, tuple[int, ...]], ...]
+PlacedPieces = tuple[tuple[ServerState, Vector], ...]
 """The pieces of one job: the state of the server, and the tasks of each group on it."""
 
 
@@ -278,8 +280,8 @@ class _StepLimitReached(Exception):
 def no_better_placement(
     classes: Classes,
     bound: PriceBound,
-    weights: Mapping[str, Fraction],
-    limits: Mapping[str, Fraction],
+    weights: ByObjective,
+    limits: ByObjective,
     cutoff: Fraction,
 ) -> bool | None:
     """Return whether it is proven that no placement keeps the bounds on all objectives and the cutoff.
@@ -321,8 +323,8 @@ class _Search:
         self,
         classes: Classes,
         bound: PriceBound,
-        weights: Mapping[str, Fraction],
-        limits: Mapping[str, Fraction],
+        weights: ByObjective,
+        limits: ByObjective,
         cutoff: Fraction,
         by_task: bool,
     ) -> None:
@@ -473,11 +475,11 @@ class _Search:
             after[pool, tuple(map(operator.sub, free, used_units)), True, tuple(left)] += 1
         return _without_decided(after, undecided), opened
 
-    def _demand_of(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
+    def _demand_of(self, job: JobClass, counts: Vector) -> list[int]:
         demands = self._demands(job)
         return [sum(n * d[r] for n, d in zip(counts, demands, strict=True)) for r in range(len(demands[0]))]
 
-    def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
+    def _demands(self, job: JobClass) -> list[Vector]:
         return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
     def _placements(
@@ -504,11 +506,11 @@ class _Search:
     def _completions(
         self,
         job: JobClass,
-        left: tuple[int, ...],
+        left: Vector,
         listed: list[ServerState],
         states: Counter[ServerState],
         first: int,
-        largest: tuple[int, ...] | None,
+        largest: Vector | None,
         picks: PlacedPieces,
     ) -> Iterator[PlacedPieces]:
         """Yield all completions of a job's partial placement, without permutations of equal servers."""
@@ -543,7 +545,7 @@ def _current_placements(job: JobClass, state: ServerState) -> list[CurrentPlacem
     return [now for now in job.current if now.shape in state[3]]
 
 
-def _staying_tasks(job: JobClass, state: ServerState, counts: tuple[int, ...]) -> int:
+def _staying_tasks(job: JobClass, state: ServerState, counts: Vector) -> int:
     """Return how many of a job's tasks do not move if a server of a given state gets `counts` tasks."""
     # A job is one part, or each group of tasks is one.
     return sum(now.stay(counts[now.part :]) for now in _current_placements(job, state))

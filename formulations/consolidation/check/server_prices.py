@@ -18,7 +18,7 @@ import heapq
 import math
 import operator
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,11 @@ import numpy as np
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time, time_is_up
-from ..classes import Classes
+from ..classes import Classes, Vector
+
+Alternatives = tuple[Ints, Ints]
+"""Demands of the alternatives of a group, shape (A, R), and their prices, shape (A,)."""
+Groups = Sequence[Alternatives]
 
 MAX_CELLS = 1_000
 """Largest number of cells in which one resource is counted; larger amounts are rounded down."""
@@ -62,8 +66,6 @@ class Knapsack:
 
     Parameters
     ----------
-    groups
-        For each group the demands of its alternatives, shape (A, R), and their prices, shape (A,).
     limit
         Largest residual capacity of each resource on a server.
 
@@ -73,7 +75,7 @@ class Knapsack:
         If sums of prices overflow 64 bits.
     """
 
-    def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
+    def __init__(self, groups: Groups, limit: Sequence[int]) -> None:
         self.limit = limit
         self.groups = _useful_alternatives(groups, limit)
         self._known: deque[_Relaxation] = deque(maxlen=MAX_RELAXATIONS)
@@ -83,7 +85,7 @@ class Knapsack:
         free: Sequence[int],
         least: int,
         effort: NodeBudget,
-        residents: Sequence[tuple[Ints, Ints]] = (),
+        residents: Groups = (),
     ) -> int:
         """Return the optimum of the knapsack for a residual capacity, or an upper bound on it.
 
@@ -112,8 +114,8 @@ class Knapsack:
 
     def _relaxations_for(
         self,
-        fitting: Sequence[tuple[Ints, Ints]],
-        residents: Sequence[tuple[Ints, Ints]],
+        fitting: Groups,
+        residents: Groups,
         free: Sequence[int],
         nodes: int,
     ) -> Iterator[tuple[_Relaxation, int]]:
@@ -135,8 +137,8 @@ class Knapsack:
 
     def _best_relaxation(
         self,
-        fitting: Sequence[tuple[Ints, Ints]],
-        residents: Sequence[tuple[Ints, Ints]],
+        fitting: Groups,
+        residents: Groups,
         free: Sequence[int],
     ) -> _Relaxation:
         """Return the Lagrangian relaxation of best root bound over the candidate unrelaxed resources.
@@ -150,7 +152,7 @@ class Knapsack:
         return min(made, key=lambda relaxation: relaxation.beside(residents).root(free))
 
 
-def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
+def _useful_alternatives(groups: Groups, free: Sequence[int]) -> list[Alternatives]:
     """Return, by group, the alternatives of positive price that fit into the residual capacity.
 
     Raises
@@ -168,7 +170,7 @@ def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int
     return groups_left
 
 
-def _dual_prices(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
+def _dual_prices(groups: Groups, free: Sequence[int]) -> list[float]:
     """Return the dual price of each resource in the LP relaxation of the multiple-choice knapsack."""
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
@@ -245,7 +247,7 @@ class _Relaxation:
 
     def __init__(
         self,
-        groups: Sequence[tuple[Ints, Ints]],
+        groups: Groups,
         limit: Sequence[int],
         resource: int,
         multipliers: Sequence[float],
@@ -272,7 +274,7 @@ class _Relaxation:
         last = np.zeros((1, limit[resource] // self.cell + 1), dtype=np.int64)
         self.table: Ints = self._completions(len(own), last if rest is None else rest.table)
 
-    def beside(self, residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
+    def beside(self, residents: Groups) -> _Relaxation:
         """Return the relaxation with the groups of resident tasks before all others."""
         if not residents:
             return self
@@ -309,7 +311,7 @@ class _Relaxation:
         """Return the Lagrangian upper bound on the knapsack at a residual capacity."""
         return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
-    def tuned(self, free: Sequence[int], residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
+    def tuned(self, free: Sequence[int], residents: Groups) -> _Relaxation:
         """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best.
 
         The bound is that with residents.
@@ -412,7 +414,7 @@ class ServerPrices:
         """The knapsack of the servers of the pool, where sums of demands are not tabulated."""
         return Knapsack(self.groups, self.limit)
 
-    def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
+    def most(self, free: Vector, residents: Vector = (), least: int = 0) -> int:
         """Return the maximum total price of tasks on one server, or an upper bound on it.
 
         Parameters
@@ -433,7 +435,7 @@ class ServerPrices:
         alternatives = [(self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents]
         return self.knapsack.most(free, least, self.effort, alternatives)
 
-    def _from_table(self, table: tuple[Ints, Ints], free: tuple[int, ...], residents: tuple[int, ...]) -> int:
+    def _from_table(self, table: tuple[Ints, Ints], free: Vector, residents: Vector) -> int:
         """Return the optimum of a server's pricing problem from the table of subset sums of demands.
 
         Resident tasks that stay are chosen first, and other tasks beside them.
@@ -456,7 +458,7 @@ class ServerPrices:
         )
 
 
-def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints, Ints] | None:
+def _value_table(groups: Groups, limit: Ints) -> tuple[Ints, Ints] | None:
     """Return the subset sums of demands and the maximum total price of each; None if there are too many."""
     # Amounts as one number, in which equal amounts are found by sorting.
     sizes = [amount + 1 for amount in limit.tolist()]
