@@ -264,8 +264,13 @@ class WhatIf(Study):
             }
             for scenario in self.all()
         ]
-        head = {"instance": self.baseline.instance.name, "kind": self.baseline.instance.kind}
-        return {**head, "headline": self.headline(), "asked": self.asked, "scenarios": scenarios}
+        return {
+            "instance": self.baseline.instance.name,
+            "kind": self.baseline.instance.kind,
+            "headline": self.headline(),
+            "asked": self.asked,
+            "scenarios": scenarios,
+        }
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row for each objective of each scenario."""
@@ -448,14 +453,25 @@ class Robust(Study):
 
     def as_data(self) -> Fields:
         """Return the results and regrets at the ends of the intervals as plain data for JSON."""
-        regrets = [
-            {"plan": r.plan, "end": r.end, "value": r.value, "broken": r.broken}
-            | {"regret_least": r.least, "regret_most": r.most, "share": r.share}
-            for r in self.regrets
-        ]
-        ends = [{"end": end.name, "result": end.result.model_dump(mode="json")} for end in self.ends]
-        head = {"instance": self.instance.name, "kind": self.instance.kind, "headline": self.headline()}
-        return {**head, "safest": self.best(), "regrets": regrets, "ends": ends}
+        return {
+            "instance": self.instance.name,
+            "kind": self.instance.kind,
+            "headline": self.headline(),
+            "safest": self.best(),
+            "regrets": [
+                {
+                    "plan": r.plan,
+                    "end": r.end,
+                    "value": r.value,
+                    "broken": r.broken,
+                    "regret_least": r.least,
+                    "regret_most": r.most,
+                    "share": r.share,
+                }
+                for r in self.regrets
+            ],
+            "ends": [{"end": end.name, "result": end.result.model_dump(mode="json")} for end in self.ends],
+        }
 
 
 REGRET_COLUMNS: tuple[TextColumn[Regret], ...] = (
