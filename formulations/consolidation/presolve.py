@@ -83,7 +83,7 @@ class WithFixedJobs(ConsolidationFormulation):
         self.original = formulation_of_rest(instance)
         jobs = {job.name: job for job in instance.jobs if job.name in instance.staying}
         named = _fixed_entries(self, jobs) if instance.has_devices else _current_entries(jobs)
-        entries = tuple(_current_entries(jobs) if named is None else named)
+        entries = _current_entries(jobs) if named is None else named
         self.without_devices = named is None or any(
             staying_tasks(group, entry, device_moves=True) < group.tasks
             for entry in entries
@@ -313,12 +313,10 @@ def _reduced_server(
     """Return a server with the resources of its fixed jobs subtracted, marked as in use."""
     free = {
         name: max(0.0, float(exact_fraction(amount) - _total_demand(in_use[name])))
-        if name in in_use
-        else amount
         for name, amount in server.available.items()
     }
     devices = {
-        name: _reduced_devices(listed, server, name, taken.get(name, []))
+        name: _reduced_devices(listed, server, name, taken[name])
         for name, listed in (server.devices or {}).items()
     }
     return server.model_copy(
@@ -335,11 +333,11 @@ def _reduced_server(
 
 def _reduced_devices(devices: Devices, server: Server, name: str, more: list[Taken]) -> Devices:
     """Return the devices of a server with those of the fixed jobs marked as taken."""
-    before = list(devices.taken or ())
-    if devices.taken is None:
+    before: Iterable[Taken] | None = devices.taken
+    if before is None:
         # Where only a number is free, the others are taken.
         states = enumerate(server.device_states[name])
-        before = [Taken(device=device) for device, state in states if state.mode == "whole"]
+        before = (Taken(device=device) for device, state in states if state.mode == "whole")
     return devices.model_copy(update={"taken": (*before, *more)})
 
 

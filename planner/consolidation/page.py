@@ -101,13 +101,12 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
 
 def _summary(plan: Plan, servers: ClusterUsage) -> Facts:
     placed = sum(entry.placed for entry in plan)
-    facts = [
+    counts = Counter(entry.action for entry in plan)
+    return [
         ("jobs placed", f"{placed:,} of {len(plan):,}"),
         ("servers used by the plan", f"{servers.busy:,} of {len(servers.rows):,}"),
+        *((f"jobs to {action}", f"{counts[action]:,}") for action in ACTIONS if counts[action]),
     ]
-    counts = Counter(str(entry.action) for entry in plan if entry.action is not None)
-    facts += [(f"jobs to {action}", f"{counts[action]:,}") for action in ACTIONS if counts[action]]
-    return facts
 
 
 def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
@@ -157,12 +156,11 @@ def _jobs_table(instance: ConsolidationInstance, plan: Plan, servers: ClusterUsa
         return sum(group.tasks * group.demand.get(servers.resource, 0.0) for group in groups)
 
     def place(entry: JobPlacement) -> Cell:
-        few = partial(listed, most=12)
         if not entry.placed:
             return Cell(entry.reason or "no reason is given")
-        return Cell(placement_text(entry, few), note=" ".join(jobs[entry.job].assumed or ()))
+        where = placement_text(entry, partial(listed, most=12))
+        return Cell(where, note=" ".join(jobs[entry.job].assumed or ()))
 
-    filter = "Show jobs with these words (job, server, action …)"
     return table_of(
         "placements",
         "Where each job runs",
@@ -176,7 +174,7 @@ def _jobs_table(instance: ConsolidationInstance, plan: Plan, servers: ClusterUsa
             figure_column("value", lambda e: jobs[e.job].worth),
             (Column("where, or why not", wide=True), place),
         ],
-        filter=filter,
+        filter="Show jobs with these words (job, server, action …)",
     )
 
 

@@ -89,12 +89,11 @@ def _device_notes(placed: Plan, jobs: Mapping[str, PlacementJob]) -> Iterator[st
             "gres.conf says; the lines ask for none, and jobs keep their own --gres"
         )
     parted = [
-        f"{server} {', '.join(f'{count} of {profile}' for profile, count in counts.items())}"
+        f"to have partitions: {server} "
+        + ", ".join(f"{count} of {profile}" for profile, count in counts.items())
         for server, counts in partitions(placed, jobs).items()
     ]
-    yield from some_lines(
-        [f"to have partitions: {line}" for line in parted], "to have partitions: {:,} more nodes"
-    )
+    yield from some_lines(parted, "to have partitions: {:,} more nodes")
 
 
 def are_shares(instance: ConsolidationInstance) -> bool:
