@@ -58,6 +58,11 @@ Bounds = Sequence[float | None]
 """A bound on each objective, in its sense; None where nothing is proven."""
 
 
+def refute_all_plans(bounds: Bounds) -> bool:
+    """Return whether a bound is infinite: whatever objective it is on, no plan attains it."""
+    return any(bound is not None and math.isinf(bound) for bound in bounds)
+
+
 @dataclass(frozen=True)
 class Objective:
     """One objective: its name, whether it is minimised or maximised, and the unit of its values."""

@@ -52,7 +52,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
-from ..common.objective import Bounds, Diagnosis, Violation, exact_fraction, within
+from ..common.objective import Bounds, Diagnosis, Violation, exact_fraction, refute_all_plans, within
 from .build_classes import ClassifiedCluster
 from .certificate import MUST_PLACE
 from .check.bounds import (
@@ -470,7 +470,7 @@ class DeviceFormulation(ConsolidationFormulation):
         if isinstance(parsed, str):
             return self.elementary_bounds()
         bounds = self.pooled.certified_bounds(parsed.pooled, values)
-        if any(bound is not None and math.isinf(bound) for bound in bounds):
+        if refute_all_plans(bounds):
             return bounds
         return shape_bounds(self.instance, self.objectives, parsed.devices, values, bounds)
 
