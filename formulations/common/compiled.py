@@ -187,7 +187,7 @@ class _LazyFunction:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """The compiled version of the function for calls from Python, cached on disk with its callees."""
-        dispatcher = self._jit(self._with_callees("inner"))
+        dispatcher = self._jit()
         with suppress(RuntimeError, OSError):  # there is no folder for it, or no file that it comes from
             dispatcher._cache = CodeCache(dispatcher.py_func, self.sources)
         return dispatcher
@@ -195,14 +195,16 @@ class _LazyFunction:
     @functools.cached_property
     def inner(self) -> Any:
         """The version for calls from other compiled functions, without the wrappers for Python."""
-        return self._jit(self._with_callees("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        return self._jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-    def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
+    def _jit(self, **more: Any) -> Any:
+        """Return the function, with callees for calls from other compiled functions, as numba has it."""
         from numba import njit
 
         # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. References to arrays are
         # not counted where no array is created.
-        return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
+        made = njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)
+        return made(self._with_callees("inner"))
 
     @functools.cached_property
     def _callees(self) -> dict[str, _LazyFunction]:

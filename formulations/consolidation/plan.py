@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ...instances.common.errors import TooLargeError
+from ...instances.common.errors import TooLargeError, some
 from ...instances.common.fields import Flag, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
@@ -364,7 +364,7 @@ def _device_conflicts(servers: Mapping[str, Server], holdings: TasksByDevice) ->
     for (server, name, index), holders in holdings.items():
         fault = _conflict_text(servers[server], name, index, holders)
         if fault is not None:
-            who = ", ".join(repr(job) for job, _, _ in holders[:4]) + (", …" if len(holders) > 4 else "")
+            who = some((repr(job) for job, _, _ in holders), 4)
             yield Violation(f"{name} {index} of server {server}", f"{fault}: {who}")
 
 

@@ -382,7 +382,7 @@ class _Search:
         """Return a lower bound on a server's contribution to the Lagrangian, from tasks that still fit."""
         if state not in self._worth:
             pool, free, used, residents = state
-            opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
+            opening = self.weights.get("servers", Fraction(0)) * (not used)
             paid = Fraction(self.pricing[pool].most(free, residents), self.bound.scale)
             self._worth[state] = min(0, math.floor((opening - paid) * WEIGHT_SCALE))
         return self._worth[state]
@@ -501,7 +501,7 @@ class _Search:
         if not may_move and _running_tasks(job) == sum(tasks):
             # All tasks are placed where they run now.
             listed = [state for state in listed if _current_placements(job, state)]
-        yield from self._completions(job, tasks, listed, states, 0, None, ())
+        return self._completions(job, tasks, listed, states, 0, tasks, ())
 
     def _completions(
         self,
@@ -510,7 +510,7 @@ class _Search:
         listed: list[ServerState],
         states: Counter[ServerState],
         first: int,
-        largest: Vector | None,
+        largest: Vector,
         picks: PlacedPieces,
     ) -> Iterator[PlacedPieces]:
         """Yield all completions of a job's partial placement, without permutations of equal servers."""
@@ -521,13 +521,12 @@ class _Search:
             return
         for index in range(first, len(listed)):
             state = listed[index]
-            # Equal servers are interchangeable: one order of their pieces is enough.
-            same = largest if index == first else None
             if sum(other == state for other, _ in picks) == states[state]:
                 continue
             for counts in filter(any, itertools.product(*(range(count, -1, -1) for count in left))):
                 self._step()
-                if same is not None and counts > same:
+                # Equal servers are interchangeable: one order of their pieces is enough.
+                if index == first and counts > largest:
                     continue
                 if all(map(operator.le, self._demand_of(job, counts), state[1])):
                     rest = tuple(map(operator.sub, left, counts))
