@@ -54,7 +54,7 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
     for change in scenario.split(","):
         key, sign, value = change.strip().partition("=")
         if not sign or key not in known or not value:
-            usages = ", ".join(each.usage for each in known.values()) or "none"
+            usages = ", ".join(each.usage for each in known.values())
             raise OptionError(f"scenario {scenario!r}: {shown(change)} is no change; there are: {usages}")
         try:
             made = made.replace(**known[key].fields(made, value))

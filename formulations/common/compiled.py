@@ -31,6 +31,9 @@ import numpy as np
 from ...instances.common.errors import OutOfTimeError
 from .clock import inside, time_left_s
 
+AnyFunction = Callable[..., Any]
+Arguments = tuple[Any, ...]
+
 
 class _ChecksummedCode:
     """Numba serialiser that adds a digest to compiled code, so that damaged code is detected before use.
@@ -71,7 +74,7 @@ class CodeCache:
         Files of it and of its callees, as numba asks for changes of the function's own file alone.
     """
 
-    def __init__(self, function: Callable[..., Any], sources: Iterable[str] = ()) -> None:
+    def __init__(self, function: AnyFunction, sources: Iterable[str] = ()) -> None:
         from numba.core.caching import FunctionCache
 
         self._files = FunctionCache(function)
@@ -95,7 +98,7 @@ class CodeCache:
             self._files.save_overload(signature, result)
 
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=AnyFunction)
 
 MAX_INTERPRETED_ENTRIES = 20_000
 """Maximum number of array entries for which a loop is interpreted; with more it is compiled at once."""
@@ -150,7 +153,7 @@ def garbage_collector_disabled() -> Iterator[None]:
 class _LazyFunction:
     """A function that numba compiles when that pays off, for one signature, and caches on disk."""
 
-    function: Callable[..., Any]
+    function: AnyFunction
     makes_arrays: bool
     ready: bool = False
     looked: bool = False
@@ -169,7 +172,7 @@ class _LazyFunction:
                 self._wait(arguments)
         return self.dispatcher(*arguments)
 
-    def _should_compile(self, arguments: tuple[Any, ...]) -> bool:
+    def _should_compile(self, arguments: Arguments) -> bool:
         """Return whether to compile now, given the time spent interpreting and the size of the arrays."""
         if self.spent_s >= MAX_INTERPRETED_S or _entry_count(arguments) > MAX_INTERPRETED_ENTRIES:
             return True
@@ -180,7 +183,7 @@ class _LazyFunction:
         return dispatcher._cache.load_overload(self._types(arguments), dispatcher.targetctx) is not None
 
     @functools.cached_property
-    def plain(self) -> Callable[..., Any]:
+    def plain(self) -> AnyFunction:
         """The interpreted version of the function, which calls interpreted versions of its callees."""
         return self._with_callees("plain")
 
@@ -217,7 +220,7 @@ class _LazyFunction:
         """Files of the function and of the compiled functions that it calls, directly or not."""
         return {self.function.__code__.co_filename}.union(*(f.sources for f in self._callees.values()))
 
-    def _with_callees(self, as_what: str) -> Callable[..., Any]:
+    def _with_callees(self, as_what: str) -> AnyFunction:
         """Return the function with its compiled callees replaced by a given version of each.
 
         `as_what` is the attribute with that version: `plain` or `inner`.
@@ -229,7 +232,7 @@ class _LazyFunction:
         known = types.FunctionType(code, names, function.__name__, defaults, function.__closure__)
         return functools.update_wrapper(known, function)
 
-    def _wait(self, arguments: tuple[Any, ...]) -> None:
+    def _wait(self, arguments: Arguments) -> None:
         left = time_left_s()
         if left is None:
             self._compile(arguments)
@@ -243,16 +246,16 @@ class _LazyFunction:
                 "compiling its loops, once on a machine, takes longer than there is time for"
             )
 
-    def _compile(self, arguments: tuple[Any, ...]) -> None:
+    def _compile(self, arguments: Arguments) -> None:
         with garbage_collector_disabled():
             self.dispatcher.compile(self._types(arguments))
         self.ready = True
 
-    def _types(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _types(self, arguments: Arguments) -> Arguments:
         return tuple(map(self.dispatcher.typeof_pyval, arguments))
 
 
-def _entry_count(arguments: tuple[Any, ...]) -> int:
+def _entry_count(arguments: Arguments) -> int:
     """Return the total number of elements of the arrays among the arguments, also inside tuples."""
     return sum(
         _entry_count(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
@@ -288,6 +291,6 @@ def compiled_without_arrays(function: FunctionT) -> FunctionT:
     return cast("FunctionT", functools.update_wrapper(_LazyFunction(function, False), function))
 
 
-def is_compiled(function: Callable[..., Any]) -> bool:
+def is_compiled(function: AnyFunction) -> bool:
     """Return whether a function is compiled already or needs no compilation."""
     return not isinstance(function, _LazyFunction) or function.ready

@@ -31,6 +31,7 @@ from .objective import (
     Bounds,
     Diagnosis,
     Objective,
+    Values,
     Violation,
     common_divisor,
     exact_fraction,
@@ -93,7 +94,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         The check re-derives it, so it holds for any plan even without a certificate.
         """
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the certified bound on each objective, derived without trusting any solver.
 
         Parameters

@@ -54,6 +54,8 @@ def rounded_up(value: float, digits: int = 3) -> float:
 
 
 Sense = Literal["min", "max"]
+Values = Sequence[float] | None
+"""The value of each objective; None without a plan."""
 Bounds = Sequence[float | None]
 """A bound on each objective, in its sense; None where nothing is proven."""
 

@@ -250,12 +250,12 @@ def limit_traffic(instance: ConsolidationInstance, most: float) -> Consolidation
 
 
 def _limited_server(server: Server, most: float, everything: float) -> Server:
-    free = {
-        **server.available,
-        TRAFFIC_RESOURCE: max(0.0, float(exact_fraction(most) - exact_fraction(server.traffic_gbit_per_s))),
-    }
+    left = max(0.0, float(exact_fraction(most) - exact_fraction(server.traffic_gbit_per_s)))
     return server.model_copy(
-        update={"capacity": {**server.capacity, TRAFFIC_RESOURCE: everything}, "free": free}
+        update={
+            "capacity": {**server.capacity, TRAFFIC_RESOURCE: everything},
+            "free": {**server.available, TRAFFIC_RESOURCE: left},
+        }
     )
 
 

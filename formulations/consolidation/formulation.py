@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
-from ..common.objective import Bounds, Diagnosis, Violation, exact_fraction, refute_all_plans, within
+from ..common.objective import Bounds, Diagnosis, Values, Violation, exact_fraction, refute_all_plans, within
 from .build_classes import ClassifiedCluster
 from .certificate import MUST_PLACE
 from .check.bounds import (
@@ -353,7 +353,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         """Return a combinatorial bound on each objective; None where none is known."""
         return elementary_bounds(self._checked)
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the bound on each objective that dual prices prove, or the combinatorial one."""
         elementary = elementary_bounds(self._checked, values)
         proven = price_bounds(self._checked, certificate, values, elementary)
@@ -464,7 +464,7 @@ class DeviceFormulation(ConsolidationFormulation):
         """What the check derives with devices pooled to amounts."""
         return self.pooled._checked
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return, by objective, the tighter bound of the pooled relaxation and of prices by server shape."""
         parsed = read_device_certificate(self.instance, certificate)
         if isinstance(parsed, str):

@@ -79,12 +79,14 @@ class JobPlacement(PlanEntry):
         return {server for placed in self.tasks.values() for server in placed}
 
 
+JobsByName = Mapping[str, PlacementJob]
+ServersByName = Mapping[str, Server]
 Plan = Sequence[JobPlacement]
 """The entries of a plan, or some of them."""
 
 
 def placed_tasks(
-    jobs: Mapping[str, PlacementJob], plan: Iterable[JobPlacement]
+    jobs: JobsByName, plan: Iterable[JobPlacement]
 ) -> Iterator[tuple[JobPlacement, Group, str, int]]:
     """Yield entry, group, server and number of the tasks of a plan, for each server that holds some."""
     for entry in plan:
@@ -152,9 +154,7 @@ class _GroupOnServer:
     count: int
 
 
-def assign_devices(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan
-) -> list[JobPlacement] | None:
+def assign_devices(jobs: JobsByName, servers: ServersByName, plan: Plan) -> list[JobPlacement] | None:
     """Return the plan with the devices of each task; None if the devices of a server do not suffice.
 
     As many tasks as possible keep their current devices, among a limited number of sets of tasks.
@@ -260,7 +260,7 @@ class _DeviceAssignmentSearch:
         return [[*before, *after] for before, after in zip(assigned, rest, strict=True)]
 
 
-def keep_current_devices(jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan) -> Plan:
+def keep_current_devices(jobs: JobsByName, servers: ServersByName, plan: Plan) -> Plan:
     """Reassign the devices of a plan so that as many tasks as possible keep their current ones."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
@@ -271,7 +271,7 @@ def keep_current_devices(jobs: Mapping[str, PlacementJob], servers: Mapping[str,
     return plan if named is None or _staying_total(jobs, named) < _staying_total(jobs, plan) else named
 
 
-def _staying_total(jobs: Mapping[str, PlacementJob], plan: Plan) -> int:
+def _staying_total(jobs: JobsByName, plan: Plan) -> int:
     """Return the number of tasks of a plan that keep their current server and devices."""
     return sum(staying_tasks(group, entry, True) for entry in plan for group in jobs[entry.job].task_groups)
 
@@ -285,9 +285,7 @@ TasksByDevice = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDev
 """Server, name and index of a device → job, its request, and the devices that it holds."""
 
 
-def device_violations(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan
-) -> list[Violation]:
+def device_violations(jobs: JobsByName, servers: ServersByName, plan: Plan) -> list[Violation]:
     """Return every violation of the constraints on devices by a plan that is otherwise feasible."""
     violations: list[Violation] = []
     holdings: TasksByDevice = defaultdict(list)
@@ -310,7 +308,7 @@ def _task_violations(
     group: Group,
     tasks_by_server: Mapping[str, int],
     named: Mapping[str, Sequence[Mapping[str, HeldDevices]]],
-    servers: Mapping[str, Server],
+    servers: ServersByName,
     holdings: TasksByDevice,
 ) -> Iterator[Violation]:
     """Yield the violations by single tasks of a task group; add valid assignments to `holdings`."""
@@ -359,7 +357,7 @@ def _missing_device_text(
     return None
 
 
-def _device_conflicts(servers: Mapping[str, Server], holdings: TasksByDevice) -> Iterator[Violation]:
+def _device_conflicts(servers: ServersByName, holdings: TasksByDevice) -> Iterator[Violation]:
     """Yield a violation for each device whose tasks exceed it or exclude each other."""
     for (server, name, index), holders in holdings.items():
         fault = _conflict_text(servers[server], name, index, holders)

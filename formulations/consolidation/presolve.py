@@ -27,14 +27,14 @@ from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.formulation import MilpModel, ModelObjective
-from ..common.objective import Bounds, Diagnosis, Sense, Violation, agree, exact_fraction, within
+from ..common.objective import Bounds, Diagnosis, Sense, Values, Violation, agree, exact_fraction, within
 from .classes import ClassTable
 from .cluster_data import TRAFFIC_RESOURCE, ClusterData
 from .explain import action_of
 from .formulation import ConsolidationFormulation, moving_tasks
 from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
-from .plan import JobPlacement, Plan, assign_devices, entry_of, placed_tasks, staying_tasks
+from .plan import JobPlacement, JobsByName, Plan, assign_devices, entry_of, placed_tasks, staying_tasks
 
 OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic", "imbalance")
 """Objectives in which the reduced instance includes the contribution of the fixed jobs."""
@@ -152,7 +152,7 @@ class WithFixedJobs(ConsolidationFormulation):
         """Return a combinatorial bound on each objective; None where none is known."""
         return self.lifted(self.rest.elementary_bounds())
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the bound on each objective that dual prices for the reduced instance prove."""
         left = None
         if values is not None:
@@ -206,12 +206,12 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.rest.elementary_infeasibility()
 
 
-def _current_entries(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
+def _current_entries(jobs: JobsByName) -> list[JobPlacement]:
     """Return the plan entries of running jobs at their current placements."""
     return [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
 
 
-def _fixed_entries(data: ClusterData, stay: Mapping[str, PlacementJob]) -> list[JobPlacement] | None:
+def _fixed_entries(data: ClusterData, stay: JobsByName) -> list[JobPlacement] | None:
     """Return the plan entries of jobs that stay, with devices; None if servers have too few devices.
 
     Unknown current devices are chosen among those that no other running job holds, if possible.
@@ -283,7 +283,7 @@ def _total_demand(tasks: Counter[float]) -> Fraction:
     return sum((count * exact_fraction(amount) for amount, count in tasks.items()), Fraction(0))
 
 
-def _reduced_instance(data: WithFixedJobs, jobs: Mapping[str, PlacementJob]) -> ConsolidationInstance:
+def _reduced_instance(data: WithFixedJobs, jobs: JobsByName) -> ConsolidationInstance:
     """Return the instance without the fixed jobs and without the capacity that they use."""
     instance, in_use = data.instance, _fixed_demand(jobs.values())
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
@@ -418,7 +418,7 @@ class WithRunningJobs(ConsolidationFormulation):
         """Return the bounds on all objectives, from those of the two problems, where no job moves."""
         return (*leading, *[0.0] * (self.after - self.before), *staying[self.after :])
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the bounds that the certificates of the two smaller problems, or a single one, prove."""
         if not _has_two_parts(certificate):
             return super().certified_bounds(certificate, values)
@@ -439,7 +439,7 @@ class WithRunningJobs(ConsolidationFormulation):
             return super().certificate_fault(certificate)
         parts = ((self.leading, certificate[LEADING_KEY]), (self.staying, certificate[STAYING_KEY]))
         faults = (part.certificate_fault(given) for part, given in parts if given is not None)
-        return next((fault for fault in faults if fault is not None), None)
+        return next(filter(None, faults), None)
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type.
@@ -455,7 +455,7 @@ class WithRunningJobs(ConsolidationFormulation):
     def shared_tables(self) -> str | None:
         """Return the first note, over the three problems, on tables shared with the solvers; None if none."""
         parts = (super().shared_tables(), self.leading.shared_tables(), self.staying.shared_tables())
-        return next((note for note in parts if note is not None), None)
+        return next(filter(None, parts), None)
 
 
 def _has_two_parts(certificate: Any) -> bool:

@@ -26,6 +26,7 @@ from ...common.objective import (
     TIE_TOLERANCE,
     Bounds,
     Diagnosis,
+    Values,
     agree,
     common_divisor,
     exact_fraction,
@@ -135,7 +136,7 @@ def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fract
     return servers
 
 
-def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = None) -> Bounds:
+def elementary_bounds(checked: CheckedCluster, values: Values = None) -> Bounds:
     """Return a combinatorial bound on each objective, derived without a certificate.
 
     Parameters
@@ -392,7 +393,7 @@ def _refutes(
 def price_bounds(
     checked: CheckedCluster,
     data: Any,
-    values: Sequence[float] | None,
+    values: Values,
     elementary: Bounds,
 ) -> dict[str, float]:
     """Return the bounds that a certificate of dual prices proves, by name of the objective.

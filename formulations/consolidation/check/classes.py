@@ -118,11 +118,7 @@ def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> 
     }
     full = []
     for counts in fitting:
-        more = (
-            tuple(n + (g == h) for h, n in enumerate(counts))
-            for g in range(len(groups))
-            if counts[g] < groups[g].tasks
-        )
+        more = (tuple(n + (g == h) for h, n in enumerate(counts)) for g in range(len(groups)))
         if any(counts) and not any(larger in fitting for larger in more):
             full.append(counts)
     return tuple(sorted(full))

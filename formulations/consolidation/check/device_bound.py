@@ -19,7 +19,7 @@ from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
 from ...common.formulation import parsed_certificate
-from ...common.objective import Bounds, Objective, agree, common_divisor, exact_fraction, loosened
+from ...common.objective import Bounds, Objective, Values, agree, common_divisor, exact_fraction, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import job_value
 from .bounds import LEVEL_TOLERANCE
@@ -254,7 +254,7 @@ def shape_bounds(
     instance: ConsolidationInstance,
     objectives: Sequence[Objective],
     goals: Sequence[PricedGoal],
-    values: Sequence[float] | None,
+    values: Values,
     known: Bounds,
 ) -> Bounds:
     """Return the bound on each objective that dual prices by server shape prove, or the known one if tighter.
