@@ -77,6 +77,7 @@ class Scenario:
         return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
 
 
+Scenarios = tuple[Scenario, ...]
 NO_OBJECTIVE = ObjectiveRecord(name="–", sense="min", unit="–")
 """Stands for the objectives of a result that has none."""
 
@@ -93,7 +94,7 @@ class Study(ABC):
     asked: int
 
     @abstractmethod
-    def all(self) -> tuple[Scenario, ...]:
+    def all(self) -> Scenarios:
         """Return the variants that were solved."""
 
     @abstractmethod
@@ -119,7 +120,7 @@ class Study(ABC):
 
 def _solved(
     made: Mapping[str, Instance], solver: str, options: SolveOptions | None, during: During
-) -> tuple[Scenario, ...]:
+) -> Scenarios:
     """Solve variants of an instance by name, up to one that is interrupted."""
     solved: list[Scenario] = []
     for name, changed in made.items():
@@ -173,10 +174,10 @@ class WhatIf(Study):
     """
 
     baseline: Scenario
-    scenarios: tuple[Scenario, ...]
+    scenarios: Scenarios
     asked: int
 
-    def all(self) -> tuple[Scenario, ...]:
+    def all(self) -> Scenarios:
         """Return the baseline and the scenarios."""
         return (self.baseline, *self.scenarios)
 
@@ -399,11 +400,11 @@ class Robust(Study):
     """
 
     instance: Instance
-    ends: tuple[Scenario, ...]
+    ends: Scenarios
     regrets: tuple[Regret, ...]
     asked: int = 3
 
-    def all(self) -> tuple[Scenario, ...]:
+    def all(self) -> Scenarios:
         """Return the ends."""
         return self.ends
 

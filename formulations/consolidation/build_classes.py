@@ -57,6 +57,7 @@ def _resource_unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
 
 ServerKey = tuple[Vector, Vector, bool]
 """Residual capacity of servers, the shapes of their resident tasks, and whether they count as used."""
+ServersByKey = dict[ServerKey, list[int]]
 
 
 class _Builder:
@@ -143,7 +144,7 @@ class _Builder:
                     self.residents[position].append(shape)
         return tuple(placed.values())
 
-    def raw_servers(self, tasks: Mapping[Vector, int]) -> dict[str | None, dict[ServerKey, list[int]]]:
+    def raw_servers(self, tasks: Mapping[Vector, int]) -> dict[str | None, ServersByKey]:
         """Group the servers of each pool (GPU model) by residual capacity and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
@@ -151,7 +152,7 @@ class _Builder:
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
         required = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
-        by_key: dict[str | None, dict[ServerKey, list[int]]] = defaultdict(lambda: defaultdict(list))
+        by_key: dict[str | None, ServersByKey] = defaultdict(lambda: defaultdict(list))
         for n, server in enumerate(self.data.servers.values()):
             check_time()
             amounts = server.available
@@ -349,7 +350,7 @@ def _base_rows(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tup
 
 def _server_classes(
     pool: str | None,
-    by_free: dict[ServerKey, list[int]],
+    by_free: ServersByKey,
     usages: Ints | None,
     demands: Sequence[Vector],
 ) -> list[ServerClass]:
@@ -360,7 +361,7 @@ def _server_classes(
     residual capacities are in different classes.
     """
     some = [demand for demand in demands if any(demand)]
-    members: dict[ServerKey, list[int]] = defaultdict(list)
+    members: ServersByKey = defaultdict(list)
     most: dict[Vector, Vector] = {}
     for (free, residents, in_use), servers in by_free.items():
         if free not in most:

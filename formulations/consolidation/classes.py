@@ -260,10 +260,10 @@ def job_value(job: PlacementJob) -> Fraction:
     if job.value is not None:
         return exact_fraction(job.value)
     gpus = (
-        (g.tasks, exact_fraction(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
+        g.tasks * (exact_fraction(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
         for g in job.task_groups
     )
-    return sum((tasks * each for tasks, each in gpus), Fraction(0))
+    return sum(gpus, Fraction(0))
 
 
 def restart_loss(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:

@@ -133,8 +133,7 @@ def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str, choices
             if not largest:
                 return f"{what} {need:g} {resource}; no server{of_model} has any"
             whole = ", ".join(f"{amount:g} {name}" for name, amount in of if name not in choices)
-            most = f"{largest:g} ({whole})"
-            return f"{what} {need:g} {resource}; the largest server{of_model} has {most}"
+            return f"{what} {need:g} {resource}; the largest server{of_model} has {largest:g} ({whole})"
     lacks = Counter[str]()
     for shape, count in shapes.items():
         amounts = defaultdict(float, shape)

@@ -19,7 +19,6 @@ from ...instances.common.fields import Flag, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
     DeviceDemand,
-    Devices,
     DeviceSlot,
     HeldDevices,
     OnServers,
@@ -342,7 +341,7 @@ def _missing_device_text(
     server: Server, name: str, ask: DeviceDemand | None, places: HeldDevices
 ) -> str | None:
     """Return why the requested devices do not exist on the server; None if they do."""
-    devices: Devices | None = (server.devices or {}).get(name)
+    devices = (server.devices or {}).get(name)
     if devices is None:
         return "is none that the server has"
     indices = [places.device] if isinstance(places, DeviceSlot) else places

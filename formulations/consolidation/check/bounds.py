@@ -107,8 +107,8 @@ def _least_demand(jobs: JobCounts, resource: str, spare: Fraction | None) -> Fra
     """
     volume, optional = Fraction(0), list[tuple[Fraction, Fraction]]()
     for job, count in jobs:
-        demands = ((group.tasks, group.demand.get(resource, 0.0)) for group in job.task_groups)
-        each = sum((tasks * exact_fraction(demand) for tasks, demand in demands), Fraction(0))
+        demands = (g.tasks * exact_fraction(g.demand.get(resource, 0.0)) for g in job.task_groups)
+        each = sum(demands, Fraction(0))
         if job.must_place:
             volume += each * count
         elif spare is not None and each:

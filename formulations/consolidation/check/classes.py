@@ -136,6 +136,7 @@ COMPARED_TOTALS = ("exact", "offsets", "moves")
 """Attributes of the whole instance that both tables of classes must agree on."""
 ServerKey = tuple[str | None, Vector, Vector, bool]
 """Pool of servers, residual capacity, shapes of resident tasks, and whether they count as used."""
+ServersByKey = dict[ServerKey, list[int]]
 
 
 class ClassMismatch(Exception):
@@ -382,7 +383,7 @@ class _Derivation:
                 tasks[demand] += count if shape.current is None else 0
         return tasks
 
-    def _servers_by_key(self) -> dict[ServerKey, list[int]]:
+    def _servers_by_key(self) -> ServersByKey:
         """Group servers by pool (GPU model), residual capacity in units and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
@@ -391,7 +392,7 @@ class _Derivation:
         total = [sum(demand[r] * count for demand, count in tasks.items()) for r in range(len(self.names))]
         required = {model for shape in self.shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
-        groups: dict[ServerKey, list[int]] = defaultdict(list)
+        groups: ServersByKey = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
             available = server.available
             amounts = tuple([available.get(resource, 0.0) for resource in self.names])
@@ -430,10 +431,10 @@ class _Derivation:
             feasible |= (weights <= amounts).all(axis=1)
         return counts[feasible]
 
-    def _server_classes(self, free: dict[ServerKey, list[int]]) -> tuple[ServerClass, ...]:
+    def _server_classes(self, free: ServersByKey) -> tuple[ServerClass, ...]:
         """Return the equivalence classes of servers, without servers that can hold no task."""
         few = sum(map(len, free.values())) <= MAX_CUT_SERVERS
-        merged: dict[ServerKey, list[int]] = defaultdict(list)
+        merged: ServersByKey = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, *_ in free):
             shapes = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
             demands = list(dict.fromkeys(demand for shape in shapes for demand in shape.demands))

@@ -269,6 +269,8 @@ WEIGHT_SCALE = 2**60
 
 ServerState = tuple[str | None, Vector, bool, Vector]
 """Pool, residual capacity, whether the server is in use, and the shapes of undecided resident tasks."""
+States = Counter[ServerState]
+"""Number of servers in each state."""
 PlacedPieces = tuple[tuple[ServerState, Vector], ...]
 """The pieces of one job: the state of the server, and the tasks of each group on it."""
 
@@ -389,13 +391,13 @@ class _Search:
 
     def run(self) -> bool:
         """Return whether there is a placement within the bounds on all objectives and the cutoff."""
-        states: Counter[ServerState] = Counter()
+        states = States()
         for server in self.classes.servers:
             residents = tuple(sorted(server.residents))
             states[server.pool, server.free, server.in_use, residents] += len(server.members)
         return not self.hopeless and self._feasible_from(0, states, tuple(Fraction(0) for _ in self.names))
 
-    def _feasible_from(self, place: int, states: Counter[ServerState], counts: tuple[Fraction, ...]) -> bool:
+    def _feasible_from(self, place: int, states: States, counts: tuple[Fraction, ...]) -> bool:
         """Return whether the jobs from a position in the order on can be placed within all bounds."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
         # Rounded down, so that no branch is cut that may hold a better placement.
@@ -458,8 +460,8 @@ class _Search:
         return job.count(name, servers) - (job.restart if name == "value" and stays else 0)
 
     def _next_states(
-        self, job: JobClass, states: Counter[ServerState], picks: PlacedPieces, undecided: frozenset[int]
-    ) -> tuple[Counter[ServerState], int]:
+        self, job: JobClass, states: States, picks: PlacedPieces, undecided: frozenset[int]
+    ) -> tuple[States, int]:
         """Return the server states after placing a job's tasks, and the number of servers newly used."""
         after, opened = states.copy(), 0
         for state, counts in picks:
@@ -482,9 +484,7 @@ class _Search:
     def _demands(self, job: JobClass) -> list[Vector]:
         return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
-    def _placements(
-        self, job: JobClass, states: Counter[ServerState], may_move: bool
-    ) -> Iterator[PlacedPieces]:
+    def _placements(self, job: JobClass, states: States, may_move: bool) -> Iterator[PlacedPieces]:
         """Yield all non-equivalent placements of a job: pairs of server state and task counts.
 
         Parameters
@@ -508,7 +508,7 @@ class _Search:
         job: JobClass,
         left: Vector,
         listed: list[ServerState],
-        states: Counter[ServerState],
+        states: States,
         first: int,
         largest: Vector,
         picks: PlacedPieces,
@@ -550,11 +550,11 @@ def _staying_tasks(job: JobClass, state: ServerState, counts: Vector) -> int:
     return sum(now.stay(counts[now.part :]) for now in _current_placements(job, state))
 
 
-def _without_decided(states: Counter[ServerState], undecided: frozenset[int]) -> Counter[ServerState]:
+def _without_decided(states: States, undecided: frozenset[int]) -> States:
     """Return the server states without resident tasks of jobs that are already decided."""
     if all(shape in undecided for state in states for shape in state[3]):
         return states
-    merged: Counter[ServerState] = Counter()
+    merged = States()
     for (pool, free, used, residents), count in states.items():
         merged[pool, free, used, tuple(shape for shape in residents if shape in undecided)] += count
     return merged

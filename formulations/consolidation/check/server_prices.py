@@ -29,6 +29,8 @@ from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time, time_is_up
 from ..classes import Classes, Vector
 
+Amounts = Sequence[int]
+"""Units of each resource."""
 Alternatives = tuple[Ints, Ints]
 """Demands of the alternatives of a group, shape (A, R), and their prices, shape (A,)."""
 Groups = Sequence[Alternatives]
@@ -75,14 +77,14 @@ class Knapsack:
         If sums of prices overflow 64 bits.
     """
 
-    def __init__(self, groups: Groups, limit: Sequence[int]) -> None:
+    def __init__(self, groups: Groups, limit: Amounts) -> None:
         self.limit = limit
         self.groups = _useful_alternatives(groups, limit)
         self._known: deque[_Relaxation] = deque(maxlen=MAX_RELAXATIONS)
 
     def most(
         self,
-        free: Sequence[int],
+        free: Amounts,
         least: int,
         effort: NodeBudget,
         residents: Groups = (),
@@ -116,7 +118,7 @@ class Knapsack:
         self,
         fitting: Groups,
         residents: Groups,
-        free: Sequence[int],
+        free: Amounts,
         nodes: int,
     ) -> Iterator[tuple[_Relaxation, int]]:
         """Yield Lagrangian relaxations of a server's knapsack by rising work, each with a node limit."""
@@ -139,7 +141,7 @@ class Knapsack:
         self,
         fitting: Groups,
         residents: Groups,
-        free: Sequence[int],
+        free: Amounts,
     ) -> _Relaxation:
         """Return the Lagrangian relaxation of best root bound over the candidate unrelaxed resources.
 
@@ -152,7 +154,7 @@ class Knapsack:
         return min(made, key=lambda relaxation: relaxation.beside(residents).root(free))
 
 
-def _useful_alternatives(groups: Groups, free: Sequence[int]) -> list[Alternatives]:
+def _useful_alternatives(groups: Groups, free: Amounts) -> list[Alternatives]:
     """Return, by group, the alternatives of positive price that fit into the residual capacity.
 
     Raises
@@ -170,7 +172,7 @@ def _useful_alternatives(groups: Groups, free: Sequence[int]) -> list[Alternativ
     return groups_left
 
 
-def _dual_prices(groups: Groups, free: Sequence[int]) -> list[float]:
+def _dual_prices(groups: Groups, free: Amounts) -> list[float]:
     """Return the dual price of each resource in the LP relaxation of the multiple-choice knapsack."""
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
@@ -248,7 +250,7 @@ class _Relaxation:
     def __init__(
         self,
         groups: Groups,
-        limit: Sequence[int],
+        limit: Amounts,
         resource: int,
         multipliers: Sequence[float],
         rest: _Relaxation | None = None,
@@ -286,7 +288,7 @@ class _Relaxation:
         cost = [min(self._amount_cost(row), MAX_BOUND) for row in weights.tolist()]
         return np.array(cost, dtype=np.int64)
 
-    def _amount_cost(self, amounts: Sequence[int]) -> int:
+    def _amount_cost(self, amounts: Amounts) -> int:
         """Return the cost, at the multipliers, of amounts of the relaxed resources (superadditive)."""
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
@@ -307,11 +309,11 @@ class _Relaxation:
                     np.maximum(table[g, width:], with_it, out=table[g, width:])
         return table
 
-    def root(self, free: Sequence[int]) -> int:
+    def root(self, free: Amounts) -> int:
         """Return the Lagrangian upper bound on the knapsack at a residual capacity."""
         return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
-    def tuned(self, free: Sequence[int], residents: Groups) -> _Relaxation:
+    def tuned(self, free: Amounts, residents: Groups) -> _Relaxation:
         """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best.
 
         The bound is that with residents.
@@ -328,7 +330,7 @@ class _Relaxation:
                         break
         return best
 
-    def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
+    def search(self, free: Amounts, least: int, nodes: int) -> tuple[int, bool, int]:
         """Run branch and bound; return an upper bound, whether it is exact, and the number of nodes.
 
         A bound of at most `least` counts as exact.
