@@ -257,10 +257,11 @@ class _LazyFunction:
 
 def _entry_count(arguments: Arguments) -> int:
     """Return the total number of elements of the arrays among the arguments, also inside tuples."""
-    return sum(
-        _entry_count(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
-        for argument in arguments
-    )
+    count = 0
+    for argument in arguments:
+        is_nested = isinstance(argument, tuple)
+        count += _entry_count(argument) if is_nested else int(getattr(argument, "size", 0))
+    return count
 
 
 def _python_numbers(value: Any) -> Any:

@@ -314,8 +314,8 @@ def tasks_on_devices(ask: DeviceDemand, devices: Devices, states: Sequence[Devic
         return sum((WHOLE - used) // ask.share for mode, used in states if mode in ("free", "shared"))
     if devices.partitions is None:
         return 0
-    masks = Counter(used for mode, used in states if mode in ("free", "parted"))
-    return sum(count * devices.partitions.most(ask.profile, mask) for mask, count in masks.items())
+    masks = [used for mode, used in states if mode in ("free", "parted")]
+    return sum(masks.count(mask) * devices.partitions.most(ask.profile, mask) for mask in set(masks))
 
 
 def group_servers(servers: Iterable[Server]) -> list[tuple[Server, int]]:

@@ -252,12 +252,12 @@ class CheckedCluster:
         if len(now) > 1 or (now and len(job.task_groups) > 1):
             return position
         lost = job_value(job) * self.cluster.instance.restart_h(job)
-        return *map(tuple, now.values()), job.is_running, self.can_stay(job), lost
+        return *map(tuple, now.values()), job.is_running, _can_stay(job, now), lost
 
-    def can_stay(self, job: PlacementJob) -> bool:
-        """Return whether a job runs and all its running tasks are on servers that it may use."""
-        running = sum(group.running_tasks for group in job.task_groups)
-        return 0 < running == sum(map(sum, self.current_tasks(job).values()))
+
+def _can_stay(job: PlacementJob, now: Mapping[str, list[int]]) -> bool:
+    """Return whether a job runs and all its running tasks are on servers that it may use."""
+    return 0 < sum(group.running_tasks for group in job.task_groups) == sum(map(sum, now.values()))
 
 
 class _Derivation:
@@ -333,7 +333,7 @@ class _Derivation:
                 self.whole.add(shape)
         moves = self.instance.moves_count
         now = self._current_placements(parts, members, loose) if moves else ()
-        stays = moves and self.checked.can_stay(job)
+        stays = moves and _can_stay(job, self.checked.current_tasks(job))
         yield JobClass(
             tuple(members), tuple(parts), worth, self.instance.requires(job), loose, most,
             fewest if prefers else None, lost, moves and job.is_running, now, stays,
