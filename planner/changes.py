@@ -54,7 +54,7 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
     for change in scenario.split(","):
         key, sign, value = change.strip().partition("=")
         if not sign or key not in known or not value:
-            usages = ", ".join(each.usage for each in known.values()) or "none"
+            usages = ", ".join(each.usage for each in known.values())
             raise OptionError(f"scenario {scenario!r}: {shown(change)} is no change; there are: {usages}")
         try:
             made = made.replace(**known[key].fields(made, value))
@@ -114,12 +114,9 @@ def count_and_name(text: str) -> tuple[int, str]:
 
 def fresh_names(count: int, like: str, taken: Iterable[str]) -> list[str]:
     """Return unused names derived from an existing one, such as `gpu-added-1`."""
-    known, made, number = set(taken), list[str](), 0
-    while len(made) < count:
-        number += 1
-        if (name := f"{like}-added-{number}") not in known:
-            made.append(name)
-    return made
+    known = set(taken)
+    names = (f"{like}-added-{number}" for number in itertools.count(1))
+    return list(itertools.islice(itertools.filterfalse(known.__contains__, names), count))
 
 
 def amount(text: str, now: float | None) -> float | None:

@@ -8,6 +8,7 @@ the verification of a frontier that all kinds share.
 from __future__ import annotations
 
 import itertools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -257,13 +258,11 @@ class FrontierCheck(ABC):
 
     def _order_faults(self) -> Iterator[str]:
         """Yield a fault for each point that is not slower and cheaper than its predecessor."""
-        frontier = self.frontier
-        figures = [
-            (getattr(point, frontier.slow), getattr(point, frontier.dear)) for point in frontier.points
-        ]
-        for index, (a, b) in enumerate(itertools.pairwise(figures)):
+        slow_and_dear = operator.attrgetter(self.frontier.slow, self.frontier.dear)
+        figures = map(slow_and_dear, self.frontier.points)
+        for index, (a, b) in enumerate(itertools.pairwise(figures), start=1):
             if not (a[0] < b[0] and a[1] > b[1]):
-                yield f"points[{index + 1}] is not slower and cheaper than the one before"
+                yield f"points[{index}] is not slower and cheaper than the one before"
 
     def verification(self) -> Verification:
         """Run all checks and return the verification."""

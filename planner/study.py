@@ -77,6 +77,7 @@ class Scenario:
         return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
 
 
+Scenarios = tuple[Scenario, ...]
 NO_OBJECTIVE = ObjectiveRecord(name="–", sense="min", unit="–")
 """Stands for the objectives of a result that has none."""
 
@@ -93,7 +94,7 @@ class Study(ABC):
     asked: int
 
     @abstractmethod
-    def all(self) -> tuple[Scenario, ...]:
+    def all(self) -> Scenarios:
         """Return the variants that were solved."""
 
     @abstractmethod
@@ -119,7 +120,7 @@ class Study(ABC):
 
 def _solved(
     made: Mapping[str, Instance], solver: str, options: SolveOptions | None, during: During
-) -> tuple[Scenario, ...]:
+) -> Scenarios:
     """Solve variants of an instance by name, up to one that is interrupted."""
     solved: list[Scenario] = []
     for name, changed in made.items():
@@ -173,10 +174,10 @@ class WhatIf(Study):
     """
 
     baseline: Scenario
-    scenarios: tuple[Scenario, ...]
+    scenarios: Scenarios
     asked: int
 
-    def all(self) -> tuple[Scenario, ...]:
+    def all(self) -> Scenarios:
         """Return the baseline and the scenarios."""
         return (self.baseline, *self.scenarios)
 
@@ -264,8 +265,13 @@ class WhatIf(Study):
             }
             for scenario in self.all()
         ]
-        head = {"instance": self.baseline.instance.name, "kind": self.baseline.instance.kind}
-        return {**head, "headline": self.headline(), "asked": self.asked, "scenarios": scenarios}
+        return {
+            "instance": self.baseline.instance.name,
+            "kind": self.baseline.instance.kind,
+            "headline": self.headline(),
+            "asked": self.asked,
+            "scenarios": scenarios,
+        }
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row for each objective of each scenario."""
@@ -394,11 +400,11 @@ class Robust(Study):
     """
 
     instance: Instance
-    ends: tuple[Scenario, ...]
+    ends: Scenarios
     regrets: tuple[Regret, ...]
     asked: int = 3
 
-    def all(self) -> tuple[Scenario, ...]:
+    def all(self) -> Scenarios:
         """Return the ends."""
         return self.ends
 
@@ -448,14 +454,25 @@ class Robust(Study):
 
     def as_data(self) -> Fields:
         """Return the results and regrets at the ends of the intervals as plain data for JSON."""
-        regrets = [
-            {"plan": r.plan, "end": r.end, "value": r.value, "broken": r.broken}
-            | {"regret_least": r.least, "regret_most": r.most, "share": r.share}
-            for r in self.regrets
-        ]
-        ends = [{"end": end.name, "result": end.result.model_dump(mode="json")} for end in self.ends]
-        head = {"instance": self.instance.name, "kind": self.instance.kind, "headline": self.headline()}
-        return {**head, "safest": self.best(), "regrets": regrets, "ends": ends}
+        return {
+            "instance": self.instance.name,
+            "kind": self.instance.kind,
+            "headline": self.headline(),
+            "safest": self.best(),
+            "regrets": [
+                {
+                    "plan": r.plan,
+                    "end": r.end,
+                    "value": r.value,
+                    "broken": r.broken,
+                    "regret_least": r.least,
+                    "regret_most": r.most,
+                    "share": r.share,
+                }
+                for r in self.regrets
+            ],
+            "ends": [{"end": end.name, "result": end.result.model_dump(mode="json")} for end in self.ends],
+        }
 
 
 REGRET_COLUMNS: tuple[TextColumn[Regret], ...] = (

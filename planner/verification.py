@@ -8,13 +8,12 @@ and so is its diagnosis.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..formulations.common.clock import Clock
 from ..formulations.common.formulation import AnyFormulation
-from ..formulations.common.objective import Bounds, Diagnosis, agree
+from ..formulations.common.objective import Bounds, Diagnosis, agree, refute_all_plans
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..solvers.common.conclude import DEFAULT_DIAGNOSIS, contradiction, objective_records
@@ -231,8 +230,7 @@ def _check_without_plan(findings: Findings, formulation: AnyFormulation, result:
     if result.objectives:
         findings.faults.append("objectives are given, although no plan exists")
     bounds = formulation.certified_bounds(result.certificate)
-    proven = any(bound is not None and math.isinf(bound) for bound in bounds)
-    words = "the prices of the certificate prove that there is no plan" if proven else None
+    words = "the prices of the certificate prove that there is no plan" if refute_all_plans(bounds) else None
     check_infeasible(findings, formulation, words, result.diagnosis, result.versions)
 
 
@@ -246,7 +244,7 @@ def _check_records(
     if refuted := contradiction(formulation, certified, values):
         findings.faults.append(f"certificate: it would prove {refuted}")
         certified = formulation.elementary_bounds()
-    elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
+    elif values is None and refute_all_plans(certified):
         findings.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
     # A solve under a time limit may have certified less than this check, which has time, derives now.

@@ -70,11 +70,18 @@ class Clock:
     @contextmanager
     def enforced(self) -> Iterator[None]:
         """Make `check_time` raise inside the block once the clock has expired, in this thread only."""
-        before = _enforced.set(self)
-        try:
+        with inside(_enforced, self):
             yield
-        finally:
-            _enforced.reset(before)
+
+
+@contextmanager
+def inside(variable: ContextVar[ItemT], value: ItemT) -> Iterator[None]:
+    """Give a variable a value inside the block, in this thread only."""
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
 
 
 _enforced: ContextVar[Clock | None] = ContextVar("enforced", default=None)

@@ -20,7 +20,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...instances.common.errors import OutOfTimeError
-from .clock import time_left_s
+from .clock import inside, time_left_s
+
+AnyFunction = Callable[..., Any]
+Arguments = tuple[Any, ...]
 
 
 class _ChecksummedCode:
@@ -71,7 +74,7 @@ class CodeCache:
         Files of it and of its callees, as numba asks for changes of the function's own file alone.
     """
 
-    def __init__(self, function: Callable[..., Any], sources: Iterable[str] = ()) -> None:
+    def __init__(self, function: AnyFunction, sources: Iterable[str] = ()) -> None:
         from numba.core.caching import FunctionCache
 
         self._files = FunctionCache(function)
@@ -95,7 +98,7 @@ class CodeCache:
             self._files.save_overload(signature, result)
 
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=AnyFunction)
 
 MAX_INTERPRETED_ENTRIES = 20_000
 """Maximum number of array entries for which a loop is interpreted; with more it is compiled at once."""
@@ -111,24 +114,14 @@ _interprets_all: ContextVar[bool] = ContextVar("interprets", default=False)
 _compile_callback: ContextVar[CompileCallback | None] = ContextVar("watcher", default=None)
 
 
-@contextmanager
-def interpreted() -> Iterator[None]:
+def interpreted() -> AbstractContextManager[None]:
     """Run all loops inside the block in the Python interpreter, in this thread, compiled or not."""
-    before = _interprets_all.set(True)
-    try:
-        yield
-    finally:
-        _interprets_all.reset(before)
+    return inside(_interprets_all, True)
 
 
-@contextmanager
-def compile_listener(watcher: CompileCallback) -> Iterator[None]:
+def compile_listener(watcher: CompileCallback) -> AbstractContextManager[None]:
     """Call a listener before and after the compilation of functions inside the block, in this thread."""
-    before = _compile_callback.set(watcher)
-    try:
-        yield
-    finally:
-        _compile_callback.reset(before)
+    return inside(_compile_callback, watcher)
 
 
 @contextmanager
@@ -160,7 +153,7 @@ def garbage_collector_disabled() -> Iterator[None]:
 class _LazyFunction:
     """A function that numba compiles when that pays off, for one signature, and caches on disk."""
 
-    function: Callable[..., Any]
+    function: AnyFunction
     makes_arrays: bool
     ready: bool = False
     looked: bool = False
@@ -179,7 +172,7 @@ class _LazyFunction:
                 self._wait(arguments)
         return self.dispatcher(*arguments)
 
-    def _should_compile(self, arguments: tuple[Any, ...]) -> bool:
+    def _should_compile(self, arguments: Arguments) -> bool:
         """Return whether to compile now, given the time spent interpreting and the size of the arrays."""
         if self.spent_s >= MAX_INTERPRETED_S or _entry_count(arguments) > MAX_INTERPRETED_ENTRIES:
             return True
@@ -190,14 +183,14 @@ class _LazyFunction:
         return dispatcher._cache.load_overload(self._types(arguments), dispatcher.targetctx) is not None
 
     @functools.cached_property
-    def plain(self) -> Callable[..., Any]:
+    def plain(self) -> AnyFunction:
         """The interpreted version of the function, which calls interpreted versions of its callees."""
         return self._with_callees("plain")
 
     @functools.cached_property
     def dispatcher(self) -> Any:
         """The compiled version of the function for calls from Python, cached on disk with its callees."""
-        dispatcher = self._jit(self._with_callees("inner"))
+        dispatcher = self._jit()
         with suppress(RuntimeError, OSError):  # there is no folder for it, or no file that it comes from
             dispatcher._cache = CodeCache(dispatcher.py_func, self.sources)
         return dispatcher
@@ -205,14 +198,16 @@ class _LazyFunction:
     @functools.cached_property
     def inner(self) -> Any:
         """The version for calls from other compiled functions, without the wrappers for Python."""
-        return self._jit(self._with_callees("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        return self._jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-    def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
+    def _jit(self, **more: Any) -> Any:
+        """Return the function, with callees for calls from other compiled functions, as numba has it."""
         from numba import njit
 
         # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. References to arrays are
         # not counted where no array is created.
-        return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
+        made = njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)
+        return made(self._with_callees("inner"))
 
     @functools.cached_property
     def _callees(self) -> dict[str, _LazyFunction]:
@@ -225,7 +220,7 @@ class _LazyFunction:
         """Files of the function and of the compiled functions that it calls, directly or not."""
         return {self.function.__code__.co_filename}.union(*(f.sources for f in self._callees.values()))
 
-    def _with_callees(self, as_what: str) -> Callable[..., Any]:
+    def _with_callees(self, as_what: str) -> AnyFunction:
         """Return the function with its compiled callees replaced by a given version of each.
 
         `as_what` is the attribute with that version: `plain` or `inner`.
@@ -237,7 +232,7 @@ class _LazyFunction:
         known = types.FunctionType(code, names, function.__name__, defaults, function.__closure__)
         return functools.update_wrapper(known, function)
 
-    def _wait(self, arguments: tuple[Any, ...]) -> None:
+    def _wait(self, arguments: Arguments) -> None:
         left = time_left_s()
         if left is None:
             self._compile(arguments)
@@ -251,16 +246,16 @@ class _LazyFunction:
                 "compiling its loops, once on a machine, takes longer than there is time for"
             )
 
-    def _compile(self, arguments: tuple[Any, ...]) -> None:
+    def _compile(self, arguments: Arguments) -> None:
         with garbage_collector_disabled():
             self.dispatcher.compile(self._types(arguments))
         self.ready = True
 
-    def _types(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _types(self, arguments: Arguments) -> Arguments:
         return tuple(map(self.dispatcher.typeof_pyval, arguments))
 
 
-def _entry_count(arguments: tuple[Any, ...]) -> int:
+def _entry_count(arguments: Arguments) -> int:
     """Return the total number of elements of the arrays among the arguments, also inside tuples."""
     count = 0
     for argument in arguments:
@@ -297,6 +292,6 @@ def compiled_without_arrays(function: FunctionT) -> FunctionT:
     return cast("FunctionT", functools.update_wrapper(_LazyFunction(function, False), function))
 
 
-def is_compiled(function: Callable[..., Any]) -> bool:
+def is_compiled(function: AnyFunction) -> bool:
     """Return whether a function is compiled already or needs no compilation."""
     return not isinstance(function, _LazyFunction) or function.ready

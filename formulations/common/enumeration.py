@@ -131,15 +131,11 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
 
 def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return the cost weights (M,) and resource price vectors (M, R) of the Lagrangian bounds to try."""
-    candidates = [(1.0, *prices.tolist())]
+    each, vectors = np.eye(len(prices)), [prices]
     for factor in FACTORS:
-        candidates.append((1.0, *(prices * factor).tolist()))
-        for r in range(len(prices)):
-            changed = prices.copy()
-            changed[r] *= factor
-            candidates.append((1.0, *changed.tolist()))
-    candidates += [(0.0, *unit) for unit in np.eye(len(prices)).tolist()]  # each limit by itself
-    candidates.append((0.0, *prices.tolist()))
+        vectors += [prices * factor, *np.where(each, prices * factor, prices)]
+    candidates = [(1.0, *vector.tolist()) for vector in vectors]
+    candidates += [(0.0, *vector.tolist()) for vector in (*each, prices)]  # each limit by itself
     distinct = np.array(list(dict.fromkeys(candidates)))
     return distinct[:, 0], distinct[:, 1:]
 

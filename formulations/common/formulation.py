@@ -12,6 +12,7 @@ that reads a plan from the values of its variables.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from .objective import (
     Bounds,
     Diagnosis,
     Objective,
+    Values,
     Violation,
     common_divisor,
     exact_fraction,
@@ -92,7 +94,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         The check re-derives it, so it holds for any plan even without a certificate.
         """
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the certified bound on each objective, derived without trusting any solver.
 
         Parameters
@@ -339,5 +341,4 @@ def new_problem(name: str) -> pulp.LpProblem:
     """Return an empty PuLP problem with a name that every file format accepts."""
     import pulp
 
-    safe = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
-    return pulp.LpProblem(safe[:60] or "plan")
+    return pulp.LpProblem(re.sub(r"[^A-Za-z0-9]", "_", name)[:60] or "plan")

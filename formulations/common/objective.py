@@ -54,8 +54,15 @@ def rounded_up(value: float, digits: int = 3) -> float:
 
 
 Sense = Literal["min", "max"]
+Values = Sequence[float] | None
+"""The value of each objective; None without a plan."""
 Bounds = Sequence[float | None]
 """A bound on each objective, in its sense; None where nothing is proven."""
+
+
+def refute_all_plans(bounds: Bounds) -> bool:
+    """Return whether a bound is infinite: whatever objective it is on, no plan attains it."""
+    return any(bound is not None and math.isinf(bound) for bound in bounds)
 
 
 @dataclass(frozen=True)

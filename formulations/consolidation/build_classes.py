@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -23,6 +23,7 @@ from .classes import (
     Part,
     ServerClass,
     TaskShape,
+    Vector,
     job_value,
     restart_loss,
 )
@@ -54,8 +55,9 @@ def _resource_unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
     return max(unit, least), unit >= least
 
 
-ServerKey = tuple[tuple[int, ...], tuple[int, ...], bool]
+ServerKey = tuple[Vector, Vector, bool]
 """Residual capacity of servers, the shapes of their resident tasks, and whether they count as used."""
+ServersByKey = dict[ServerKey, list[int]]
 
 
 class _Builder:
@@ -63,9 +65,8 @@ class _Builder:
 
     def __init__(self, data: ClusterData) -> None:
         self.data = data
-        self.counts = {"spread", "slowdown"} & set(data.instance.objectives)
         self.resources = data.instance.resource_names
-        tasks_by_amount: dict[str, dict[float, int]] = {name: defaultdict(int) for name in self.resources}
+        tasks_by_amount: dict[str, Counter[float]] = defaultdict(Counter)
         for job, members in data.distinct_jobs:
             # Jobs that never fit are in no class, so their amounts need no unit.
             for group in job.task_groups if data.fewest(job) is not None else ():
@@ -79,22 +80,20 @@ class _Builder:
         self.residents: dict[int, list[int]] = defaultdict(list)
         self.positions = {name: n for n, name in enumerate(data.servers)}
 
-    def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: GpuModels) -> int:
-        return self.task_shapes.setdefault(TaskShape(tuple(demands), gpu_model), len(self.task_shapes))
-
     def job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
         check_time()
         fewest, groups = self.data.fewest(job), job.task_groups
         if fewest is None:
             return None
-        rule = self.data.instance.spread_of(job)
-        preferred = rule == "preferred" and "spread" in self.counts
+        instance = self.data.instance
+        rule = instance.spread_of(job)
+        preferred = rule == "preferred" and "spread" in instance.objectives
         tasks = tuple(group.tasks for group in groups)
         # A job uses no more servers than it has tasks.
         most = min(sum(tasks), sum(self.data.shapes(job.gpu_model).values()))
         most = min(most, fewest) if rule == "required" else most
         worth, lost = job_value(job), tuple[Fraction, ...]()
-        if "slowdown" in self.counts and job.speed_by_servers:
+        if "slowdown" in instance.objectives and job.speed_by_servers:
             # Beyond the last number that is listed the speed stays the same.
             differ = min(max(job.speed_by_servers), most)
             lost = tuple(worth * (1 - exact_fraction(job.relative_speed(k + 1))) for k in range(differ))
@@ -105,24 +104,22 @@ class _Builder:
             tuple([math.floor(exact_fraction(group.demand.get(name, 0.0)) / unit) for name, unit in pairs])
             for group in groups
         ]
-        every = tuple(range(len(tasks)))
-        parts = tuple(
-            Part(
-                self._task_shape([demands[g] for g in own], job.gpu_model), own, tuple(tasks[g] for g in own)
-            )
-            for own in ([(g,) for g in every] if loose else [every])
-        )
-        moves = self.data.instance.moves_count
+        every, parts = tuple(range(len(tasks))), list[Part]()
+        for own in [(g,) for g in every] if loose else [every]:
+            shape = TaskShape(tuple(demands[g] for g in own), job.gpu_model)
+            number = self.task_shapes.setdefault(shape, len(self.task_shapes))
+            parts.append(Part(number, own, tuple(tasks[g] for g in own)))
+        moves = instance.moves_count
         placed = self._current_placements(parts, members) if moves else ()
         stays = bool(placed) and self.data.can_stay(job)
         return JobClass(
-            tuple(members), parts, worth, self.data.instance.requires(job), loose, most,
+            tuple(members), tuple(parts), worth, instance.requires(job), loose, most,
             fewest if preferred else None, lost, moves and job.is_running, placed, stays,
-            restart_loss(self.data.instance, job) if stays else Fraction(0),
+            restart_loss(instance, job) if stays else Fraction(0),
         )  # fmt: skip
 
     def _current_placements(
-        self, parts: tuple[Part, ...], members: Sequence[int]
+        self, parts: Sequence[Part], members: Sequence[int]
     ) -> tuple[CurrentPlacement, ...]:
         """Return the current placements (tasks now on one server) of the jobs of a class.
 
@@ -147,22 +144,19 @@ class _Builder:
                     self.residents[position].append(shape)
         return tuple(placed.values())
 
-    def raw_servers(
-        self, tasks: Mapping[tuple[int, ...], int]
-    ) -> dict[str | None, dict[ServerKey, list[int]]]:
+    def raw_servers(self, tasks: Mapping[Vector, int]) -> dict[str | None, ServersByKey]:
         """Group the servers of each pool (GPU model) by residual capacity and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
         """
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
         required = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
-        known: dict[tuple[float, ...], tuple[int, ...]] = {}
-        by_key: dict[str | None, dict[ServerKey, list[int]]] = defaultdict(lambda: defaultdict(list))
-        names = self.resources
+        known: dict[tuple[float, ...], Vector] = {}
+        by_key: dict[str | None, ServersByKey] = defaultdict(lambda: defaultdict(list))
         for n, server in enumerate(self.data.servers.values()):
             check_time()
             amounts = server.available
-            key = tuple([amounts.get(name, 0.0) for name in names])
+            key = tuple([amounts.get(name, 0.0) for name in self.resources])
             units = known.get(key)
             if units is None:
                 units = known[key] = tuple(
@@ -192,9 +186,7 @@ def _maximal_vectors(vectors: Ints, most: int = 40) -> Ints:
     return kept
 
 
-def _demand_sums(
-    demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints
-) -> Ints | None:
+def _demand_sums(demands: Iterable[Vector], tasks: dict[Vector, int], free: Ints) -> Ints | None:
     """Return all subset sums of task demands that fit a residual capacity; None if too many; (N, R)."""
     largest, most = _maximal_vectors(free), min(MAX_USAGES, MAX_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
@@ -274,8 +266,7 @@ def classes_of(data: ClusterData) -> ClassTable:
         If a job can be split into too many different pieces.
     """
     builder = _Builder(data)
-    made = [builder.job_class(job, members) for job, members in data.distinct_jobs]
-    jobs = tuple([job for job in made if job is not None])
+    jobs = tuple(filter(None, itertools.starmap(builder.job_class, data.distinct_jobs)))
     task_shapes = tuple(builder.task_shapes)
     tasks, by_demand = _task_counts(task_shapes, jobs)
     usages: dict[str | None, Ints | None] = {}
@@ -310,10 +301,10 @@ def classes_of(data: ClusterData) -> ClassTable:
 
 def _task_counts(
     task_shapes: Sequence[TaskShape], jobs: Sequence[JobClass]
-) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
+) -> tuple[list[list[int]], dict[Vector, int]]:
     """Return the total number of tasks of each task group of each shape, and of each demand vector."""
     tasks = [[0] * len(shape.demands) for shape in task_shapes]
-    by_demand: dict[tuple[int, ...], int] = defaultdict(int)
+    by_demand: dict[Vector, int] = defaultdict(int)
     for job in jobs:
         for part in job.parts:
             for g, count in enumerate(part.tasks):
@@ -359,9 +350,9 @@ def _base_rows(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tup
 
 def _server_classes(
     pool: str | None,
-    by_free: dict[ServerKey, list[int]],
+    by_free: ServersByKey,
     usages: Ints | None,
-    demands: Sequence[tuple[int, ...]],
+    demands: Sequence[Vector],
 ) -> list[ServerClass]:
     """Return the equivalence classes of a pool's servers: those that can hold the same tasks.
 
@@ -370,8 +361,8 @@ def _server_classes(
     residual capacities are in different classes.
     """
     some = [demand for demand in demands if any(demand)]
-    members: dict[ServerKey, list[int]] = defaultdict(list)
-    most: dict[tuple[int, ...], tuple[int, ...]] = {}
+    members: ServersByKey = defaultdict(list)
+    most: dict[Vector, Vector] = {}
     for (free, residents, in_use), servers in by_free.items():
         if free not in most:
             check_time()

@@ -29,6 +29,8 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 from ..common.objective import exact_fraction
 
+Vector = tuple[int, ...]
+"""Whole numbers, such as the tasks of each group or the units of each resource."""
 MOVE_LIMIT = "moves"
 """Name of the limit on moving jobs, where it has a multiplier as earlier objectives have."""
 JOB_OBJECTIVES = ("value", "stops")
@@ -51,7 +53,7 @@ class TaskShape:
         Number of a current placement: only servers with such resident tasks hold pieces. None otherwise.
     """
 
-    demands: tuple[tuple[int, ...], ...]
+    demands: tuple[Vector, ...]
     gpu_model: GpuModels
     current: int | None = None
 
@@ -64,8 +66,8 @@ class Part:
     """
 
     shape: int
-    groups: tuple[int, ...]
-    tasks: tuple[int, ...]
+    groups: Vector
+    tasks: Vector
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class CurrentPlacement:
 
     shape: int
     part: int
-    kept: tuple[int, ...]
+    kept: Vector
 
     def stay(self, counts: Sequence[int]) -> int:
         """Return how many tasks stay on their server if the plan has `counts` tasks there."""
@@ -112,7 +114,7 @@ class JobClass:
         Loss of `value` unless all these tasks stay; 0 where they cannot.
     """
 
-    members: tuple[int, ...]
+    members: Vector
     parts: tuple[Part, ...]
     value: Fraction
     must_place: bool
@@ -156,10 +158,10 @@ class ServerClass:
         Whether they count as used in every plan.
     """
 
-    members: tuple[int, ...]
+    members: Vector
     pool: str | None
-    free: tuple[int, ...]
-    residents: tuple[int, ...] = ()
+    free: Vector
+    residents: Vector = ()
     in_use: bool = False
 
     @property
@@ -273,10 +275,10 @@ def job_value(job: PlacementJob) -> Fraction:
     if job.value is not None:
         return exact_fraction(job.value)
     gpus = (
-        (g.tasks, exact_fraction(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
+        g.tasks * (exact_fraction(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
         for g in job.task_groups
     )
-    return sum((tasks * each for tasks, each in gpus), Fraction(0))
+    return sum(gpus, Fraction(0))
 
 
 def restart_loss(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:

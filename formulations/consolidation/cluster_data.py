@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,6 @@ from ..common.clock import check_model_size
 from ..common.objective import Objective, Sense, common_divisor, exact_fraction, loosened
 from .classes import restart_loss
 from .fewest_servers import Shapes, changed_groups, fewest_servers, shape_of
-from .plan import JobPlacement, Plan
 
 OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "value": ("max", "value"),
@@ -87,13 +86,6 @@ class ClusterData:
 
     def _fewest_servers(self, job: PlacementJob) -> int | None:
         return fewest_servers(job.task_groups, self.shapes(job.gpu_model))
-
-    def placed_tasks(self, plan: Plan) -> Iterator[tuple[JobPlacement, Group, str, int]]:
-        """Yield entry, group, server and number of the tasks of a plan, for each server that holds some."""
-        for entry in plan:
-            for group in self.jobs[entry.job].task_groups:
-                for server, count in entry.tasks.get(group.name, {}).items():
-                    yield entry, group, server, count
 
     def shapes(self, gpu_model: GpuModels, free: bool = False) -> Shapes:
         """Count the servers of the given GPU models by capacity or, with `free`, by residual capacity."""
@@ -258,12 +250,12 @@ def limit_traffic(instance: ConsolidationInstance, most: float) -> Consolidation
 
 
 def _limited_server(server: Server, most: float, everything: float) -> Server:
-    free = {
-        **server.available,
-        TRAFFIC_RESOURCE: max(0.0, float(exact_fraction(most) - exact_fraction(server.traffic_gbit_per_s))),
-    }
+    left = max(0.0, float(exact_fraction(most) - exact_fraction(server.traffic_gbit_per_s)))
     return server.model_copy(
-        update={"capacity": {**server.capacity, TRAFFIC_RESOURCE: everything}, "free": free}
+        update={
+            "capacity": {**server.capacity, TRAFFIC_RESOURCE: everything},
+            "free": {**server.available, TRAFFIC_RESOURCE: left},
+        }
     )
 
 

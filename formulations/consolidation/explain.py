@@ -21,7 +21,7 @@ from .fewest_servers import (
     shape_of,
     tasks_within,
 )
-from .plan import Action, JobPlacement, Plan, staying_tasks
+from .plan import Action, JobPlacement, Plan, placed_tasks, staying_tasks
 
 MAX_SHAPES = 4
 """Limit on the server shapes that a sentence lists."""
@@ -133,8 +133,7 @@ def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str, choices
             if not largest:
                 return f"{what} {need:g} {resource}; no server{of_model} has any"
             whole = ", ".join(f"{amount:g} {name}" for name, amount in of if name not in choices)
-            most = f"{largest:g} ({whole})"
-            return f"{what} {need:g} {resource}; the largest server{of_model} has {most}"
+            return f"{what} {need:g} {resource}; the largest server{of_model} has {largest:g} ({whole})"
     lacks = Counter[str]()
     for shape, count in shapes.items():
         amounts = defaultdict(float, shape)
@@ -201,7 +200,7 @@ class Reasons:
     def _left(self) -> list[tuple[str | None, Shape]]:
         """The GPU model and the residual capacity under the plan of each server."""
         used: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for _, group, server, count in self.data.placed_tasks(self.plan):
+        for _, group, server, count in placed_tasks(self.data.jobs, self.plan):
             for resource, amount in group.demand.items():
                 used[server][resource] += count * amount
         residual = []
@@ -273,7 +272,7 @@ class DeviceReasons(Reasons):
             name: (defaultdict(float, server.available), {k: [*v] for k, v in server.device_states.items()})
             for name, server in self.on_devices.servers.items()
         }
-        for entry, group, server, count in self.on_devices.placed_tasks(self.plan):
+        for entry, group, server, count in placed_tasks(self.on_devices.jobs, self.plan):
             amounts, states = residual[server]
             for resource, amount in group.demand.items():
                 amounts[resource] -= count * amount

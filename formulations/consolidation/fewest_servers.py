@@ -25,6 +25,7 @@ from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_time
 from ..common.objective import all_loosened, loosened, within
+from .classes import Vector
 
 MAX_STATES = 5_000_000
 STATES_PER_UNIT, LOADS_PER_UNIT = 2_000, 10
@@ -123,7 +124,7 @@ def estimated_work(groups: Sequence[Group], shapes: Shapes) -> int:
     return sum(min(count, tasks) for count in shapes.values()) * each
 
 
-def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
+def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[Vector]:
     """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
@@ -148,7 +149,7 @@ def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> li
     return [tuple(map(int, load)) for load in loads]
 
 
-ServersByLoads = Counter[tuple[tuple[int, ...], ...]]
+ServersByLoads = Counter[tuple[Vector, ...]]
 """Vectors of task counts that one job can have on a server → number of these servers, which are alike."""
 
 
@@ -160,7 +161,7 @@ def _fewest_for_groups(groups: Sequence[Group], servers_by_loads: ServersByLoads
     size = tuple(group.tasks + 1 for group in groups)
     # need[t1, t2, …]: servers needed so far for that many tasks of each group
     need = np.full(size, np.inf, dtype=np.float32)
-    need[(0,) * len(size)] = 0.0
+    need.flat[0] = 0.0
     for loads, count in servers_by_loads.items():
         most = [max(tasks) for tasks in zip(*loads, strict=True)]
         for _ in range(min(count, sum(group.tasks for group in groups)) if loads else 0):
@@ -176,7 +177,7 @@ def _fewest_for_groups(groups: Sequence[Group], servers_by_loads: ServersByLoads
             if (better == need).all():
                 break
             need = better
-    best = need[tuple(n - 1 for n in size)]
+    best = need.flat[-1]
     return int(best) if np.isfinite(best) else None
 
 
@@ -257,7 +258,7 @@ def _pooled_server(server: Server, counted: Iterable[tuple[str, str]]) -> Server
         capacity[name] = float(devices.count)
         free[name] = math.fsum(_free_fraction(state, devices) for state in states)
         for of, profile in counted:
-            if of == name and devices.partitions is not None and profile in devices.partitions.profiles:
+            if of == name and profile in devices.profiles:
                 ask, resource = DeviceDemand(profile=profile), partition_resource(name, profile)
                 capacity[resource] = float(tasks_on_devices(ask, devices, (Device(),) * devices.count))
                 free[resource] = float(tasks_on_devices(ask, devices, states))
@@ -271,9 +272,7 @@ def _free_fraction(state: Device, devices: Devices) -> float:
         return (
             math.ceil(FRACTION_DENOMINATOR * (slots - state.used.bit_count()) / slots) / FRACTION_DENOMINATOR
         )
-    if state.mode == "shared":
-        return (WHOLE - state.used) / WHOLE
-    return 1.0 if state.mode == "free" else 0.0
+    return 0.0 if state.mode == "whole" else (WHOLE - state.used) / WHOLE
 
 
 MAX_PATTERNS = 20_000
@@ -309,17 +308,14 @@ def tasks_within(
 
 def tasks_on_devices(ask: DeviceDemand, devices: Devices, states: Sequence[Device]) -> int:
     """Return the number of tasks with one request that the devices of a server, in given states, hold."""
-    unused = sum(state.mode == "free" for state in states)
     if ask.whole:
-        return unused // ask.whole
+        return sum(state.mode == "free" for state in states) // ask.whole
     if ask.share:
-        lefts = (WHOLE - state.used for state in states if state.mode == "shared")
-        return unused * (WHOLE // ask.share) + sum(left // ask.share for left in lefts)
+        return sum((WHOLE - used) // ask.share for mode, used in states if mode in ("free", "shared"))
     if devices.partitions is None:
         return 0
-    most = unused * devices.partitions.most(ask.profile)
-    masks = (state.used for state in states if state.mode == "parted")
-    return most + sum(devices.partitions.most(ask.profile, mask) for mask in masks)
+    masks = [used for mode, used in states if mode in ("free", "parted")]
+    return sum(masks.count(mask) * devices.partitions.most(ask.profile, mask) for mask in set(masks))
 
 
 def group_servers(servers: Iterable[Server]) -> list[tuple[Server, int]]:
@@ -358,11 +354,9 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
     return _fewest_for_groups(groups, servers_by_loads)
 
 
-def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
+def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[Vector]:
     """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
-    if math.prod(map(len, ranges)) > MAX_PATTERNS:
-        raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
     feasible = {
         counts for counts in itertools.product(*ranges) if any(counts) and _can_hold(server, groups, counts)
     }

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
-from ..common.objective import Bounds, Diagnosis, Violation, exact_fraction, within
+from ..common.objective import Bounds, Diagnosis, Values, Violation, exact_fraction, refute_all_plans, within
 from .build_classes import ClassifiedCluster
 from .certificate import MUST_PLACE
 from .check.bounds import (
@@ -68,7 +68,7 @@ from .classes import ClassTable, job_value, restart_loss
 from .cluster_data import ClusterData
 from .explain import DeviceReasons, Reasons, action_of
 from .fewest_servers import fewest_on_devices, group_servers, pooled_relaxation
-from .plan import JobPlacement, Plan, device_violations, staying_tasks
+from .plan import JobPlacement, Plan, device_violations, placed_tasks, staying_tasks
 
 
 def _placed_entries(data: ClusterData, plan: Plan) -> Iterator[tuple[PlacementJob, JobPlacement]]:
@@ -80,8 +80,10 @@ def moving_tasks(data: ClusterData, plan: Plan) -> Counter[str]:
     entries, moving = {entry.job: entry for entry in plan}, Counter[str]()
     for job in data.running:
         entry = entries.get(job.name, JobPlacement(job=job.name, placed=False))
-        stay = [staying_tasks(group, entry, data.instance.device_moves) for group in job.task_groups]
-        moving[job.name] = sum(group.running_tasks for group in job.task_groups) - sum(stay)
+        moving[job.name] = sum(
+            group.running_tasks - staying_tasks(group, entry, data.instance.device_moves)
+            for group in job.task_groups
+        )
     return +moving
 
 
@@ -94,34 +96,33 @@ def _value(data: ClusterData, plan: Plan) -> float:
     return float(sum((n * amount for amount, n in worth.items()), Fraction(0)))
 
 
-def _spread(data: ClusterData, plan: Plan) -> float:
-    return float(
-        sum(
-            len(entry.used_servers) - (data.fewest(job) or 0)
-            for job, entry in _placed_entries(data, plan)
-            if data.instance.spread_of(job) == "preferred"
-        )
+def _spread(data: ClusterData, plan: Plan) -> int:
+    return sum(
+        len(entry.used_servers) - (data.fewest(job) or 0)
+        for job, entry in _placed_entries(data, plan)
+        if data.instance.spread_of(job) == "preferred"
     )
 
 
-def _servers(data: ClusterData, plan: Plan) -> float:
-    used = {server for _, entry in _placed_entries(data, plan) for server in entry.used_servers}
-    return float(len(used | data.in_use))
+def _used_servers(plan: Plan) -> set[str]:
+    return {server for entry in plan if entry.placed for server in entry.used_servers}
 
 
-def _racks(data: ClusterData, plan: Plan) -> float:
-    return float(
-        sum(len({data.rack_of(n) for n in e.used_servers}) - 1 for _, e in _placed_entries(data, plan))
-    )
+def _servers(data: ClusterData, plan: Plan) -> int:
+    return len(_used_servers(plan) | data.in_use)
 
 
-def _stops(data: ClusterData, plan: Plan) -> float:
+def _racks(data: ClusterData, plan: Plan) -> int:
+    return sum(len(set(map(data.rack_of, entry.used_servers))) - 1 for entry in plan if entry.placed)
+
+
+def _stops(data: ClusterData, plan: Plan) -> int:
     placed = {entry.job for entry in plan if entry.placed}
-    return float(sum(job.name not in placed for job in data.running))
+    return sum(job.name not in placed for job in data.running)
 
 
-def _migrations(data: ClusterData, plan: Plan) -> float:
-    return float(moving_tasks(data, plan).total())
+def _migrations(data: ClusterData, plan: Plan) -> int:
+    return moving_tasks(data, plan).total()
 
 
 def _slowdown(data: ClusterData, plan: Plan) -> float:
@@ -138,18 +139,18 @@ def _slowdown(data: ClusterData, plan: Plan) -> float:
 
 def freed_units(data: ClusterData, plan: Plan) -> list[str]:
     """Return the units that the plan empties, of those that the objective `free` counts."""
-    used = {server for _, entry in _placed_entries(data, plan) for server in entry.used_servers}
+    used = _used_servers(plan)
     return [unit for unit, servers in data.releasable.items() if used.isdisjoint(servers)]
 
 
-def _free(data: ClusterData, plan: Plan) -> float:
-    return float(min(data.most_freed, len(freed_units(data, plan))))
+def _free(data: ClusterData, plan: Plan) -> int:
+    return min(data.most_freed, len(freed_units(data, plan)))
 
 
 def _loads(data: ClusterData, plan: Plan) -> Collection[Fraction]:
     """Return the traffic of each server [Gbit/s], exactly, since loads may differ by little."""
     loads = {name: exact_fraction(server.traffic_gbit_per_s) for name, server in data.servers.items()}
-    for _, group, server, count in data.placed_tasks(plan):
+    for _, group, server, count in placed_tasks(data.jobs, plan):
         loads[server] += count * exact_fraction(group.traffic_gbit_per_s)
     return loads.values()
 
@@ -205,9 +206,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def _wrong_moves(self, plan: Plan) -> Iterator[Violation]:
         """Yield too many moves, tasks on drained servers, and wrong moves where servers are freed."""
         most = self.instance.max_moves
-        count = 0 if most is None else len(moving_tasks(self, plan))
-        if most is not None and count > most:
-            yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
+        if most is not None:
+            count = len(moving_tasks(self, plan))
+            if count > most:
+                yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
         for entry in plan:
             for server in self.instance.drained.intersection(entry.used_servers):
                 yield Violation("drain", f"job {entry.job!r} is on {server!r}, which is to be empty")
@@ -260,7 +262,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             if device_violations(self.jobs, self.servers, [entry]):
                 continue
             more = Counter[tuple[str, str]]()
-            for _, group, server, count in self.placed_tasks([entry]):
+            for _, group, server, count in placed_tasks(self.jobs, [entry]):
                 more.update({(server, name): count * amount for name, amount in group.demand.items()})
             if all(
                 within(used[server, name] + amount, self.servers[server].available.get(name, 0.0))
@@ -284,20 +286,19 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             what = f"job {job.name!r} uses {len(used)} servers; at most {fewest} are allowed"
             yield Violation("required spread", what)
 
-    def _overuse(self, plan: Plan) -> list[Violation]:
-        """Return the violations of the servers' residual capacities.
+    def _overuse(self, plan: Plan) -> Iterator[Violation]:
+        """Yield the violations of the servers' residual capacities.
 
         Jobs that stay and all other jobs are compared apart, each with a tolerance of its own size.
         """
         by_others: dict[tuple[str, str], list[float]] = defaultdict(list)
         by_staying: dict[tuple[str, str], list[Fraction]] = defaultdict(list)
-        for entry, group, server, count in self.placed_tasks(plan):
+        for entry, group, server, count in placed_tasks(self.jobs, plan):
             for resource, amount in group.demand.items():
                 if entry.job in self.instance.staying:
                     by_staying[server, resource].append(count * exact_fraction(amount))
                 else:
                     by_others[server, resource].append(count * amount)
-        violations = []
         for server, resource in dict.fromkeys((*by_others, *by_staying)):
             limit = self.servers[server].available.get(resource, 0.0)
             kept = sum(by_staying[server, resource], Fraction(0))
@@ -305,12 +306,11 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             if not within(float(kept), limit) or not within(used, left):
                 total = float(kept) + used
                 what = f"the plan takes {total:g}, {total - limit:g} more than the {limit:g} free"
-                violations.append(Violation(f"free {resource} of server {server}", what))
-        return violations
+                yield Violation(f"free {resource} of server {server}", what)
 
     def evaluate(self, plan: Plan) -> tuple[float, ...]:
         """Return the value of each objective of a plan, in lexicographic order."""
-        return tuple(EVALUATORS[objective.name](self, plan) for objective in self.objectives)
+        return tuple(float(EVALUATORS[objective.name](self, plan)) for objective in self.objectives)
 
     def finish(self, plan: Plan) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with an explanation for each job left out."""
@@ -353,11 +353,9 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         """Return a combinatorial bound on each objective; None where none is known."""
         return elementary_bounds(self._checked)
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the bound on each objective that dual prices prove, or the combinatorial one."""
         elementary = elementary_bounds(self._checked, values)
-        if certificate is None:
-            return elementary
         proven = price_bounds(self._checked, certificate, values, elementary)
         if proven.get(MUST_PLACE, 0) > 0:
             return tuple(math.inf if o.sense == "min" else -math.inf for o in self.objectives)
@@ -466,15 +464,13 @@ class DeviceFormulation(ConsolidationFormulation):
         """What the check derives with devices pooled to amounts."""
         return self.pooled._checked
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return, by objective, the tighter bound of the pooled relaxation and of prices by server shape."""
-        if certificate is None:
-            return self.elementary_bounds()
         parsed = read_device_certificate(self.instance, certificate)
         if isinstance(parsed, str):
             return self.elementary_bounds()
         bounds = self.pooled.certified_bounds(parsed.pooled, values)
-        if any(bound is not None and math.isinf(bound) for bound in bounds):
+        if refute_all_plans(bounds):
             return bounds
         return shape_bounds(self.instance, self.objectives, parsed.devices, values, bounds)
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot
+from ...instances.consolidation.devices import WHOLE, DeviceDemand, DeviceSlot
 from ...instances.consolidation.job import Group, PlacementJob
 from ..common.clock import check_model_size, check_time
 from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
@@ -87,31 +87,24 @@ class DeviceRows:
 
     def write(self) -> None:
         """Add the constraints on the devices of every server to the MILP model."""
-        servers = self.data.servers
         sorts: dict[tuple[str, str], dict[DeviceDemand, list[Any]]] = defaultdict(lambda: defaultdict(list))
         for (job, group, server), x in self.tasks.items():
             for name, ask in self.data.groups[job, group].asks.items():
                 sorts[server, name][ask].append(x)
         for (server, name), by_ask in sorts.items():
-            devices = (servers[server].devices or {}).get(name)
-            if devices is None:
-                for listed in by_ask.values():
-                    self._add(self._total(listed) <= 0)
-                continue
-            self._server_devices(server, name, devices, servers[server].device_states[name], by_ask)
+            self._server_devices(server, name, by_ask)
 
-    def _server_devices(
-        self,
-        server: str,
-        name: str,
-        devices: Devices,
-        states: Sequence[Device],
-        by_ask: Mapping[DeviceDemand, Sequence[Any]],
-    ) -> None:
+    def _server_devices(self, server: str, name: str, by_ask: Mapping[DeviceDemand, Sequence[Any]]) -> None:
         """Add the constraints on the devices of one name on one server to the MILP model."""
+        devices = (self.data.servers[server].devices or {}).get(name)
+        if devices is None:
+            for listed in by_ask.values():
+                self._add(self._total(listed) <= 0)
+            return
         unused, profiles = [], devices.profiles
+        parts = [ask for ask in by_ask if ask.profile in profiles]
         covers: dict[DeviceDemand, list[Any]] = defaultdict(list)
-        for i, state in enumerate(states):
+        for i, state in enumerate(self.data.servers[server].device_states[name]):
             shared: Any = int(state.mode == "shared")
             parted: Any = int(state.mode == "parted")
             if state.mode == "free":
@@ -119,17 +112,17 @@ class DeviceRows:
                 self.modes[server, name, i] = shared, parted
                 self._add(shared + parted <= 1)
                 unused.append(1 - shared - parted)
-            room = WHOLE - state.used
-            asked = [ask for ask in by_ask if 0 < ask.share <= room and state.mode in ("free", "shared")]
-            for ask in asked:
-                a = self.contents[server, name, i, ask, 0] = self._make("a", 0, room // ask.share)
-                covers[ask].append(a)
-            if asked:
-                shares = [ask.share * covers[ask][-1] for ask in asked]
+            room, shares = WHOLE - state.used, []
+            for ask in by_ask if state.mode in ("free", "shared") else ():
+                if 0 < ask.share <= room:
+                    a = self.contents[server, name, i, ask, 0] = self._make("a", 0, room // ask.share)
+                    covers[ask].append(a)
+                    shares.append(ask.share * a)
+            if shares:
                 self._add(self._total(shares) <= room * shared)
             slots: dict[int, list[Any]] = defaultdict(list)
-            wanted = [ask for ask in by_ask if ask.profile in profiles and state.mode in ("free", "parted")]
-            for ask, profile in ((ask, profiles[ask.profile]) for ask in wanted):
+            for ask in parts if state.mode in ("free", "parted") else ():
+                profile = profiles[ask.profile]
                 for start in profile.starts:
                     if not state.used & profile.mask(start):
                         b = self.contents[server, name, i, ask, start] = self._make("b", 0, 1)
@@ -168,16 +161,12 @@ class DeviceRows:
                 for key in _assigned_contents(server, group, assignment):
                     users[key].append(k)
         for key, listed in users.items():
-            self._add(self._total(listed) <= self._content_limit(key))
+            limit = self.contents.get(key, 0)
+            if key[3].whole:
+                shared, parted = self.modes.get(key[:3], (1, 0))
+                limit = 1 - shared - parted
+            self._add(self._total(listed) <= limit)
         return {place: [k for k, _ in variables.values()] for place, variables in self.stays.items()}
-
-    def _content_limit(self, key: ContentKey) -> Any:
-        """Return the expression that bounds how many tasks may keep a given content of a device."""
-        server, name, i, ask, _ = key
-        if not ask.whole:
-            return self.contents.get(key, 0)
-        shared, parted = self.modes.get((server, name, i), (1, 0))
-        return 1 - shared - parted
 
     def encode(self, plan: Plan) -> list[tuple[Any, float]]:
         """Return the device variables and their values in a plan that assigns devices."""

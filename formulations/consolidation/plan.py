@@ -8,18 +8,17 @@ Tasks of running jobs that stay keep their server and, where moves between devic
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from ...instances.common.errors import TooLargeError
+from ...instances.common.errors import TooLargeError, some
 from ...instances.common.fields import Flag, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
     DeviceDemand,
-    Devices,
     DeviceSlot,
     HeldDevices,
     OnServers,
@@ -79,8 +78,20 @@ class JobPlacement(PlanEntry):
         return {server for placed in self.tasks.values() for server in placed}
 
 
+JobsByName = Mapping[str, PlacementJob]
+ServersByName = Mapping[str, Server]
 Plan = Sequence[JobPlacement]
 """The entries of a plan, or some of them."""
+
+
+def placed_tasks(
+    jobs: JobsByName, plan: Iterable[JobPlacement]
+) -> Iterator[tuple[JobPlacement, Group, str, int]]:
+    """Yield entry, group, server and number of the tasks of a plan, for each server that holds some."""
+    for entry in plan:
+        for group in jobs[entry.job].task_groups:
+            for server, count in entry.tasks.get(group.name, {}).items():
+                yield entry, group, server, count
 
 
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
@@ -135,20 +146,14 @@ KeptDevices = tuple[int, TaskDevices]
 
 @dataclass(frozen=True)
 class _GroupOnServer:
-    """The tasks of one task group of a job on one server; `position` is that of the job in the plan."""
+    """The tasks of one task group of a job on one server."""
 
-    position: int
+    job: str
     group: Group
     count: int
 
-    def now(self, server: str) -> tuple[TaskDevices, ...]:
-        """Return the current devices of the running tasks of the task group on a server; empty if unknown."""
-        return (self.group.current_devices or {}).get(server, ())
 
-
-def assign_devices(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan
-) -> list[JobPlacement] | None:
+def assign_devices(jobs: JobsByName, servers: ServersByName, plan: Plan) -> list[JobPlacement] | None:
     """Return the plan with the devices of each task; None if the devices of a server do not suffice.
 
     As many tasks as possible keep their current devices, among a limited number of sets of tasks.
@@ -159,21 +164,19 @@ def assign_devices(
         If the search for the devices of a server takes too long.
     """
     by_server: dict[str, list[_GroupOnServer]] = defaultdict(list)
-    for position, entry in enumerate(plan):
-        for group in jobs[entry.job].task_groups:
-            for server, count in entry.tasks.get(group.name, {}).items():
-                if group.asks:
-                    by_server[server].append(_GroupOnServer(position, group, count))
-    named: dict[int, dict[str, dict[str, tuple[TaskDevices, ...]]]] = defaultdict(lambda: defaultdict(dict))
+    for entry, group, server, count in placed_tasks(jobs, plan):
+        if group.asks:
+            by_server[server].append(_GroupOnServer(entry.job, group, count))
+    named: dict[str, dict[str, dict[str, tuple[TaskDevices, ...]]]] = defaultdict(lambda: defaultdict(dict))
     for name, groups in by_server.items():
         assignment = _DeviceAssignmentSearch(servers[name], groups).most_kept()
         if assignment is None:
             return None
         for tasks, places in zip(groups, assignment, strict=True):
-            named[tasks.position][tasks.group.name][name] = tuple(places)
+            named[tasks.job][tasks.group.name][name] = tuple(places)
     return [
-        entry.model_copy(update={"devices": dict(named[position]) if position in named else None})
-        for position, entry in enumerate(plan)
+        entry.model_copy(update={"devices": dict(named[entry.job]) if entry.job in named else None})
+        for entry in plan
     ]
 
 
@@ -183,7 +186,6 @@ class _DeviceAssignmentSearch:
     def __init__(self, server: Server, groups: Sequence[_GroupOnServer]) -> None:
         self.server, self.groups = server, groups
         self.tries = 0
-        self.best: tuple[int, list[list[TaskDevices]]] = 0, []
 
     def most_kept(self) -> list[list[TaskDevices]] | None:
         """Return the devices of each task, by task group, with as many as possible kept; None if infeasible.
@@ -191,7 +193,8 @@ class _DeviceAssignmentSearch:
         Tasks that keep their devices come first. The search tries to keep the devices of all tasks, then adds
         one task at a time, then enumerates larger sets depth first.
         """
-        now = [tasks.now(self.server.name) for tasks in self.groups]
+        # The current devices of the running tasks; none where they are unknown.
+        now = [(tasks.group.current_devices or {}).get(self.server.name, ()) for tasks in self.groups]
         first = [(g, devices) for g, tasks in enumerate(self.groups) for devices in now[g][: tasks.count]]
         assignment = self._assignment(first)
         if assignment is not None or not first:
@@ -200,7 +203,7 @@ class _DeviceAssignmentSearch:
         if without_stays is None:
             return None
         kept: tuple[KeptDevices, ...] = ()
-        self.best = 0, without_stays
+        self.best: tuple[int, list[list[TaskDevices]]] = 0, without_stays
         stays = [(g, devices) for g, listed in enumerate(now) for devices in listed]
         for stay in stays:
             assignment = self._assignment((*kept, stay))
@@ -256,7 +259,7 @@ class _DeviceAssignmentSearch:
         return [[*before, *after] for before, after in zip(assigned, rest, strict=True)]
 
 
-def keep_current_devices(jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan) -> Plan:
+def keep_current_devices(jobs: JobsByName, servers: ServersByName, plan: Plan) -> Plan:
     """Reassign the devices of a plan so that as many tasks as possible keep their current ones."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
@@ -267,7 +270,7 @@ def keep_current_devices(jobs: Mapping[str, PlacementJob], servers: Mapping[str,
     return plan if named is None or _staying_total(jobs, named) < _staying_total(jobs, plan) else named
 
 
-def _staying_total(jobs: Mapping[str, PlacementJob], plan: Plan) -> int:
+def _staying_total(jobs: JobsByName, plan: Plan) -> int:
     """Return the number of tasks of a plan that keep their current server and devices."""
     return sum(staying_tasks(group, entry, True) for entry in plan for group in jobs[entry.job].task_groups)
 
@@ -281,9 +284,7 @@ TasksByDevice = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDev
 """Server, name and index of a device → job, its request, and the devices that it holds."""
 
 
-def device_violations(
-    jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Plan
-) -> list[Violation]:
+def device_violations(jobs: JobsByName, servers: ServersByName, plan: Plan) -> list[Violation]:
     """Return every violation of the constraints on devices by a plan that is otherwise feasible."""
     violations: list[Violation] = []
     holdings: TasksByDevice = defaultdict(list)
@@ -306,7 +307,7 @@ def _task_violations(
     group: Group,
     tasks_by_server: Mapping[str, int],
     named: Mapping[str, Sequence[Mapping[str, HeldDevices]]],
-    servers: Mapping[str, Server],
+    servers: ServersByName,
     holdings: TasksByDevice,
 ) -> Iterator[Violation]:
     """Yield the violations by single tasks of a task group; add valid assignments to `holdings`."""
@@ -340,7 +341,7 @@ def _missing_device_text(
     server: Server, name: str, ask: DeviceDemand | None, places: HeldDevices
 ) -> str | None:
     """Return why the requested devices do not exist on the server; None if they do."""
-    devices: Devices | None = (server.devices or {}).get(name)
+    devices = (server.devices or {}).get(name)
     if devices is None:
         return "is none that the server has"
     indices = [places.device] if isinstance(places, DeviceSlot) else places
@@ -355,12 +356,12 @@ def _missing_device_text(
     return None
 
 
-def _device_conflicts(servers: Mapping[str, Server], holdings: TasksByDevice) -> Iterator[Violation]:
+def _device_conflicts(servers: ServersByName, holdings: TasksByDevice) -> Iterator[Violation]:
     """Yield a violation for each device whose tasks exceed it or exclude each other."""
     for (server, name, index), holders in holdings.items():
         fault = _conflict_text(servers[server], name, index, holders)
         if fault is not None:
-            who = ", ".join(repr(job) for job, _, _ in holders[:4]) + (", …" if len(holders) > 4 else "")
+            who = some((repr(job) for job, _, _ in holders), 4)
             yield Violation(f"{name} {index} of server {server}", f"{fault}: {who}")
 
 

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 from ...instances.common.errors import TooLargeError, some
@@ -26,14 +27,14 @@ from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.formulation import MilpModel, ModelObjective
-from ..common.objective import Bounds, Diagnosis, Sense, Violation, agree, exact_fraction, within
+from ..common.objective import Bounds, Diagnosis, Sense, Values, Violation, agree, exact_fraction, within
 from .classes import ClassTable
 from .cluster_data import TRAFFIC_RESOURCE, ClusterData
 from .explain import action_of
 from .formulation import ConsolidationFormulation, moving_tasks
 from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
-from .plan import JobPlacement, Plan, assign_devices, entry_of, staying_tasks
+from .plan import JobPlacement, JobsByName, Plan, assign_devices, entry_of, placed_tasks, staying_tasks
 
 OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic", "imbalance")
 """Objectives in which the reduced instance includes the contribution of the fixed jobs."""
@@ -82,7 +83,7 @@ class WithFixedJobs(ConsolidationFormulation):
         self.original = formulation_of_rest(instance)
         jobs = {job.name: job for job in instance.jobs if job.name in instance.staying}
         named = _fixed_entries(self, jobs) if instance.has_devices else _current_entries(jobs)
-        entries = tuple(_current_entries(jobs) if named is None else named)
+        entries = _current_entries(jobs) if named is None else named
         self.without_devices = named is None or any(
             staying_tasks(group, entry, device_moves=True) < group.tasks
             for entry in entries
@@ -137,11 +138,10 @@ class WithFixedJobs(ConsolidationFormulation):
 
     def finish(self, plan: Plan) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with actions and with explanations of jobs left out."""
+        moves = self.instance.device_moves
         return tuple(
-            entry.model_copy(update={"action": action_of(job, entry, self.instance.device_moves)})
-            for job, entry in zip(
-                self.instance.jobs, self.whole(self.rest.finish(self.others(plan))), strict=True
-            )
+            entry.model_copy(update={"action": action_of(self.jobs[entry.job], entry, moves)})
+            for entry in self.whole(self.rest.finish(self.others(plan)))
         )
 
     def shared_tables(self) -> str | None:
@@ -152,7 +152,7 @@ class WithFixedJobs(ConsolidationFormulation):
         """Return a combinatorial bound on each objective; None where none is known."""
         return self.lifted(self.rest.elementary_bounds())
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the bound on each objective that dual prices for the reduced instance prove."""
         left = None
         if values is not None:
@@ -206,12 +206,12 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.rest.elementary_infeasibility()
 
 
-def _current_entries(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
+def _current_entries(jobs: JobsByName) -> list[JobPlacement]:
     """Return the plan entries of running jobs at their current placements."""
     return [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
 
 
-def _fixed_entries(data: ClusterData, stay: Mapping[str, PlacementJob]) -> list[JobPlacement] | None:
+def _fixed_entries(data: ClusterData, stay: JobsByName) -> list[JobPlacement] | None:
     """Return the plan entries of jobs that stay, with devices; None if servers have too few devices.
 
     Unknown current devices are chosen among those that no other running job holds, if possible.
@@ -233,10 +233,9 @@ def _fixed_entries(data: ClusterData, stay: Mapping[str, PlacementJob]) -> list[
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:
     """Return the compact MILP model of the reduced instance as one of the original instance."""
     pairs = zip(model.objectives, formulation.offsets, strict=True)
-    objectives = tuple(_lifted_objective(objective, offset) for objective, offset in pairs)
     return MilpModel(
         model.problem,
-        objectives,
+        tuple(starmap(_lifted_objective, pairs)),
         lambda value: formulation.whole(model.decode(value)),
         lambda plan: model.encode(formulation.others(plan)),
     )
@@ -284,11 +283,11 @@ def _total_demand(tasks: Counter[float]) -> Fraction:
     return sum((count * exact_fraction(amount) for amount, count in tasks.items()), Fraction(0))
 
 
-def _reduced_instance(data: WithFixedJobs, jobs: Mapping[str, PlacementJob]) -> ConsolidationInstance:
+def _reduced_instance(data: WithFixedJobs, jobs: JobsByName) -> ConsolidationInstance:
     """Return the instance without the fixed jobs and without the capacity that they use."""
     instance, in_use = data.instance, _fixed_demand(jobs.values())
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
-    for entry, group, server, _ in data.placed_tasks([*data.fixed.values()]):
+    for entry, group, server, _ in placed_tasks(data.jobs, data.fixed.values()):
         for task in (entry.devices or {}).get(group.name, {}).get(server, ()):
             for name, where in task.items():
                 ask = group.asks[name]
@@ -314,12 +313,10 @@ def _reduced_server(
     """Return a server with the resources of its fixed jobs subtracted, marked as in use."""
     free = {
         name: max(0.0, float(exact_fraction(amount) - _total_demand(in_use[name])))
-        if name in in_use
-        else amount
         for name, amount in server.available.items()
     }
     devices = {
-        name: _reduced_devices(listed, server, name, taken.get(name, []))
+        name: _reduced_devices(listed, server, name, taken[name])
         for name, listed in (server.devices or {}).items()
     }
     return server.model_copy(
@@ -336,11 +333,11 @@ def _reduced_server(
 
 def _reduced_devices(devices: Devices, server: Server, name: str, more: list[Taken]) -> Devices:
     """Return the devices of a server with those of the fixed jobs marked as taken."""
-    before = list(devices.taken or ())
-    if devices.taken is None:
+    before: Iterable[Taken] | None = devices.taken
+    if before is None:
         # Where only a number is free, the others are taken.
         states = enumerate(server.device_states[name])
-        before = [Taken(device=device) for device, state in states if state.mode == "whole"]
+        before = (Taken(device=device) for device, state in states if state.mode == "whole")
     return devices.model_copy(update={"taken": (*before, *more)})
 
 
@@ -421,7 +418,7 @@ class WithRunningJobs(ConsolidationFormulation):
         """Return the bounds on all objectives, from those of the two problems, where no job moves."""
         return (*leading, *[0.0] * (self.after - self.before), *staying[self.after :])
 
-    def certified_bounds(self, certificate: Any, values: Sequence[float] | None = None) -> Bounds:
+    def certified_bounds(self, certificate: Any, values: Values = None) -> Bounds:
         """Return the bounds that the certificates of the two smaller problems, or a single one, prove."""
         if not _has_two_parts(certificate):
             return super().certified_bounds(certificate, values)
@@ -442,7 +439,7 @@ class WithRunningJobs(ConsolidationFormulation):
             return super().certificate_fault(certificate)
         parts = ((self.leading, certificate[LEADING_KEY]), (self.staying, certificate[STAYING_KEY]))
         faults = (part.certificate_fault(given) for part, given in parts if given is not None)
-        return next((fault for fault in faults if fault is not None), None)
+        return next(filter(None, faults), None)
 
     def prices(self, certificate: Any, plan: Plan) -> dict[str, float] | None:
         """Return an upper bound on the marginal value of one more empty server, by server type.
@@ -458,7 +455,7 @@ class WithRunningJobs(ConsolidationFormulation):
     def shared_tables(self) -> str | None:
         """Return the first note, over the three problems, on tables shared with the solvers; None if none."""
         parts = (super().shared_tables(), self.leading.shared_tables(), self.staying.shared_tables())
-        return next((note for note in parts if note is not None), None)
+        return next(filter(None, parts), None)
 
 
 def _has_two_parts(certificate: Any) -> bool:

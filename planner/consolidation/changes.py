@@ -127,13 +127,13 @@ def remarks(
 def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:
     """Return the USD per hour of the servers in use before and after; empty if no server has a price."""
     prices = {name: server.price_usd_per_hour for name, server in after.servers.items()}
-    if not any(price is not None for price in prices.values()):
+    unknown = sum(price is None for price in prices.values())
+    if unknown == len(prices):
         return []
     now, then = (
         sum(prices[name] or 0.0 for name, row in each.rows.items() if row.allocations)
         for each in (before, after)
     )
-    unknown = sum(price is None for price in prices.values())
     name = "USD per hour of servers in use"
     if unknown:
         name += f" ({unknown:,} of {len(prices):,} servers have no price)"

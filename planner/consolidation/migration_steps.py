@@ -93,16 +93,15 @@ def not_planned_notes(instance: ConsolidationInstance, entries: Plan) -> Iterato
 
 def _fits_of(instance: ConsolidationInstance) -> Fits:
     """Return the function that says whether a server has room for tasks."""
-    servers = {server.name: server for server in instance.expanded_servers}
-    groups = {(job.name, group.name): group for job in instance.jobs for group in job.task_groups}
+    data = ClusterData(instance)
 
     def fits(name: str, held: Held, moved: Set[str], unsettled: Set[str]) -> bool:
         """Return whether a server has capacity for its tasks; tasks on unknown devices may use any."""
-        server = servers[name]
+        server = data.servers[name]
         used: dict[str, list[float]] = defaultdict(list)
         asked: dict[str, list[tuple[DeviceDemand, HeldDevices | None]]] = defaultdict(list)
         for (job, label), count in held.items():
-            group = groups[job, label]
+            group = data.groups[job, label]
             for resource, amount in group.demand.items():
                 used[resource].append(count * amount)
             known = () if job in moved else (group.current_devices or {}).get(name, ())

@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from ...formulations.consolidation.fewest_servers import pooled_relaxation
-from ...formulations.consolidation.plan import JobPlacement, Plan
+from ...formulations.consolidation.plan import JobPlacement, Plan, placed_tasks
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..changes import leading_resource
@@ -54,18 +54,15 @@ class ClusterUsage(ServersInUse):
         self._place(instance, plan)
 
     def _place(self, instance: ConsolidationInstance, plan: Plan) -> None:
-        jobs = named_jobs(instance)
-        for entry in plan:
-            here: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-            for group in jobs[entry.job].task_groups:
-                for server, count in entry.tasks.get(group.name, {}).items():
-                    here[server][0] += count * group.demand.get(self.resource, 0.0)
-                    here[server][1] += count
-                    for name in self.total.keys() & group.demand.keys():
-                        self.total[name][2] += count * group.demand[name]
-            for server, (amount, tasks) in here.items():
-                words = counted(int(tasks), "task")
-                self.rows[server].allocations.append((entry.job, amount, words))
+        # By job and server: what the job has there of the leading resource, and its tasks.
+        here: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for entry, group, server, count in placed_tasks(named_jobs(instance), plan):
+            here[entry.job, server][0] += count * group.demand.get(self.resource, 0.0)
+            here[entry.job, server][1] += count
+            for name in self.total.keys() & group.demand.keys():
+                self.total[name][2] += count * group.demand[name]
+        for (job, server), (amount, tasks) in here.items():
+            self.rows[server].allocations.append((job, amount, counted(int(tasks), "task")))
 
 
 MAX_JOBS = 3000
@@ -104,13 +101,12 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> Cont
 
 def _summary(plan: Plan, servers: ClusterUsage) -> Facts:
     placed = sum(entry.placed for entry in plan)
-    facts = [
+    counts = Counter(entry.action for entry in plan)
+    return [
         ("jobs placed", f"{placed:,} of {len(plan):,}"),
         ("servers used by the plan", f"{servers.busy:,} of {len(servers.rows):,}"),
+        *((f"jobs to {action}", f"{counts[action]:,}") for action in ACTIONS if counts[action]),
     ]
-    counts = Counter(str(entry.action) for entry in plan if entry.action is not None)
-    facts += [(f"jobs to {action}", f"{counts[action]:,}") for action in ACTIONS if counts[action]]
-    return facts
 
 
 def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
@@ -160,12 +156,11 @@ def _jobs_table(instance: ConsolidationInstance, plan: Plan, servers: ClusterUsa
         return sum(group.tasks * group.demand.get(servers.resource, 0.0) for group in groups)
 
     def place(entry: JobPlacement) -> Cell:
-        few = partial(listed, most=12)
         if not entry.placed:
             return Cell(entry.reason or "no reason is given")
-        return Cell(placement_text(entry, few), note=" ".join(jobs[entry.job].assumed or ()))
+        where = placement_text(entry, partial(listed, most=12))
+        return Cell(where, note=" ".join(jobs[entry.job].assumed or ()))
 
-    filter = "Show jobs with these words (job, server, action …)"
     return table_of(
         "placements",
         "Where each job runs",
@@ -179,7 +174,7 @@ def _jobs_table(instance: ConsolidationInstance, plan: Plan, servers: ClusterUsa
             figure_column("value", lambda e: jobs[e.job].worth),
             (Column("where, or why not", wide=True), place),
         ],
-        filter=filter,
+        filter="Show jobs with these words (job, server, action …)",
     )
 
 

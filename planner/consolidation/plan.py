@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...formulations.consolidation.plan import Action, JobPlacement, Placement, Plan
+from ...formulations.consolidation.plan import Action, JobPlacement, JobsByName, Placement, Plan, placed_tasks
 from ...instances.consolidation.devices import DeviceDemand, DeviceSlot, TaskDevices
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
@@ -97,14 +97,13 @@ def _share_text(ask: DeviceDemand | None) -> str:
     return f" ({ask.profile or f'{ask.share / 10:g} %'})"
 
 
-def partitions(entries: Iterable[JobPlacement], jobs: Mapping[str, PlacementJob]) -> dict[str, Counter[str]]:
+def partitions(entries: Iterable[JobPlacement], jobs: JobsByName) -> dict[str, Counter[str]]:
     """Return the number of GPU partitions (MIG) of each profile that plan entries use, by server."""
     counts: dict[str, Counter[str]] = {}
-    for entry in entries:
-        for group in jobs[entry.job].task_groups:
-            profiles = [ask.profile for ask in group.asks.values() if ask.profile]
-            for server, count in entry.tasks.get(group.name, {}).items() if profiles else ():
-                counts.setdefault(server, Counter()).update(dict.fromkeys(profiles, count))
+    for _, group, server, count in placed_tasks(jobs, entries):
+        profiles = [ask.profile for ask in group.asks.values() if ask.profile]
+        if profiles:
+            counts.setdefault(server, Counter()).update(dict.fromkeys(profiles, count))
     return counts
 
 

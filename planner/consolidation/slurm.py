@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ...formulations.consolidation.plan import Plan
+from ...formulations.consolidation.plan import JobsByName, Plan
 from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.devices import DeviceDemand
 from ...instances.consolidation.instance import ConsolidationInstance
@@ -77,7 +77,7 @@ def slurm_notes(instance: ConsolidationInstance, placed: Plan) -> Iterator[str]:
         )
 
 
-def _device_notes(placed: Plan, jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
+def _device_notes(placed: Plan, jobs: JobsByName) -> Iterator[str]:
     """Yield notes on how Slurm handles single GPUs, and on the GPU partitions that it needs."""
     if any(entry.devices for entry in placed):
         yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
@@ -89,12 +89,11 @@ def _device_notes(placed: Plan, jobs: Mapping[str, PlacementJob]) -> Iterator[st
             "gres.conf says; the lines ask for none, and jobs keep their own --gres"
         )
     parted = [
-        f"{server} {', '.join(f'{count} of {profile}' for profile, count in counts.items())}"
+        f"to have partitions: {server} "
+        + ", ".join(f"{count} of {profile}" for profile, count in counts.items())
         for server, counts in partitions(placed, jobs).items()
     ]
-    yield from some_lines(
-        [f"to have partitions: {line}" for line in parted], "to have partitions: {:,} more nodes"
-    )
+    yield from some_lines(parted, "to have partitions: {:,} more nodes")
 
 
 def are_shares(instance: ConsolidationInstance) -> bool:

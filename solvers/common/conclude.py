@@ -18,7 +18,7 @@ from typing import Any
 
 from ...formulations.common.column_plan import ColumnPlan
 from ...formulations.common.formulation import AnyFormulation
-from ...formulations.common.objective import Bounds, Diagnosis, Objective, Violation
+from ...formulations.common.objective import Bounds, Diagnosis, Objective, Violation, refute_all_plans
 from ...instances.common.base import percent
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from .base import Clock, Outcome
@@ -202,8 +202,7 @@ def _certified(
             message = joined(outcome.message, "there was no time to check any bound")
             return replace(outcome, message=message), tuple(None for _ in formulation.objectives)
         bounds = formulation.elementary_bounds()
-    # Whatever an infinite bound is on, no plan attains it: there is none.
-    infeasible = values is None and any(bound is not None and math.isinf(bound) for bound in bounds)
+    infeasible = values is None and refute_all_plans(bounds)
     return replace(outcome, infeasible=infeasible), bounds
 
 

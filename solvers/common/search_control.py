@@ -6,12 +6,12 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ...formulations.common.clock import Clock
+from ...formulations.common.clock import Clock, inside
 from ...formulations.common.objective import Objective
 from ...instances.common.errors import OutOfTimeError
 from .base import Outcome
@@ -153,17 +153,15 @@ def solve_interruptibly(formulation: Any, solve: Callable[[], Outcome]) -> Outco
         If there is no incumbent yet.
     """
     kept = _Checkpoint(formulation)
-    before = _checkpoint.set(kept)
-    try:
-        return solve()
-    except KeyboardInterrupt:
-        if kept.outcome is None:
-            raise
-        outcome = kept.outcome()
-        outcome.limit = "interrupt"
-        return outcome
-    finally:
-        _checkpoint.reset(before)
+    with inside(_checkpoint, kept):
+        try:
+            return solve()
+        except KeyboardInterrupt:
+            if kept.outcome is None:
+                raise
+            outcome = kept.outcome()
+            outcome.limit = "interrupt"
+            return outcome
 
 
 ProgressCallback = Callable[[Objective, float | None, float | None], None]
@@ -172,14 +170,9 @@ ProgressCallback = Callable[[Objective, float | None, float | None], None]
 _progress_callback: ContextVar[ProgressCallback | None] = ContextVar("listener", default=None)
 
 
-@contextmanager
-def progress_callback(listener: ProgressCallback) -> Iterator[None]:
+def progress_callback(listener: ProgressCallback) -> AbstractContextManager[None]:
     """Install a callback for progress reports, in this thread and inside the block only."""
-    before = _progress_callback.set(listener)
-    try:
-        yield
-    finally:
-        _progress_callback.reset(before)
+    return inside(_progress_callback, listener)
 
 
 def report_progress(objective: Objective, value: float | None, bound: float | None) -> None:

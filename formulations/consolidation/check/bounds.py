@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -26,6 +26,7 @@ from ...common.objective import (
     TIE_TOLERANCE,
     Bounds,
     Diagnosis,
+    Values,
     agree,
     common_divisor,
     exact_fraction,
@@ -47,6 +48,7 @@ from .classes import CheckedCluster, ClassMismatch
 from .loads import load_bounds
 from .moves import move_bounds
 from .placement_enumeration import (
+    ByObjective,
     PlacedRanges,
     PriceBound,
     no_better_placement,
@@ -85,7 +87,7 @@ def fewest_servers_by_demand(data: ClusterData, jobs: JobCounts, value: float | 
                 free[model][exact_fraction(loosened(dict(shape).get(resource, 0.0)))] += count
         # Servers of several models are disjoint; the remaining demand may be on any server.
         needed = Counter[Fraction]()
-        for model in free.keys() - {None}:
+        for model in models:
             volume = _least_demand([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
             needed += _largest_servers(free[model], volume)
         covered = sum((amount * count for amount, count in needed.items()), Fraction(0))
@@ -105,8 +107,8 @@ def _least_demand(jobs: JobCounts, resource: str, spare: Fraction | None) -> Fra
     """
     volume, optional = Fraction(0), list[tuple[Fraction, Fraction]]()
     for job, count in jobs:
-        demands = ((group.tasks, group.demand.get(resource, 0.0)) for group in job.task_groups)
-        each = sum((tasks * exact_fraction(demand) for tasks, demand in demands), Fraction(0))
+        demands = (g.tasks * exact_fraction(g.demand.get(resource, 0.0)) for g in job.task_groups)
+        each = sum(demands, Fraction(0))
         if job.must_place:
             volume += each * count
         elif spare is not None and each:
@@ -134,7 +136,7 @@ def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fract
     return servers
 
 
-def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = None) -> Bounds:
+def elementary_bounds(checked: CheckedCluster, values: Values = None) -> Bounds:
     """Return a combinatorial bound on each objective, derived without a certificate.
 
     Parameters
@@ -144,7 +146,8 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
     """
     data = checked.cluster
     valued = values is not None and data.objectives[0].name == "value"
-    fewest = fewest_servers_by_demand(data, _runnable(checked), values[0] if values and valued else None)
+    jobs = _runnable(checked)
+    fewest = fewest_servers_by_demand(data, jobs, values[0] if values and valued else None)
     always: dict[str, float | None] = {
         "spread": 0.0,
         "servers": float(max(fewest, len(data.in_use))),
@@ -156,7 +159,7 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
             for job in data.instance.jobs
             if job.speed_by_servers
         ),
-        "value": _value_bound(checked),
+        "value": _value_bound(data, jobs),
         "free": float(data.most_freed),
     }
     if not {"traffic", "imbalance"}.isdisjoint(data.instance.objectives):
@@ -164,13 +167,11 @@ def elementary_bounds(checked: CheckedCluster, values: Sequence[float] | None = 
     return tuple(always[objective.name] for objective in data.objectives)
 
 
-def _value_bound(checked: CheckedCluster) -> float:
+def _value_bound(data: ClusterData, jobs: JobCounts) -> float:
     """Return an upper bound on the total value of placed jobs: the tightest fractional knapsack bound.
 
     There is one fractional knapsack for each resource, over the jobs that can run now.
     """
-    data = checked.cluster
-    jobs = _runnable(checked)
     best = math.fsum(job.worth * count for job, count in jobs)
     for resource in data.instance.resource_names:
         free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
@@ -190,14 +191,17 @@ def _value_bound(checked: CheckedCluster) -> float:
     return best
 
 
-def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
+def _runnable(checked: CheckedCluster) -> JobCounts:
     """Return the jobs each task group of which fits alone into the residual capacity, with their counts."""
-    runnable = []
-    for job, members in checked.jobs:
-        shapes = checked.cluster.shapes(job.gpu_model, free=True)
-        if all(tasks_on_shapes(shapes, group) >= group.tasks for group in job.task_groups):
-            runnable.append((job, len(members)))
-    return runnable
+    shapes = checked.cluster.shapes
+    return [
+        (job, len(members))
+        for job, members in checked.jobs
+        if all(
+            tasks_on_shapes(shapes(job.gpu_model, free=True), group) >= group.tasks
+            for group in job.task_groups
+        )
+    ]
 
 
 def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
@@ -279,7 +283,7 @@ def objective_level(classes: Classes, objective: str, value: float) -> Fraction:
 
 
 def _weighted_bound(
-    classes: Classes, goal: PricedPieces, levels: Mapping[str, Fraction]
+    classes: Classes, goal: PricedPieces, levels: ByObjective
 ) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
     """Return an objective's Lagrangian bound, its weights, and the constant of earlier objectives.
 
@@ -292,7 +296,7 @@ def _weighted_bound(
     return PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE), weights, less
 
 
-def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
+def goal_bound(classes: Classes, goal: CertifiedGoal, levels: ByObjective) -> Fraction | None:
     """Return a lower bound on an objective, to be minimised, given bounds on the earlier objectives.
 
     Returns
@@ -314,7 +318,7 @@ def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fract
 
 
 def _optimality_is_proven(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
+    classes: Classes, goal: CertifiedGoal, levels: ByObjective, value: Fraction | None
 ) -> bool:
     """Return whether a tree or enumeration proves that no placement is better than a value of the objective.
 
@@ -334,9 +338,7 @@ def _optimality_is_proven(
     return no_better_placement(classes, bound, weights, limits, value - step + less) is True
 
 
-def _proven_by_tree(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], better: Fraction
-) -> bool:
+def _proven_by_tree(classes: Classes, goal: CertifiedGoal, levels: ByObjective, better: Fraction) -> bool:
     """Return whether the leaves of a branching tree cover all plans, and none has one that is better.
 
     Parameters
@@ -363,19 +365,16 @@ def _proven_by_tree(
         elif node.job is None or node.job >= len(placed):
             return False
         else:
-            (fewest, most), others = placed[node.job], list(placed)
-            others[node.job] = max(fewest, node.most + 1), most
-            open_.append(others)
-            others = list(placed)
-            others[node.job] = fewest, min(most, node.most)
-            open_.append(others)
+            fewest, most = placed[node.job]
+            for branch in ((max(fewest, node.most + 1), most), (fewest, min(most, node.most))):
+                open_.append([*placed[: node.job], branch, *placed[node.job + 1 :]])
     return not open_
 
 
 def _refutes(
     classes: Classes,
     leaf: PricedPieces,
-    levels: Mapping[str, Fraction],
+    levels: ByObjective,
     placed: PlacedRanges,
     effort: NodeBudget,
 ) -> bool:
@@ -394,7 +393,7 @@ def _refutes(
 def price_bounds(
     checked: CheckedCluster,
     data: Any,
-    values: Sequence[float] | None,
+    values: Values,
     elementary: Bounds,
 ) -> dict[str, float]:
     """Return the bounds that a certificate of dual prices proves, by name of the objective.
@@ -443,9 +442,7 @@ def price_bounds(
     return bounds
 
 
-def _traffic_bound(
-    checked: CheckedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
-) -> float | None:
+def _traffic_bound(checked: CheckedCluster, claim: CertifiedTraffic, levels: ByObjective) -> float | None:
     """Return a lower bound on the maximum traffic of a server: the next value above an infeasible limit.
 
     A limit on traffic is infeasible if under it an earlier objective cannot keep its bound. None if that is
@@ -474,7 +471,7 @@ def _add_bound(
     bounds: dict[str, float],
     classes: Classes,
     goal: CertifiedGoal,
-    levels: Mapping[str, Fraction],
+    levels: ByObjective,
     value: Fraction | None,
 ) -> None:
     """Add to `bounds` the bound on one objective that its dual prices prove, if it can be derived.

@@ -30,7 +30,7 @@ from ....instances.consolidation.job import GpuModels, Group, PlacementJob, allo
 from ...common.clock import check_time
 from ...common.objective import exact_fraction, loosened
 from ..build_classes import ClassifiedCluster
-from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, job_value
+from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, Vector, job_value
 
 MAX_WORK = 200_000
 """Limit on states times patterns for one job; takes a fraction of a second."""
@@ -80,14 +80,11 @@ def _tasks_that_fit(group: Group, amounts: Mapping[str, float]) -> int:
 
 def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
     tasks = tuple(group.tasks for group in groups)
-    patterns: dict[tuple[tuple[int, ...], ...], int] = Counter()
-    work = 0
+    patterns: dict[tuple[Vector, ...], int] = Counter()
     for capacity, count in servers.items():
         patterns[_maximal_patterns(groups, dict(capacity))] += count
     states = math.prod(n + 1 for n in tasks)
-    for listed, count in patterns.items():
-        work += min(count, sum(tasks)) * len(listed) * states
-    if work > MAX_WORK:
+    if states * sum(min(n, sum(tasks)) * len(listed) for listed, n in patterns.items()) > MAX_WORK:
         raise OverflowError
     used = {tasks: 0}
     for listed, count in patterns.items():
@@ -104,7 +101,7 @@ def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacit
     return used.get((0,) * len(tasks))
 
 
-def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
+def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[Vector, ...]:
     """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     ranges = [range(_tasks_that_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MAX_WORK:
@@ -121,11 +118,7 @@ def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> 
     }
     full = []
     for counts in fitting:
-        more = (
-            tuple(n + (g == h) for h, n in enumerate(counts))
-            for g in range(len(groups))
-            if counts[g] < groups[g].tasks
-        )
+        more = (tuple(n + (g == h) for h, n in enumerate(counts)) for g in range(len(groups)))
         if any(counts) and not any(larger in fitting for larger in more):
             full.append(counts)
     return tuple(sorted(full))
@@ -141,9 +134,9 @@ The limit on additions takes half a second; beyond a limit, residual capacities 
 
 COMPARED_TOTALS = ("exact", "offsets", "moves")
 """Attributes of the whole instance that both tables of classes must agree on."""
-Vector = tuple[int, ...]
 ServerKey = tuple[str | None, Vector, Vector, bool]
 """Pool of servers, residual capacity, shapes of resident tasks, and whether they count as used."""
+ServersByKey = dict[ServerKey, list[int]]
 
 
 class ClassMismatch(Exception):
@@ -175,11 +168,6 @@ class CheckedCluster:
         return CheckedCluster(ClassifiedCluster(instance))
 
     @cached_property
-    def model_of(self) -> dict[str, str | None]:
-        """The GPU model of each server, by server name; None without GPUs of a model."""
-        return {name: server.gpu_model for name, server in self.cluster.servers.items()}
-
-    @cached_property
     def jobs(self) -> list[tuple[PlacementJob, list[int]]]:
         """The first job of each group of equal jobs, and the positions of all jobs of the group.
 
@@ -190,7 +178,7 @@ class CheckedCluster:
         groups_by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
         for position, job in enumerate(instance.jobs):
             speeds = tuple(sorted(job.speed_by_servers.items()))
-            now = _placement_key(instance, job, self.model_of, position) if moving else None
+            now = self._placement_key(job, position) if moving else None
             rules = instance.requires(job), instance.spread_of(job), job.gpu_model
             key = job.requests, job.worth, *rules, speeds, now
             groups_by_key.setdefault(key, (job, []))[1].append(position)
@@ -246,35 +234,30 @@ class CheckedCluster:
             )
         return self._by_model[gpu_model]
 
+    def current_tasks(self, job: PlacementJob) -> dict[str, list[int]]:
+        """Return the running tasks of a job by server and task group, on servers that it may use."""
+        by_server: dict[str, list[int]] = {}
+        for g, group in enumerate(job.task_groups):
+            for server, count in group.current.items():
+                if allows(job.gpu_model, self.cluster.servers[server].gpu_model):
+                    by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
+        return by_server
 
-def _current_tasks(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
-    """Return the running tasks of a job by server and task group, on servers that it may use."""
-    by_server: dict[str, list[int]] = {}
-    for g, group in enumerate(job.task_groups):
-        for server, count in group.current.items():
-            if allows(job.gpu_model, model_of[server]):
-                by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
-    return by_server
+    def _placement_key(self, job: PlacementJob, position: int) -> object:
+        """Return a key that is equal for jobs with equivalent current placements.
 
-
-def _placement_key(
-    instance: ConsolidationInstance, job: PlacementJob, model_of: dict[str, str | None], position: int
-) -> object:
-    """Return a key that is equal for jobs with equivalent current placements.
-
-    Jobs on several servers have unique keys.
-    """
-    now = _current_tasks(job, model_of)
-    if len(now) > 1 or (now and len(job.task_groups) > 1):
-        return position
-    lost = job_value(job) * instance.restart_h(job)
-    return *map(tuple, now.values()), job.is_running, _can_stay(job, now), lost
+        Jobs on several servers have unique keys.
+        """
+        now = self.current_tasks(job)
+        if len(now) > 1 or (now and len(job.task_groups) > 1):
+            return position
+        lost = job_value(job) * self.cluster.instance.restart_h(job)
+        return *map(tuple, now.values()), job.is_running, _can_stay(job, now), lost
 
 
-def _can_stay(job: PlacementJob, now: dict[str, list[int]]) -> bool:
+def _can_stay(job: PlacementJob, now: Mapping[str, list[int]]) -> bool:
     """Return whether a job runs and all its running tasks are on servers that it may use."""
-    running = sum(sum(group.current.values()) for group in job.task_groups)
-    return 0 < running == sum(map(sum, now.values()))
+    return 0 < sum(group.running_tasks for group in job.task_groups) == sum(map(sum, now.values()))
 
 
 class _Derivation:
@@ -302,9 +285,7 @@ class _Derivation:
             "value": sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0)),
             "servers": Fraction(len(self.checked.cluster.in_use)),
             "stops": Fraction(len(running)),
-            "migrations": Fraction(
-                sum(sum(group.current.values()) for job in self.instance.jobs for group in job.task_groups)
-            ),
+            "migrations": Fraction(sum(group.running_tasks for job in running for group in job.task_groups)),
         }
         most = self.instance.max_moves
         return Classes(
@@ -352,7 +333,7 @@ class _Derivation:
                 self.whole.add(shape)
         moves = self.instance.moves_count
         now = self._current_placements(parts, members, loose) if moves else ()
-        stays = moves and _can_stay(job, _current_tasks(job, self.checked.model_of))
+        stays = moves and _can_stay(job, self.checked.current_tasks(job))
         yield JobClass(
             tuple(members), tuple(parts), worth, self.instance.requires(job), loose, most,
             fewest if prefers else None, lost, moves and job.is_running, now, stays,
@@ -379,7 +360,7 @@ class _Derivation:
         """Return the current placements of the jobs of a class, each with a separate task shape."""
         placements: dict[tuple[int, int], CurrentPlacement] = {}
         for member in members:
-            now = _current_tasks(self.instance.jobs[member], self.checked.model_of)
+            now = self.checked.current_tasks(self.instance.jobs[member])
             for place, (server, counts) in enumerate(now.items()):
                 for p, part in enumerate(parts):
                     kept = tuple(counts[g] for g in part.groups)
@@ -402,7 +383,7 @@ class _Derivation:
                 tasks[demand] += count if shape.current is None else 0
         return tasks
 
-    def _servers_by_key(self) -> dict[ServerKey, list[int]]:
+    def _servers_by_key(self) -> ServersByKey:
         """Group servers by pool (GPU model), residual capacity in units and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
@@ -411,7 +392,7 @@ class _Derivation:
         total = [sum(demand[r] * count for demand, count in tasks.items()) for r in range(len(self.names))]
         required = {model for shape in self.shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
-        groups: dict[ServerKey, list[int]] = defaultdict(list)
+        groups: ServersByKey = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
             available = server.available
             amounts = tuple([available.get(resource, 0.0) for resource in self.names])
@@ -423,7 +404,7 @@ class _Derivation:
                 )
                 known[amounts] = tuple(map(min, whole, total))
             pool = server.gpu_model if server.gpu_model in required else None
-            residents = tuple(sorted(self.residents[name])) if name in self.residents else ()
+            residents = tuple(sorted(self.residents[name]))
             self.free_of[n] = known[amounts]
             groups[pool, known[amounts], residents, bool(server.in_use)].append(n)
         return groups
@@ -450,10 +431,10 @@ class _Derivation:
             feasible |= (weights <= amounts).all(axis=1)
         return counts[feasible]
 
-    def _server_classes(self, free: dict[ServerKey, list[int]]) -> tuple[ServerClass, ...]:
+    def _server_classes(self, free: ServersByKey) -> tuple[ServerClass, ...]:
         """Return the equivalence classes of servers, without servers that can hold no task."""
         few = sum(map(len, free.values())) <= MAX_CUT_SERVERS
-        merged: dict[ServerKey, list[int]] = defaultdict(list)
+        merged: ServersByKey = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, *_ in free):
             shapes = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
             demands = list(dict.fromkeys(demand for shape in shapes for demand in shape.demands))

@@ -19,9 +19,10 @@ from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
 from ...common.formulation import parsed_certificate
-from ...common.objective import Bounds, Objective, agree, common_divisor, exact_fraction, loosened
+from ...common.objective import Bounds, Objective, Values, agree, common_divisor, exact_fraction, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import job_value
+from .bounds import LEVEL_TOLERANCE
 
 PRICE_SCALE = 2**50
 """Denominator of the integers to which prices are rounded."""
@@ -83,9 +84,9 @@ class _ShapePriceBound:
                 return None
             paid += self.resources.get(name, 0) * need
         for name, ask in group.asks.items():
-            states = self.shape.first.device_states.get(name)
-            geometry = (self.shape.first.devices or {})[name].partitions if states else None
-            if states is None or not _can_hold(ask, states, geometry):
+            devices = (self.shape.first.devices or {}).get(name)
+            states = self.shape.first.device_states
+            if devices is None or not _can_hold(ask, states[name], devices.partitions):
                 return None
             paid += _request_price(ask, self.devices.get(name, DevicePrices()))
         return paid
@@ -95,28 +96,23 @@ class _ShapePriceBound:
         paid = Fraction(0)
         for name, each in self.resources.items():
             paid += each * self.shape.free.get(name, 0)
-        for name, states in self.shape.first.device_states.items():
-            prices = self.devices.get(name)
-            if prices is not None:
-                geometry = (self.shape.first.devices or {})[name].partitions
-                counts = Counter(states)
-                paid += sum(
-                    count * max_device_price(state, prices, geometry) for state, count in counts.items()
-                )
+        for name, devices in (self.shape.first.devices or {}).items():
+            prices, states = self.devices.get(name, DevicePrices()), self.shape.first.device_states[name]
+            for state, count in Counter(states).items():
+                paid += count * max_device_price(state, prices, devices.partitions)
         return paid
 
 
 def _can_hold(ask: DeviceDemand, states: Sequence[Device], geometry: Geometry | None) -> bool:
     """Return whether the devices of a server, in the given states, can hold one task's request."""
-    free = sum(state.mode == "free" for state in states)
     if ask.whole:
-        return ask.whole <= free
+        return ask.whole <= sum(state.mode == "free" for state in states)
     if ask.share:
-        return free > 0 or any(s.mode == "shared" and s.used + ask.share <= WHOLE for s in states)
+        return any(mode in ("free", "shared") and used + ask.share <= WHOLE for mode, used in states)
     if geometry is None or ask.profile not in geometry.profiles:
         return False
     profile = geometry.profiles[ask.profile]
-    masks = {0} if free else {state.used for state in states if state.mode == "parted"}
+    masks = {used for mode, used in states if mode in ("free", "parted")}
     return any(not mask & profile.mask(start) for mask in masks for start in profile.starts)
 
 
@@ -133,11 +129,7 @@ def max_device_price(state: Device, prices: DevicePrices, geometry: Geometry | N
 
     The unit is 1/PRICE_SCALE.
     """
-    if state.mode == "whole":
-        return 0
-    best = 0
-    if state.mode == "free":
-        best = integer_price(prices.whole)
+    best = integer_price(prices.whole) if state.mode == "free" else 0
     if state.mode in ("free", "shared"):
         best = max(best, _max_share_price(WHOLE - state.used, prices.shares))
     if state.mode in ("free", "parted") and geometry is not None:
@@ -246,10 +238,6 @@ def round_up_bound(instance: ConsolidationInstance, objective: str, least: Fract
     return least if step is None else math.ceil(least / step) * step
 
 
-LEVEL_TOLERANCE = Fraction(1, 10**12)
-"""Relative tolerance of the levels of earlier objectives, for the rounding of doubles."""
-
-
 def read_device_certificate(instance: ConsolidationInstance, data: Any) -> DeviceCertificate | str:
     """Return the parsed certificate on single devices, or the error in its format."""
     certificate = parsed_certificate(DeviceCertificate, data)
@@ -266,7 +254,7 @@ def shape_bounds(
     instance: ConsolidationInstance,
     objectives: Sequence[Objective],
     goals: Sequence[PricedGoal],
-    values: Sequence[float] | None,
+    values: Values,
     known: Bounds,
 ) -> Bounds:
     """Return the bound on each objective that dual prices by server shape prove, or the known one if tighter.

@@ -39,6 +39,7 @@ from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import allows
 from ...common.clock import check_time
+from ...common.objective import Values
 from ..certificate import MUST_PLACE, TaskPrices
 from ..cluster_data import ClusterData, RequiredTasks
 from .server_prices import Knapsack, NodeBudget
@@ -130,9 +131,7 @@ class MoveBound:
         return max(k for k in range(len(self.units) + 1) if k == 0 or self.bound(k, {}) <= 0)
 
 
-def move_bounds(
-    data: ClusterData, goals: Sequence[TaskPrices], values: Sequence[float] | None
-) -> dict[str, float]:
+def move_bounds(data: ClusterData, goals: Sequence[TaskPrices], values: Values) -> dict[str, float]:
     """Return the bounds on `free` and `migrations` that prices prove, by name of the objective.
 
     The bound on `migrations` holds for plans that free as many units as the plan with these values, or more.

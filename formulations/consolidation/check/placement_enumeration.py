@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -29,7 +29,7 @@ import numpy as np
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import allows
 from ...common.clock import check_time
-from ..classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, Classes, CurrentPlacement, JobClass
+from ..classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, Classes, CurrentPlacement, JobClass, Vector
 from .server_prices import NodeBudget, ServerPrices
 
 MAX_STAY_SETS = 5_000
@@ -39,6 +39,8 @@ MAX_PRICING_NODES, NODES_PER_CLASS = 30_000, 30
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
+ByObjective = Mapping[str, Fraction]
+"""A weight or a limit of each objective, by name."""
 PlacedRanges = Sequence[tuple[int, int]]
 """Fewest and most jobs of each class that are placed."""
 
@@ -74,9 +76,10 @@ class PriceBound:
     def __init__(
         self, classes: Classes, prices: Sequence[Sequence[float]], weights: dict[str, Fraction], missing: bool
     ) -> None:
-        self.classes, self.weights, self.missing = classes, weights, missing
+        self.classes, self.missing = classes, missing
+        self.weights = defaultdict(Fraction, weights)
         # What a task that does not move is worth.
-        self.stay_value = weights.get("migrations", Fraction(0))
+        self.stay_value = self.weights["migrations"]
         largest = max((price for shape in prices for price in shape), default=0.0)
         most_held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
         most_tasks = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
@@ -113,25 +116,21 @@ class PriceBound:
                 return None
             # The cost is linear between these numbers of placed jobs.
             total += min(terms, default=Fraction(0))
-        server_cost = self.weights.get("servers", Fraction(0))
         for server, paid in zip(self.classes.servers, self.paid(effort), strict=True):
+            cost = self.weights["servers"] * server.opening - Fraction(paid, self.scale)
             # A server may stay empty, which costs nothing.
-            total += min(Fraction(0), server_cost * server.opening - Fraction(paid, self.scale)) * len(
-                server.members
-            )
+            total += min(Fraction(0), cost) * len(server.members)
         return total
 
     def job(self, job: JobClass) -> Fraction | None:
         """Return the minimum cost of placing a job of a class, at dual prices; None if it never fits."""
-        none = Fraction(0)
-        worth = self.weights.get("value", none) * job.value + self.weights.get("stops", none) * job.runs
+        worth = self.weights["value"] * job.value + self.weights["stops"] * job.runs
         best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth
 
     def _keep_in_place_value(self, job: JobClass) -> Fraction:
         """Return the weighted gain in all objectives from moving no task of a running job."""
-        restart = self.weights.get("value", Fraction(0)) * job.restart
-        return restart + (self.weights.get(MOVE_LIMIT, Fraction(0)) if job.can_stay else 0)
+        return self.weights["value"] * job.restart + self.weights[MOVE_LIMIT] * job.can_stay
 
     def _loose_job_cost(self, job: JobClass) -> Fraction | None:
         """Return the minimum price of a loose job, whose number of servers does not matter.
@@ -200,11 +199,11 @@ class PriceBound:
             if servers and whole < UNREACHABLE // 2:
                 cost = Fraction(whole, self.scale)
                 for name in SERVER_COUNT_OBJECTIVES:
-                    cost += self.weights.get(name, 0) * job.count(name, servers)
+                    cost += self.weights[name] * job.count(name, servers)
                 best = cost if best is None else min(best, cost)
         return best
 
-    def _stay_prices(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
+    def _stay_prices(self, job: JobClass, whole: bool = False) -> dict[tuple[int, Vector], int]:
         """Return the minimum price, in 1/scale, by number of servers where tasks stay and by these tasks.
 
         Parameters
@@ -213,7 +212,7 @@ class PriceBound:
             Whether only pieces count from which no task moves.
         """
         tasks = job.parts[0].tasks
-        cheapest: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
+        cheapest: dict[tuple[int, Vector], int] = {(0, (0,) * len(tasks)): 0}
         for current in job.current:
             pieces = self.classes.pieces[current.shape].tolist()
             before = list(cheapest.items())
@@ -239,13 +238,13 @@ class PriceBound:
 
         Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
-        least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
+        least = math.floor(self.weights["servers"] * self.scale)
         # Prices of servers that are bought are of the same bound that proves the gap.
         key = self.scale, least, *(prices.tobytes() for prices in self.prices)
         if effort is None and key in self.classes.paid:
             return self.classes.paid[key]
         limit = effort or node_budget(self.classes)
-        pricing = {pool: self.pricing(pool, limit) for pool in self.classes.pools}
+        pricing = self.pricing(limit)
         paid = [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)
             for server in self.classes.servers
@@ -254,9 +253,9 @@ class PriceBound:
             self.classes.paid[key] = paid
         return paid
 
-    def pricing(self, pool: str | None, effort: NodeBudget) -> ServerPrices:
-        """Return the pricing problem of the servers of a pool: tasks of maximum total price on one server."""
-        return ServerPrices(self.classes, pool, self.prices, effort)
+    def pricing(self, effort: NodeBudget) -> dict[str | None, ServerPrices]:
+        """Return the pricing problem of servers by pool: tasks of maximum total price on one server."""
+        return {pool: ServerPrices(self.classes, pool, self.prices, effort) for pool in self.classes.pools}
 
 
 MAX_STEPS = 25_000
@@ -268,9 +267,11 @@ MAX_NODES = 20_000
 WEIGHT_SCALE = 2**60
 """Denominator of the integers in which weighted sums are counted."""
 
-ServerState = tuple[str | None, tuple[int, ...], bool, tuple[int, ...]]
+ServerState = tuple[str | None, Vector, bool, Vector]
 """Pool, residual capacity, whether the server is in use, and the shapes of undecided resident tasks."""
-PlacedPieces = tuple[tuple[ServerState, tuple[int, ...]], ...]
+States = Counter[ServerState]
+"""Number of servers in each state."""
+PlacedPieces = tuple[tuple[ServerState, Vector], ...]
 """The pieces of one job: the state of the server, and the tasks of each group on it."""
 
 
@@ -281,8 +282,8 @@ class _StepLimitReached(Exception):
 def no_better_placement(
     classes: Classes,
     bound: PriceBound,
-    weights: Mapping[str, Fraction],
-    limits: Mapping[str, Fraction],
+    weights: ByObjective,
+    limits: ByObjective,
     cutoff: Fraction,
 ) -> bool | None:
     """Return whether it is proven that no placement keeps the bounds on all objectives and the cutoff.
@@ -324,8 +325,8 @@ class _Search:
         self,
         classes: Classes,
         bound: PriceBound,
-        weights: Mapping[str, Fraction],
-        limits: Mapping[str, Fraction],
+        weights: ByObjective,
+        limits: ByObjective,
         cutoff: Fraction,
         by_task: bool,
     ) -> None:
@@ -341,8 +342,7 @@ class _Search:
         )
         self.steps = 0
         self.seen: set[object] = set()
-        effort = NodeBudget(MAX_NODES)
-        self.pricing = {pool: bound.pricing(pool, effort) for pool in classes.pools}
+        self.pricing = bound.pricing(NodeBudget(MAX_NODES))
         self._worth: dict[ServerState, int] = {}
         self.hopeless = False
         # Least contribution of the jobs from each place on, so that the bound of a branch is one sum.
@@ -384,20 +384,20 @@ class _Search:
         """Return a lower bound on a server's contribution to the Lagrangian, from tasks that still fit."""
         if state not in self._worth:
             pool, free, used, residents = state
-            opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
+            opening = self.weights.get("servers", Fraction(0)) * (not used)
             paid = Fraction(self.pricing[pool].most(free, residents), self.bound.scale)
             self._worth[state] = min(0, math.floor((opening - paid) * WEIGHT_SCALE))
         return self._worth[state]
 
     def run(self) -> bool:
         """Return whether there is a placement within the bounds on all objectives and the cutoff."""
-        states: Counter[ServerState] = Counter()
+        states = States()
         for server in self.classes.servers:
             residents = tuple(sorted(server.residents))
             states[server.pool, server.free, server.in_use, residents] += len(server.members)
         return not self.hopeless and self._feasible_from(0, states, tuple(Fraction(0) for _ in self.names))
 
-    def _feasible_from(self, place: int, states: Counter[ServerState], counts: tuple[Fraction, ...]) -> bool:
+    def _feasible_from(self, place: int, states: States, counts: tuple[Fraction, ...]) -> bool:
         """Return whether the jobs from a position in the order on can be placed within all bounds."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
         # Rounded down, so that no branch is cut that may hold a better placement.
@@ -460,8 +460,8 @@ class _Search:
         return job.count(name, servers) - (job.restart if name == "value" and stays else 0)
 
     def _next_states(
-        self, job: JobClass, states: Counter[ServerState], picks: PlacedPieces, undecided: frozenset[int]
-    ) -> tuple[Counter[ServerState], int]:
+        self, job: JobClass, states: States, picks: PlacedPieces, undecided: frozenset[int]
+    ) -> tuple[States, int]:
         """Return the server states after placing a job's tasks, and the number of servers newly used."""
         after, opened = states.copy(), 0
         for state, counts in picks:
@@ -477,16 +477,14 @@ class _Search:
             after[pool, tuple(map(operator.sub, free, used_units)), True, tuple(left)] += 1
         return _without_decided(after, undecided), opened
 
-    def _demand_of(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
+    def _demand_of(self, job: JobClass, counts: Vector) -> list[int]:
         demands = self._demands(job)
         return [sum(n * d[r] for n, d in zip(counts, demands, strict=True)) for r in range(len(demands[0]))]
 
-    def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
+    def _demands(self, job: JobClass) -> list[Vector]:
         return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
-    def _placements(
-        self, job: JobClass, states: Counter[ServerState], may_move: bool
-    ) -> Iterator[PlacedPieces]:
+    def _placements(self, job: JobClass, states: States, may_move: bool) -> Iterator[PlacedPieces]:
         """Yield all non-equivalent placements of a job: pairs of server state and task counts.
 
         Parameters
@@ -503,16 +501,16 @@ class _Search:
         if not may_move and _running_tasks(job) == sum(tasks):
             # All tasks are placed where they run now.
             listed = [state for state in listed if _current_placements(job, state)]
-        yield from self._completions(job, tasks, listed, states, 0, None, ())
+        return self._completions(job, tasks, listed, states, 0, tasks, ())
 
     def _completions(
         self,
         job: JobClass,
-        left: tuple[int, ...],
+        left: Vector,
         listed: list[ServerState],
-        states: Counter[ServerState],
+        states: States,
         first: int,
-        largest: tuple[int, ...] | None,
+        largest: Vector,
         picks: PlacedPieces,
     ) -> Iterator[PlacedPieces]:
         """Yield all completions of a job's partial placement, without permutations of equal servers."""
@@ -523,14 +521,12 @@ class _Search:
             return
         for index in range(first, len(listed)):
             state = listed[index]
-            # Equal servers are interchangeable: one order of their pieces is enough.
-            same = largest if index == first else None
-            used = sum(1 for other, _ in picks if other == state)
-            if used == states[state]:
+            if sum(other == state for other, _ in picks) == states[state]:
                 continue
             for counts in filter(any, itertools.product(*(range(count, -1, -1) for count in left))):
                 self._step()
-                if same is not None and counts > same:
+                # Equal servers are interchangeable: one order of their pieces is enough.
+                if index == first and counts > largest:
                     continue
                 if all(map(operator.le, self._demand_of(job, counts), state[1])):
                     rest = tuple(map(operator.sub, left, counts))
@@ -544,27 +540,21 @@ def _running_tasks(job: JobClass) -> int:
 
 
 def _current_placements(job: JobClass, state: ServerState) -> list[CurrentPlacement]:
-    """Return the current placements of a job on a server of a given state, each shape at most once."""
-    residents = Counter(state[3])
-    placements = []
-    for now in job.current:
-        if residents[now.shape]:
-            residents[now.shape] = 0
-            placements.append(now)
-    return placements
+    """Return the current placements of a job on a server of a given state; each has a shape of its own."""
+    return [now for now in job.current if now.shape in state[3]]
 
 
-def _staying_tasks(job: JobClass, state: ServerState, counts: tuple[int, ...]) -> int:
+def _staying_tasks(job: JobClass, state: ServerState, counts: Vector) -> int:
     """Return how many of a job's tasks do not move if a server of a given state gets `counts` tasks."""
-    starts = [sum(len(part.tasks) for part in job.parts[:number]) for number in range(len(job.parts))]
-    return sum(now.stay(counts[starts[now.part] :]) for now in _current_placements(job, state))
+    # A job is one part, or each group of tasks is one.
+    return sum(now.stay(counts[now.part :]) for now in _current_placements(job, state))
 
 
-def _without_decided(states: Counter[ServerState], undecided: frozenset[int]) -> Counter[ServerState]:
+def _without_decided(states: States, undecided: frozenset[int]) -> States:
     """Return the server states without resident tasks of jobs that are already decided."""
     if all(shape in undecided for state in states for shape in state[3]):
         return states
-    merged: Counter[ServerState] = Counter()
+    merged = States()
     for (pool, free, used, residents), count in states.items():
         merged[pool, free, used, tuple(shape for shape in residents if shape in undecided)] += count
     return merged

@@ -18,7 +18,7 @@ import heapq
 import math
 import operator
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,13 @@ import numpy as np
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time, time_is_up
-from ..classes import Classes
+from ..classes import Classes, Vector
+
+Amounts = Sequence[int]
+"""Units of each resource."""
+Alternatives = tuple[Ints, Ints]
+"""Demands of the alternatives of a group, shape (A, R), and their prices, shape (A,)."""
+Groups = Sequence[Alternatives]
 
 MAX_CELLS = 1_000
 """Largest number of cells in which one resource is counted; larger amounts are rounded down."""
@@ -62,8 +68,6 @@ class Knapsack:
 
     Parameters
     ----------
-    groups
-        For each group the demands of its alternatives, shape (A, R), and their prices, shape (A,).
     limit
         Largest residual capacity of each resource on a server.
 
@@ -73,17 +77,17 @@ class Knapsack:
         If sums of prices overflow 64 bits.
     """
 
-    def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
+    def __init__(self, groups: Groups, limit: Amounts) -> None:
         self.limit = limit
         self.groups = _useful_alternatives(groups, limit)
         self._known: deque[_Relaxation] = deque(maxlen=MAX_RELAXATIONS)
 
     def most(
         self,
-        free: Sequence[int],
+        free: Amounts,
         least: int,
         effort: NodeBudget,
-        residents: Sequence[tuple[Ints, Ints]] = (),
+        residents: Groups = (),
     ) -> int:
         """Return the optimum of the knapsack for a residual capacity, or an upper bound on it.
 
@@ -112,9 +116,9 @@ class Knapsack:
 
     def _relaxations_for(
         self,
-        fitting: Sequence[tuple[Ints, Ints]],
-        residents: Sequence[tuple[Ints, Ints]],
-        free: Sequence[int],
+        fitting: Groups,
+        residents: Groups,
+        free: Amounts,
         nodes: int,
     ) -> Iterator[tuple[_Relaxation, int]]:
         """Yield Lagrangian relaxations of a server's knapsack by rising work, each with a node limit."""
@@ -135,9 +139,9 @@ class Knapsack:
 
     def _best_relaxation(
         self,
-        fitting: Sequence[tuple[Ints, Ints]],
-        residents: Sequence[tuple[Ints, Ints]],
-        free: Sequence[int],
+        fitting: Groups,
+        residents: Groups,
+        free: Amounts,
     ) -> _Relaxation:
         """Return the Lagrangian relaxation of best root bound over the candidate unrelaxed resources.
 
@@ -150,7 +154,7 @@ class Knapsack:
         return min(made, key=lambda relaxation: relaxation.beside(residents).root(free))
 
 
-def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
+def _useful_alternatives(groups: Groups, free: Amounts) -> list[Alternatives]:
     """Return, by group, the alternatives of positive price that fit into the residual capacity.
 
     Raises
@@ -168,7 +172,7 @@ def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int
     return groups_left
 
 
-def _dual_prices(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
+def _dual_prices(groups: Groups, free: Amounts) -> list[float]:
     """Return the dual price of each resource in the LP relaxation of the multiple-choice knapsack."""
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
@@ -228,9 +232,10 @@ class _Extensions:
     bounds: Ints
     added: Ints
 
-    def key(self, number: int, place: int) -> tuple[int, int, int]:
-        """Return the priority-queue key of an extension: largest bound first, then newest branch."""
-        return -int(self.bounds[place]), -number, place
+    def push(self, open_: list[tuple[int, int, int]], number: int, place: int) -> None:
+        """Add an extension, if there is one, to a priority queue: largest bound first, then newest branch."""
+        if place < len(self.bounds):
+            heapq.heappush(open_, (-int(self.bounds[place]), -number, place))
 
 
 class _Relaxation:
@@ -244,8 +249,8 @@ class _Relaxation:
 
     def __init__(
         self,
-        groups: Sequence[tuple[Ints, Ints]],
-        limit: Sequence[int],
+        groups: Groups,
+        limit: Amounts,
         resource: int,
         multipliers: Sequence[float],
         rest: _Relaxation | None = None,
@@ -271,7 +276,7 @@ class _Relaxation:
         last = np.zeros((1, limit[resource] // self.cell + 1), dtype=np.int64)
         self.table: Ints = self._completions(len(own), last if rest is None else rest.table)
 
-    def beside(self, residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
+    def beside(self, residents: Groups) -> _Relaxation:
         """Return the relaxation with the groups of resident tasks before all others."""
         if not residents:
             return self
@@ -283,7 +288,7 @@ class _Relaxation:
         cost = [min(self._amount_cost(row), MAX_BOUND) for row in weights.tolist()]
         return np.array(cost, dtype=np.int64)
 
-    def _amount_cost(self, amounts: Sequence[int]) -> int:
+    def _amount_cost(self, amounts: Amounts) -> int:
         """Return the cost, at the multipliers, of amounts of the relaxed resources (superadditive)."""
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
@@ -304,11 +309,11 @@ class _Relaxation:
                     np.maximum(table[g, width:], with_it, out=table[g, width:])
         return table
 
-    def root(self, free: Sequence[int]) -> int:
+    def root(self, free: Amounts) -> int:
         """Return the Lagrangian upper bound on the knapsack at a residual capacity."""
         return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
-    def tuned(self, free: Sequence[int], residents: Sequence[tuple[Ints, Ints]]) -> _Relaxation:
+    def tuned(self, free: Amounts, residents: Groups) -> _Relaxation:
         """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best.
 
         The bound is that with residents.
@@ -325,7 +330,7 @@ class _Relaxation:
                         break
         return best
 
-    def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
+    def search(self, free: Amounts, least: int, nodes: int) -> tuple[int, bool, int]:
         """Run branch and bound; return an upper bound, whether it is exact, and the number of nodes.
 
         A bound of at most `least` counts as exact.
@@ -336,18 +341,15 @@ class _Relaxation:
             0, self._amount_cost(free), 0, np.array(free), free[self.resource] // self.cell
         )
         incumbent, branch = self._extensions(everything, max(0, least))
-        branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
-        visited = 0
+        branches, open_, visited = [branch], list[tuple[int, int, int]](), 0
+        branch.push(open_, 0, 0)
         while open_ and -open_[0][0] > incumbent and visited < nodes and not time_is_up():
             visited += 1
             _, newest, place = heapq.heappop(open_)
-            branch = branches[-newest]
-            if place + 1 < len(branch.bounds):
-                heapq.heappush(open_, branch.key(-newest, place + 1))
-            incumbent, branch = self._extensions(self._extend(branch, place), incumbent)
-            if len(branch.bounds):
-                heapq.heappush(open_, branch.key(len(branches), 0))
-                branches.append(branch)
+            branches[-newest].push(open_, -newest, place + 1)
+            incumbent, branch = self._extensions(self._extend(branches[-newest], place), incumbent)
+            branch.push(open_, len(branches), 0)
+            branches.append(branch)
         bound = -open_[0][0] if open_ else incumbent
         return max(bound, incumbent), bound <= incumbent, visited
 
@@ -414,7 +416,7 @@ class ServerPrices:
         """The knapsack of the servers of the pool, where sums of demands are not tabulated."""
         return Knapsack(self.groups, self.limit)
 
-    def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
+    def most(self, free: Vector, residents: Vector = (), least: int = 0) -> int:
         """Return the maximum total price of tasks on one server, or an upper bound on it.
 
         Parameters
@@ -435,7 +437,7 @@ class ServerPrices:
         alternatives = [(self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents]
         return self.knapsack.most(free, least, self.effort, alternatives)
 
-    def _from_table(self, table: tuple[Ints, Ints], free: tuple[int, ...], residents: tuple[int, ...]) -> int:
+    def _from_table(self, table: tuple[Ints, Ints], free: Vector, residents: Vector) -> int:
         """Return the optimum of a server's pricing problem from the table of subset sums of demands.
 
         Resident tasks that stay are chosen first, and other tasks beside them.
@@ -458,7 +460,7 @@ class ServerPrices:
         )
 
 
-def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints, Ints] | None:
+def _value_table(groups: Groups, limit: Ints) -> tuple[Ints, Ints] | None:
     """Return the subset sums of demands and the maximum total price of each; None if there are too many."""
     # Amounts as one number, in which equal amounts are found by sorting.
     sizes = [amount + 1 for amount in limit.tolist()]
@@ -493,7 +495,7 @@ def best_split_prices(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
         return singles
     shape = tuple((slots.max(axis=0, initial=0) + 1).tolist())
     gain = np.full(shape, np.iinfo(np.int64).min // 4, dtype=np.int64)
-    gain[(0,) * len(shape)] = 0
+    gain.flat[0] = 0
     gain[tuple(slots.T)] = prices
     for counts in slots[np.argsort(slots.sum(axis=1), kind="stable")].tolist():
         check_time()
