@@ -22,7 +22,7 @@ from ...common.fields import repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..elastic import Speeds, elastic_instance
-from ..importer import Entry, Importer, RejectedEntries, valid_entries
+from ..importer import Importer, RejectedEntries, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .kubernetes_affinity import HARD, VolumeObject, Volumes, is_near_by_preference, is_preferred
@@ -271,7 +271,6 @@ WANTED = "give what kubectl get nodes,pods --all-namespaces -o json prints"
 EMPTY = "(empty)"
 """In place of a kind: the files that list nothing."""
 VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
-WANTED_VOLUMES = "give what kubectl get pv,pvc --all-namespaces -o json prints"
 
 
 @dataclass(frozen=True)
@@ -352,12 +351,9 @@ class ObjectLists:
     def pods(self) -> tuple[tuple[Pod, ...], RejectedEntries]:
         """Return the valid pods, without duplicates, and the rejected entries."""
         source, left_out = self._file("Pod"), RejectedEntries("pod")
-        entries = self._entries("Pod")
+        entries = ((place, _name_of(item) or place, item) for _, place, item in self._by_kind.get("Pod", ()))
         pods = valid_entries(Pod, entries, source, left_out, lambda pod: pod.full_name)
         return tuple(pods), left_out
-
-    def _entries(self, kind: str) -> Iterator[Entry]:
-        return ((place, _name_of(item) or place, item) for _, place, item in self._by_kind.get(kind, ()))
 
     def read_volumes(self) -> Volumes:
         """Return the volumes and claims.
@@ -372,7 +368,11 @@ class ObjectLists:
         for kind in VOLUMES:
             if kinds and kind not in kinds:
                 have = ", ".join(sorted(kinds)[:3])
-                raise fail(str(self.volumes), f"lists {have}, and no {kind}; {WANTED_VOLUMES}")
+                raise fail(
+                    str(self.volumes),
+                    f"lists {have}, and no {kind}; "
+                    "give what kubectl get pv,pvc --all-namespaces -o json prints",
+                )
         return Volumes(self.objects(ObjectList[VolumeObject], *VOLUMES))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -45,7 +45,6 @@ from .kubernetes_objects import (
     Node,
     Pod,
     PodGang,
-    Requests,
     is_bytes,
     requests_by_node,
     total,
@@ -161,15 +160,13 @@ class Cluster:
     @cached_property
     def overcommitted(self) -> list[str]:
         """The names of the nodes that take pods, on which pods request more than there is."""
-        held: dict[str | None, list[Requests]] = defaultdict(list)
-        for pod in self._alive:
-            held[pod.node].append({**pod.requests, "pods": Fraction(1)})
+        held, pods = requests_by_node(self._alive), Counter(pod.node for pod in self._alive)
         return [
             node.name
             for node in self.nodes
             if any(
                 amount > node.status.allocatable.get(name, amount) and not self.is_device(name)
-                for name, amount in total(held[node.name]).items()
+                for name, amount in {**held.get(node.name, {}), "pods": Fraction(pods[node.name])}.items()
             )
         ]
 

@@ -192,7 +192,7 @@ class PodRules:
             if pod.near and self._is_planned(pod):
                 yield from self._gather(pod)
         for constraint, holders in self._constraints.values():
-            yield from self._spread(constraint, [pod for pod in holders if self._is_planned(pod)])
+            yield from self._spread(constraint, self._planned(holders))
 
     def _is_planned(self, pod: Pod) -> bool:
         """Return whether a pod may move, or starts."""

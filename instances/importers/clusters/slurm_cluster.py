@@ -433,7 +433,7 @@ class Cluster:
 
     def why_it_stays(self, job: SlurmJob) -> str:
         """Return why a running job is not moved; empty if it may be."""
-        crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
+        crowded = any(job is other for other in self.crowd)
         allowed, emptied = self._allowed(job), self.emptied
         outside = any(node not in allowed and node not in emptied for node in job.current)
         return why_it_stays(job.record) or CROWDED * crowded or OUTSIDE * outside

@@ -359,9 +359,9 @@ def waits_for_resources(record: JobRecord) -> bool:
 
 def why_it_stays(record: JobRecord) -> str:
     """Return why a running job cannot be requeued and started elsewhere; empty if it can."""
-    if record.batch_flag in (False, 0) and record.batch_flag is not None:
+    if record.batch_flag in (False, 0):
         return "interactive"
-    if record.requeue in (False, 0) and record.requeue is not None:
+    if record.requeue in (False, 0):
         return "Requeue=0"
     # As soon as it stops, the next task of its array starts.
     return "array with a limit of running tasks" if record.array_max_tasks else unmodelled(record)
