@@ -36,7 +36,7 @@ from ..common.fields import (
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 from ..common.servers import MAX_SERVERS, AnyServer, each_server, name_complaints
-from .devices import Device, DeviceDemand, Devices
+from .devices import Device, Devices
 from .job import Group, PlacementJob
 
 if TYPE_CHECKING:
@@ -347,11 +347,11 @@ class ConsolidationInstance(Instance):
                 if name in self.resource_names:
                     what = "is a resource in the capacity of a server too; say it in one way for all servers"
                     yield f"servers[{index}].devices.{name}", what
-        asked: dict[tuple[tuple[str, DeviceDemand], ...], None] = {}
+        asked = set[object]()
         for path, _, group in self._each_group():
             if not group.asks or (key := tuple(group.asks.items())) in asked:
                 continue
-            asked[key] = None
+            asked.add(key)
             for name, ask in group.asks.items():
                 field = "profile" if ask.profile else "share" if ask.share else "devices"
                 where = f"{path}.{field}"

@@ -343,11 +343,10 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
                     return meaning(text)
         return text
     kind = event.tag.removeprefix(_TAG)
-    if kind == "str":
-        return text
-    if not any(name == kind for name, _, _ in RESOLVERS):
+    if kind not in _MEANINGS:
         raise _error(f"has the tag {shown(event.tag)}, which means nothing here", event)
-    if not any(name == kind and re.fullmatch(pattern, text) for name, pattern, _ in RESOLVERS):
+    patterns = [pattern for name, pattern, _ in RESOLVERS if name == kind]
+    if patterns and not any(re.fullmatch(pattern, text) for pattern in patterns):
         raise _error("holds a value that does not fit its tag", event)
     return _MEANINGS[kind](text)
 

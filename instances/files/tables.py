@@ -55,11 +55,11 @@ class ParquetColumns(Columns):
         self._path = path
         with _opened(path, source) as file:
             _check_size(file, source)
-            check_header([name.strip() for name in file.schema_arrow.names], source, "")
+            names = [name.strip() for name in file.schema_arrow.names]
+            check_header(names, source, "")
             _check_types(file.schema_arrow, source)
             self._rows = int(file.metadata.num_rows)
-            names = tuple(name.strip() for name in file.schema_arrow.names)
-        super().__init__(None, source, typed=True, names=names)
+        super().__init__(None, source, typed=True, names=tuple(names))
 
     def __len__(self) -> int:
         return self._rows

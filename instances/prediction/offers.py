@@ -272,11 +272,6 @@ class Refusal:
     short: str
     advice: str
 
-    @property
-    def of_memory(self) -> bool:
-        """Whether too little GPU memory is the reason."""
-        return self.rank == OF_MEMORY.rank
-
 
 OF_MEMORY = Refusal(
     3,

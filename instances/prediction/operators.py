@@ -331,24 +331,20 @@ def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int =
     OptionError
         If its shape is impossible.
     """
-    inputs = [arg for arg in args if isinstance(arg, Sizes)]
-    modelled = _kind_and_shape(call, args, inputs, output)
-    if modelled is None:
-        return None
-    kind, shape = modelled
-    return placed(Operator(kind, tuple(shape), parameters=parameters), output)
+    modelled = _kind_and_shape(call, args, output)
+    return None if modelled is None else placed(*modelled, parameters, output)
 
 
-def placed(operator: Operator, output: Sizes) -> Operator:
-    """Return the operator with the saved elements corrected for a transposed convolution."""
-    backwards = operator.kind == "conv" and operator.outputs != prod(output)
+def placed(kind: str, shape: Sequence[int], parameters: int, output: Sizes) -> Operator:
+    """Return the operator of a kind and shape; what a transposed convolution saves is its true output."""
+    operator = Operator(kind, tuple(shape), parameters=parameters)
+    backwards = kind == "conv" and operator.outputs != prod(output)
     return replace(operator, saved=prod(output)) if backwards else operator
 
 
-def _kind_and_shape(
-    call: str, args: Sequence[Any], inputs: Sequence[Sizes], output: Sizes
-) -> tuple[str, Sequence[int]] | None:
+def _kind_and_shape(call: str, args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
     group, kind = known_calls("pytorch").get(call, ("", ""))
+    inputs = [arg for arg in args if isinstance(arg, Sizes)]
     # Products that add to a matrix have it as first argument.
     first = inputs[int(call in ("addmm", "baddbmm"))] if inputs else Sizes()
     match group, kind:

@@ -189,7 +189,7 @@ def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | N
 
 
 def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
-    if all(why.of_memory for why in refusals.values()):
+    if all(why.rank == OF_MEMORY.rank for why in refusals.values()):
         return f"{model} fits on none of this hardware in the way that was asked for; {OF_MEMORY.advice}."
     alike: dict[Refusal, list[str]] = {}
     for name, why in refusals.items():

@@ -22,7 +22,7 @@ from ...common.fields import repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..elastic import Speeds, elastic_instance
-from ..importer import Importer, RejectedEntries, valid_entries
+from ..importer import Importer, RejectedEntries, at, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .kubernetes_affinity import HARD, VolumeObject, Volumes, is_near_by_preference, is_preferred
@@ -385,14 +385,14 @@ def _items(path: Path) -> Iterator[tuple[str, str, Any]]:
         If it is no list of kubectl.
     """
     data = parse_document(read_text(path), str(path), ".json")
-    items = data.get("items") if isinstance(data, dict) else None
+    items = at(data, "items")
     if not isinstance(items, list):
         raise fail(str(path), f"has no list of items; {WANTED}")
     of_list = data.get("kind", "List")
     if not isinstance(of_list, str) or not of_list.endswith("List"):
         raise fail(str(path), f"is {shown(of_list)}, not a List; {WANTED}", "kind")
     for index, item in enumerate(items):
-        kind = item.get("kind") if isinstance(item, dict) else None
+        kind = at(item, "kind")
         yield f"items[{index}]", kind if isinstance(kind, str) else of_list.removesuffix("List"), item
 
 
@@ -408,9 +408,8 @@ def node_of(pod: Any) -> str:
 
 def _text_at(data: Any, *path: str) -> str:
     """Return the text at a path of nested mappings; empty if it is absent."""
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, str) else ""
+    found = at(data, *path)
+    return found if isinstance(found, str) else ""
 
 
 class ElasticKubernetesOptions(KubernetesOptions):

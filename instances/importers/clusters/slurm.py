@@ -20,7 +20,7 @@ from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..elastic import Speeds, elastic_instance
-from ..importer import Importer, RejectedEntries, valid_entries
+from ..importer import Importer, RejectedEntries, at, valid_entries
 from ..node_restrictions import counted, gpu_model_note, note
 from .device_inventory import DeviceInventory
 from .device_sharing import list_with_reasons, unknown_geometry_note
@@ -292,13 +292,13 @@ def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], RejectedEntries]:
 
 def _name_of(job: Any) -> str:
     """Return id and name of an unvalidated job entry; empty if it has none."""
-    words = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
+    words = at(job, "job_id"), at(job, "name")
     return " ".join(one_line(str(word)) for word in words if isinstance(word, str | int) and word != "")
 
 
 def _nodes_of(job: Any) -> list[str]:
     """Return the nodes of an unvalidated job entry; empty if it has none or they cannot be read."""
-    nodes, state = (job.get("nodes"), job.get("job_state")) if isinstance(job, dict) else (None, None)
+    nodes, state = at(job, "nodes"), at(job, "job_state")
     if not isinstance(nodes, str) or (isinstance(state, str | list) and "RUNNING" not in state):
         return []
     try:

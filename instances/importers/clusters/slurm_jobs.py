@@ -16,10 +16,8 @@ from math import floor
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, InstanceOf
-from pydantic_core import PydanticCustomError
 
-from ...common.errors import shown
-from ...common.fields import Listed, Many, Part
+from ...common.fields import Listed, Many, Part, unfit
 from ...common.hostlist import expand_hostlist
 
 LARGEST = 1e15
@@ -37,7 +35,7 @@ def _as_number(value: Any) -> Any:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
         what = "is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)"
-        raise PydanticCustomError("number", what, {"given": shown(value)})
+        raise unfit(what, value)
     return float(value)
 
 
@@ -53,8 +51,7 @@ def _as_hosts(value: Any) -> Any:
     if items is None:
         return ()
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        what = "is {given}, not a list of nodes such as 'n[001-004,7]'"
-        raise PydanticCustomError("hosts", what, {"given": shown(value)})
+        raise unfit("is {given}, not a list of nodes such as 'n[001-004,7]'", value)
     return tuple(name for item in items for name in expand_hostlist(item))
 
 
@@ -116,8 +113,7 @@ def parse_gres(text: str) -> Gres:
 
 def _as_gres(value: Any) -> Gres:
     if value is not None and not isinstance(value, str):
-        what = "is {given}, not a text such as 'gpu:a100:4'"
-        raise PydanticCustomError("gres", what, {"given": shown(value)})
+        raise unfit("is {given}, not a text such as 'gpu:a100:4'", value)
     return parse_gres(value or "")
 
 

@@ -34,7 +34,7 @@ from ...common.fields import (
 from ...common.hardware import GIB
 from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
-from ..importer import Importer, Option
+from ..importer import Importer, Option, at
 from .graph_instance import StagingOptions
 
 log = logging.getLogger("clusterplan")
@@ -332,8 +332,7 @@ class Info:
 
 def layer_count(data: Mapping[str, Any], key: str, degree: int) -> int | None:
     """Return the number of layers under a model or microbatch and a degree; None if none is listed."""
-    degrees = data.get(key)
-    layers = degrees.get(str(degree)) if isinstance(degrees, dict) else None
+    layers = at(data, key, str(degree))
     return len(layers) if isinstance(layers, dict) else None
 
 

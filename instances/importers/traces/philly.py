@@ -18,11 +18,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
-from ...common.errors import InstanceError, shown, some
+from ...common.errors import InstanceError, some
 from ...common.faults import validated_rows
-from ...common.fields import Cell, Model, Name, NonNegative, PositiveCount, PositiveTaskCount, ServerCount
+from ...common.fields import (
+    Cell,
+    Model,
+    Name,
+    NonNegative,
+    PositiveCount,
+    PositiveTaskCount,
+    ServerCount,
+    unfit,
+)
 from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import model_rows
 from ...files.reading import fail
@@ -94,8 +102,7 @@ def _as_instant(value: Any) -> Any:
         pass
     if isinstance(value, datetime) and value.tzinfo is None:
         return value
-    what = "is {given}, which is no date and time; write 2017-11-01 12:00:00"
-    raise PydanticCustomError("instant", what, {"given": shown(value)})
+    raise unfit("is {given}, which is no date and time; write 2017-11-01 12:00:00", value)
 
 
 Instant = Annotated[datetime, BeforeValidator(_as_instant)]
