@@ -342,8 +342,7 @@ class ConsolidationInstance(Instance):
         profiles: dict[str, set[str]] = {}
         for index, server in enumerate(self.servers):
             for name, devices in (server.devices or {}).items():
-                known = profiles.setdefault(name, set())
-                known.update(devices.profiles)
+                profiles.setdefault(name, set()).update(devices.profiles)
                 if name in self.resource_names:
                     what = "is a resource in the capacity of a server too; say it in one way for all servers"
                     yield f"servers[{index}].devices.{name}", what

@@ -81,8 +81,7 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     measured, faults = [], Faults()
     for line, row in validated_rows(_Row, rows, source):
         try:
-            operator = Operator(row.kind, row.shape, precision=row.precision)
-            measured.append(Measurement(operator, row.seconds))
+            measured.append(Measurement(Operator(row.kind, row.shape, precision=row.precision), row.seconds))
         except OptionError as error:
             faults.add(Fault(source, f"line {line}", str(error)))
     faults.refuse()
@@ -324,8 +323,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         seconds = np.array([measured[index].seconds for index in indices])
         theta = relative_fit(parts(chosen, gpu), seconds, np.asarray(towards[family]))
         theta[-1] = max(theta[-1], LEAST_CALL)
-        largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
-        fits[family] = Fit(theta, len(chosen), largest)
+        fits[family] = Fit(theta, len(chosen), np.max([[op.flops, op.bytes] for op in chosen], axis=0))
     return fits
 
 

@@ -245,16 +245,12 @@ class Operator:
                 # Five products instead of the two of the forward pass: the scores are computed again.
                 batch, rows, inner, columns = self.shape
                 return (plain, plain, replace(plain, shape=(batch, rows, -(-inner // 2), -(-columns // 2))))
-            case "conv":
-                # Both gradients are convolutions with as many operations as the forward pass.
-                return (plain, plain)
-            case "add":
-                # A branch is computed from the stream to which it is added, so that two gradients are summed.
-                return (plain,)
-            case "mul" | "div":
+            case "conv" | "mul" | "div":
+                # Both gradients of a convolution are convolutions with as many operations.
                 return (plain, plain)
             case kind if kind in _KEEPS_INPUT or kind == "dropout":
                 return (replace(plain, kind="mul"),)
+        # A branch is computed from the stream to which it is added, so that two gradients are summed.
         return (plain,)
 
 

@@ -352,8 +352,7 @@ class ObjectLists:
         """Return the valid pods, without duplicates, and the rejected entries."""
         source, left_out = self._file("Pod"), RejectedEntries("pod")
         entries = ((place, _name_of(item) or place, item) for _, place, item in self._by_kind.get("Pod", ()))
-        pods = valid_entries(Pod, entries, source, left_out, lambda pod: pod.full_name)
-        return tuple(pods), left_out
+        return tuple(valid_entries(Pod, entries, source, left_out, lambda pod: pod.full_name)), left_out
 
     def read_volumes(self) -> Volumes:
         """Return the volumes and claims.

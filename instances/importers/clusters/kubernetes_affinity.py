@@ -52,8 +52,7 @@ def names_label(pod: Pod, label: str) -> bool:
 
 def constraint_of(pod: Pod) -> str:
     """Return a key such that pods with equal keys may use the same nodes."""
-    selector = sorted(pod.spec.nodeSelector.items())
-    return repr((selector, _required(pod), pod.spec.tolerations))
+    return repr((sorted(pod.spec.nodeSelector.items()), _required(pod), pod.spec.tolerations))
 
 
 def is_preferred(pod: Pod) -> bool:

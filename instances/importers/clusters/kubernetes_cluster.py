@@ -243,8 +243,7 @@ class Cluster:
     def unclear(self) -> dict[str, str]:
         """Name of each pod with an unclear demand for devices → the reason."""
         reasons = self._asks.unclear
-        left = [pod for pod in self._found if id(pod) in reasons]
-        return {pod.full_name: reasons[id(pod)] for pod in left}
+        return {pod.full_name: reasons[id(pod)] for pod in self._found if id(pod) in reasons}
 
     @cached_property
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
@@ -278,8 +277,7 @@ class Cluster:
         if not PodRules.needed(self._alive, self.volumes):
             return None
         jobs = self._without_rules
-        kept = self._staying_of(jobs)
-        return PodRules(self.listed, self.names, self._alive, jobs, kept, self.volumes)
+        return PodRules(self.listed, self.names, self._alive, jobs, self._staying_of(jobs), self.volumes)
 
     @cached_property
     def unmodelled(self) -> dict[int, str]:
@@ -443,8 +441,7 @@ class Cluster:
             for resource, amount in group.requests.items()
             if self.is_gpu(resource) and not self.is_device(resource)
         )
-        devices = 0 if group.ask is None else self.devices.worth(group.ask)
-        return sum(amounts, Fraction(devices))
+        return sum(amounts, Fraction(0 if group.ask is None else self.devices.worth(group.ask)))
 
     @cached_property
     def kept(self) -> dict[str, str]:

@@ -253,8 +253,7 @@ def _planned(options: SlurmOptions) -> tuple[ConsolidationInstance, ClusterSnaps
         names = some(sorted(cluster.unknown))
         without.append(f"What they hold is not known, and their nodes do not list it; left out are {names}.")
     rest = "left out for what they ask for of GPUs, and stay where they run"
-    unclear = list_with_reasons(cluster.unclear)
-    without += note(unclear, "job is", "jobs are", rest)
+    without += note(list_with_reasons(cluster.unclear), "job is", "jobs are", rest)
     rest = "left out for the GPUs, and what runs there stays"
     without += note(list_with_reasons(cluster.devices.out), "node is", "nodes are", rest)
     if not cluster.nodes:

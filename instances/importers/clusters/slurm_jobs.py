@@ -34,8 +34,7 @@ def _as_number(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        what = "is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)"
-        raise unfit(what, value)
+        raise unfit("is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)", value)
     return float(value)
 
 

@@ -145,8 +145,7 @@ def read_nodes(path: Path) -> list[SlurmNode]:
         return list(map(_from_record, records))
     nodes: dict[str, SlurmNode] = {}
     for node in _from_rows(validated(SinfoRows, data, source).sinfo):
-        known = nodes.setdefault(node.name, node)
-        known.partitions |= node.partitions
+        nodes.setdefault(node.name, node).partitions |= node.partitions
     return list(nodes.values())
 
 

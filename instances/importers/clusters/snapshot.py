@@ -307,8 +307,7 @@ class ClusterSnapshot:
     @cached_property
     def restrictions(self) -> Restrictions:
         """The artificial resources that restrict tasks to the nodes that they may use."""
-        choices = (choice for groups in self._choices for choice in groups)
-        return Restrictions(self.names, choices)
+        return Restrictions(self.names, (choice for groups in self._choices for choice in groups))
 
     @cached_property
     def _choices(self) -> list[list[Choice]]:

@@ -338,8 +338,7 @@ def layer_count(data: Mapping[str, Any], key: str, degree: int) -> int | None:
 
 def _layers(data: Mapping[str, Any], source: str, key: str, what: str, degree: int) -> Fields:
     """Return the mapping of layers in a file, under a model or microbatch and a tensor-parallel degree."""
-    degrees = _entry(data, key, source, "", what)
-    return _entry(degrees, str(degree), source, key, "tensor-parallel degree")
+    return _entry(_entry(data, key, source, "", what), str(degree), source, key, "tensor-parallel degree")
 
 
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> Fields:

@@ -236,8 +236,7 @@ def read_table(path: Path) -> Fields:
     InstanceError
         If the file is no mapping.
     """
-    what = "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed"
-    return read_mapping(path, what)
+    return read_mapping(path, "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed")
 
 
 def gpu_types(table: Iterable[str]) -> list[str]:
@@ -324,8 +323,7 @@ def chosen_jobs(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     width = max(3, len(str(max(listed))))
     first = islice(listed.items(), options.first)
     jobs = {f"job-{number:0{width}d} {job.model}": job for number, job in first}
-    cut = len(jobs) < len(listed)
-    return jobs, {"cut": cut, "taken": len(jobs), "listed": len(listed)}
+    return jobs, {"cut": len(jobs) < len(listed), "taken": len(jobs), "listed": len(listed)}
 
 
 def named_count(fact: str, names: Iterable[str]) -> Fields:

@@ -199,8 +199,7 @@ def gpu_servers(count: int, gpus: int, gpu_model: str | None = None) -> list[Fie
 
 def named(names: Iterable[str]) -> str:
     """Return the first few distinct names as text, escaped because they come from a file."""
-    distinct = [name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names)]
-    return some(distinct)
+    return some(name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names))
 
 
 TRACE = TraceSource(
@@ -418,8 +417,7 @@ def _arrivals(
         If dates are given a unit.
     """
     column, source = options.arrival, str(options.jobs)
-    first = next((cells[column] for _, cells in rows if column in cells), None)
-    moment = _moment(first)
+    moment = _moment(next((cells[column] for _, cells in rows if column in cells), None))
     if moment is not None:
         if options.arrival_unit is not None:
             raise OptionError(
@@ -430,8 +428,7 @@ def _arrivals(
         seconds = {line: (at - start).total_seconds() for line, at in dates.items()}
         return seconds, {"arrival_in": None, "begin": start}
     unit = ColumnUnit.of(column, options.arrival_unit, "--arrival-unit")
-    date = ", or a date and time such as 2017-11-01 12:00:00"
-    given = _valid(_Arrival, rows, columns, source, date)
+    given = _valid(_Arrival, rows, columns, source, ", or a date and time such as 2017-11-01 12:00:00")
     found = {line: unit.in_seconds(row.arrival_s) for line, row in given}
     begin = min(found.values())
     facts: Fields = {"arrival_in": unit.sentence(column), "begin": None}
