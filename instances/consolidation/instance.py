@@ -310,8 +310,11 @@ class ConsolidationInstance(Instance):
         twice = "{value!r} is listed twice; each objective stands once"
         yield from repeated(self.objectives, "objectives", "", twice)
         if "free" in self.objectives and (self.free is None or self.objectives[0] != "free"):
-            what = "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied"
-            yield "objectives", f"{what}; give both, as in objectives: [free, migrations]"
+            what = (
+                "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied; "
+                "give both, as in objectives: [free, migrations]"
+            )
+            yield "objectives", what
         yield from name_complaints(self.servers)
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > MAX_SERVERS:

@@ -165,8 +165,10 @@ def check_size(text: str, most_values: int | None = None) -> None:
     objects, lists = text.count("{"), text.count("[")
     values = text.count(",") + objects + lists
     if most_values is not None and values > most_values:
-        most = f"at most {most_values:,} are read from a document"
-        raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
+        raise TooMuchError(
+            f"holds about {values:,} values; at most {most_values:,} are read from a document: put its "
+            "lists into CSV or Parquet tables"
+        )
     # The memory that is left beside the text itself.
     room = max(MAX_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
     room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
@@ -496,8 +498,11 @@ def parse_document(
         If the text is malformed, repeats a key, nests too deeply or is too large.
     """
     if suffix != ".json" and len(text) > MAX_YAML:
-        size = f"is YAML of {len(text):,} characters; at most {MAX_YAML:,} are read"
-        raise fail(source, f"{size}: write it as JSON, or move its lists to CSV or Parquet tables")
+        raise fail(
+            source,
+            f"is YAML of {len(text):,} characters; at most {MAX_YAML:,} are read: write it as JSON, or "
+            "move its lists to CSV or Parquet tables",
+        )
     try:
         return parse_json(text, most_values) if suffix == ".json" else parse_yaml(text)
     except RecursionError:

@@ -402,8 +402,10 @@ class OperatorTimes:
         if not count:
             precisions = {op.precision for op in operators}
             other = "" if precisions & self.measured else f", and they are in {_listed(self.measured)}"
-            few = f"too few measurements are of this model's operators in {_listed(precisions)}{other}"
-            return f"{self.sheet_basis}; {few}"
+            return (
+                f"{self.sheet_basis}; too few measurements are of this model's operators in "
+                f"{_listed(precisions)}{other}"
+            )
         basis = f"{count} measurements on {self.gpu.name}"
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet_basis}"
 

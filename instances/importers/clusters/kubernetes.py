@@ -82,8 +82,10 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
     yield from note(cluster.out, "node is", "nodes are", "cordoned or not ready and left out", most=10)
     yield from emptied_note(cluster.emptied, "cordoned")
     it = "it" if len(cluster.short) == 1 else "them"
-    failed = "as where a device has failed: what runs there stays, and nothing is added"
-    rest = f"less than pods on {it} hold, {failed}"
+    rest = (
+        f"less than pods on {it} hold, as where a device has failed: what runs there stays, and nothing "
+        "is added"
+    )
     yield from note(sorted(cluster.short), "node has", "nodes have", rest)
     yield from note(
         _names(cluster.staying),
@@ -114,8 +116,9 @@ def _gpu_model_notes(cluster: Cluster) -> Iterator[str]:
     by_type = cluster.models.by_type & cluster.names
     if by_type:
         which = "nodes" if cluster.models.label == MACHINE else some(sorted(by_type), NAMED)
-        how = f"{MACHINE} stands for them (--gpu-label names another)"
-        yield f"No label has the GPU models of {which}; {how}."
+        yield (
+            f"No label has the GPU models of {which}; {MACHINE} stands for them (--gpu-label names another)."
+        )
     stay = _names(job for job in cluster.jobs if job.keeps_models)
     if stay:
         what = counted(
@@ -200,8 +203,10 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         jobs = _names(job for job in cluster.jobs if any(map(concerns, job.pods)))
         yield from note(jobs, *have, f"{what}, which the plan does not look at")
     for name, names in cluster.budgeted.items():
-        stops = f"which does not keep a script from stopping {some(names, NAMED)}"
-        yield f"The PodDisruptionBudget {name} allows no eviction, {stops}."
+        yield (
+            f"The PodDisruptionBudget {name} allows no eviction, which does not keep a script from "
+            f"stopping {some(names, NAMED)}."
+        )
     yield from _priority_notes(cluster)
     soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints)
     if soft:

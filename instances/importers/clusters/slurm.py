@@ -78,8 +78,10 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )
-    beyond = f"for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart"
-    rest = f"{beyond}: what waits is left out, what runs stays"
+    rest = (
+        f"for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart: what waits is left "
+        "out, what runs stays"
+    )
     yield from note(_names(cluster.crowd), "job asks", "jobs ask", rest, NAMED)
     yield from snapshot.notes("shares")
     grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
@@ -257,8 +259,10 @@ def _planned(options: SlurmOptions) -> tuple[ConsolidationInstance, ClusterSnaps
     rest = "left out for the GPUs, and what runs there stays"
     without += note(list_with_reasons(cluster.devices.out), "node is", "nodes are", rest)
     if not cluster.nodes:
-        out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
-        what = f"has no node that takes jobs{partitions_phrase(options.partitions)}; {out}"
+        what = (
+            f"has no node that takes jobs{partitions_phrase(options.partitions)}; "
+            f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
+        )
         there = _partitions_there(options, (node.partitions for node in listed))
         raise fail(str(nodes), "; ".join([what, *there, *without]))
     if not cluster.jobs:

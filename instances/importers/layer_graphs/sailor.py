@@ -139,8 +139,11 @@ class Limits:
         for unit in self.units:
             if self.of(unit) == 0:
                 count = self.given[unit.gpu]
-                what = f"{count} GPUs are too few for {unit.name}, whose units have {unit.degree}"
-                yield f"limit.{unit.gpu}", f"{what}; raise it, or choose other types"
+                what = (
+                    f"{count} GPUs are too few for {unit.name}, whose units have {unit.degree}; raise it, "
+                    "or choose other types"
+                )
+                yield f"limit.{unit.gpu}", what
 
     @property
     def shared(self) -> dict[str, list[Unit]]:
@@ -453,8 +456,11 @@ def _prices(options: SailorOptions, units: Sequence[Unit]) -> dict[str, float]:
     missing = [gpu for gpu in gpus if gpu not in prices]
     if missing:
         known, given = ", ".join(PRICES_USD_PER_HOUR), ",".join(f"{name}=USD" for name in missing)
-        what = f"no price is known of {', '.join(missing)}; give --price {given} (per GPU and hour)"
-        complaints.append(("prices", f"{what}; known: {known}"))
+        what = (
+            f"no price is known of {', '.join(missing)}; give --price {given} (per GPU and hour); "
+            f"known: {known}"
+        )
+        complaints.append(("prices", what))
     refuse_faults("options", complaints)
     return {gpu: prices[gpu] for gpu in gpus}
 

@@ -223,8 +223,12 @@ def _nothing_runs(table: list[dict[str, Cell]], options: PhillyOptions) -> Insta
         what = f"there is no virtual cluster {options.virtual_cluster!r}; there are: {some(clusters, 20)}"
         return fail("options", what, "virtual_cluster")
     starts = [datetime.fromisoformat(cells["timestamp"]) for cells in table]
-    begin = f"no job{_where(options, ' of')} runs at {options.at}"
-    return fail("options", f"{begin}; the jobs of the file start from {min(starts)} to {max(starts)}", "at")
+    return fail(
+        "options",
+        f"no job{_where(options, ' of')} runs at {options.at}; the jobs of the file start from "
+        f"{min(starts)} to {max(starts)}",
+        "at",
+    )
 
 
 @Importer

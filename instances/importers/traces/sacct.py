@@ -246,8 +246,9 @@ def moment_of(text: str) -> float | None:
         at = datetime.fromisoformat(text)
         return (at - UNIX).total_seconds() if at.tzinfo is None else at.timestamp()
     except ValueError:
-        what = f"{text[:30]!r} is no time; sacct writes 2024-05-01T12:00:00"
-        raise ValueError(f"{what} unless SLURM_TIME_FORMAT is set") from None
+        raise ValueError(
+            f"{text[:30]!r} is no time; sacct writes 2024-05-01T12:00:00 unless SLURM_TIME_FORMAT is set"
+        ) from None
 
 
 def _read(reader: Any) -> BeforeValidator:

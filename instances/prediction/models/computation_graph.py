@@ -410,8 +410,11 @@ def graph_model(graph: Any, name: str, source: str) -> LayerModel:
             raise fail(source, "has no shape; export it with a fixed batch of 1", label)
         operator = _operator(node, [shapes.get(tensor) for tensor in node.input], output)
         if operator is None:
-            known = f"known are {names_of_kernels('onnx')}"
-            raise fail(source, f"is {node.op_type}, which is not known in this form; {known}", label)
+            raise fail(
+                source,
+                f"is {node.op_type}, which is not known in this form; known are {names_of_kernels('onnx')}",
+                label,
+            )
         untrained = node.input[_STATISTICS] if node.op_type == "BatchNormalization" else ()
         parameters = weights.count(weights.of(node.input) - {*untrained})
         layers.append(Layer(label, (placed(*operator, parameters, output),), prod(output)))
