@@ -62,8 +62,8 @@ width `inner`, `batch` times, in one kernel that never writes the scores (Dao et
 with one number or a broadcast row, `copy` any change of layout, `sum` adds up rows.
 """
 _BINARY = ("add", "mul", "div")
-_KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
-"""Kinds whose backward pass reads a matrix in addition to the gradient."""
+_KEEPS_INPUT = ("gelu", "relu", "silu", "tanh", "dropout")
+"""Kinds whose backward pass reads a matrix, the input or a mask, in addition to the gradient."""
 _LEAVES_NOTHING = ("scale", "copy", "div")
 """Kinds whose backward pass does not need their output."""
 _MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
@@ -248,7 +248,7 @@ class Operator:
             case "conv" | "mul" | "div":
                 # Both gradients of a convolution are convolutions with as many operations.
                 return (plain, plain)
-            case kind if kind in _KEEPS_INPUT or kind == "dropout":
+            case kind if kind in _KEEPS_INPUT:
                 return (replace(plain, kind="mul"),)
         # A branch is computed from the stream to which it is added, so that two gradients are summed.
         return (plain,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -59,7 +59,7 @@ class TaskSet:
     name: str
     request: GpuRequest | None
     current: Mapping[str, int]
-    devices: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    devices: Mapping[str, Sequence[int]] = NONE_NAMED
     unclear: str = ""
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, InstanceOf
 
-from ...common.fields import Listed, Many, Part, unfit
+from ...common.fields import NONE_NAMED, Listed, Many, Part, unfit
 from ...common.hostlist import expand_hostlist
 
 LARGEST = 1e15
@@ -83,7 +83,7 @@ class Gres:
         The indices of the GPUs, if they are listed.
     """
 
-    gpus: Mapping[str, float] = field(default_factory=dict)
+    gpus: Mapping[str, float] = NONE_NAMED
     shards: float = 0.0
     places: tuple[int, ...] = ()
 
@@ -453,7 +453,7 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
 
 def _job(record: JobRecord, identity: str) -> SlurmJob:
     running, tres, nodes = is_running(record), _tres(record), nodes_of(record)
-    gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked(record, _gpus_in)
+    gpus = tres.get("gres/gpu", sum(typed(tres).values())) or _untracked(record, _gpus_in)
     asked = types_of(record)
     cpus = tres.get("cpu") or record.cpus or 0.0
     memory = tres.get("mem")
@@ -496,7 +496,7 @@ def shards_of(record: JobRecord) -> float:
     return _tres(record).get("gres/shard") or _untracked(record, lambda gres: gres.shards)
 
 
-def _typed(tres: Mapping[str, float]) -> dict[str, float]:
+def typed(tres: Mapping[str, float]) -> dict[str, float]:
     """Return GPU type → number of GPUs, for the TRES entries that name a type."""
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
 
@@ -520,7 +520,7 @@ def types_of(record: JobRecord) -> list[str]:
     beside = dict.fromkeys(
         kind for request in requests for kind, count in request.gpus.items() if kind and count
     )
-    return [*_typed(record.tres_req_str)] or [*beside]
+    return [*typed(record.tres_req_str)] or [*beside]
 
 
 def _whole(number: float | None) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...common.fields import repeated
+from ...common.fields import NONE_NAMED, repeated
 from ...common.hostlist import expand_hostlist
 from ...consolidation.devices import DeviceDemand
 from ...files.reading import fail, read_mapping, read_text
@@ -103,7 +103,7 @@ class SlurmNode:
     gpus: Mapping[str, float]
     used_cpus: float | None
     used_memory_mib: float | None
-    used_gpus: Mapping[str, float] = field(default_factory=dict)
+    used_gpus: Mapping[str, float] = NONE_NAMED
     partitions: set[str] = field(default_factory=set)
     shards: float = 0.0
     used_shards: float = 0.0

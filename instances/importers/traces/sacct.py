@@ -19,7 +19,7 @@ from ...common.faults import validated
 from ...common.fields import Fields, Many, Name, Part, PositiveCount
 from ...files.reading import MAX_SMALL_ROWS, fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
-from ..clusters.slurm_jobs import Number, States, Tres
+from ..clusters.slurm_jobs import Number, States, Tres, typed
 from ..importer import Entry, Importer, ImportOptions, Option, RejectedEntries, at, valid_entries
 from ..node_restrictions import counted, numbered
 from .trace import CHOSEN_POOL, FREE, ClusterGpus, TraceSource, scheduling
@@ -311,13 +311,12 @@ class JobOfAccounting(Part):
     @property
     def gpus(self) -> float:
         """The number of GPUs of the job; if both the sum and types are listed, the sum counts."""
-        typed = sum(amount for name, amount in self.tres.items() if name.startswith("gres/gpu:"))
-        return self.tres.get("gres/gpu", typed)
+        return self.tres.get("gres/gpu", sum(typed(self.tres).values()))
 
     @property
     def types(self) -> set[str]:
         """The GPU types of the job, as far as they are listed."""
-        return {name.removeprefix("gres/gpu:") for name in self.tres if name.startswith("gres/gpu:")}
+        return set(typed(self.tres))
 
     @property
     def cpus(self) -> float:

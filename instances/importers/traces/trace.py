@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from ...common.base import Instance
 from ...common.errors import Fault, Faults, InstanceError, OptionError, shown, some
 from ...common.faults import validated, validated_rows
 from ...common.fields import (
+    NONE_NAMED,
     Cell,
     Fields,
     Model,
@@ -81,7 +82,7 @@ class TraceSource:
     sentences: Sentences
     jobs: str = "jobs"
     cluster: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = NONE_NAMED
 
     def instance(
         self,

@@ -12,7 +12,7 @@ from clusterplan.instances.common.errors import InstanceError, OptionError, some
 from clusterplan.instances.common.fields import Count, Model, Name, PositiveCount
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers import IMPORTERS, import_philly_either
+from clusterplan.instances.importers import IMPORTERS
 from clusterplan.instances.importers.importer import (
     MAX_INVALID,
     Importer,
@@ -93,7 +93,7 @@ def imported(folder: Path, **options: Any) -> Any:
     """Return what becomes of one job."""
     file = folder / "philly.csv"
     file.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-01 11:00:10,7200,1,7200,a\n")
-    return import_philly_either(file, **options)
+    return IMPORTERS["philly"](file, **options)
 
 
 def test_the_kind_decides(tmp_path: Path) -> None:
