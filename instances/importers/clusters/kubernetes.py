@@ -179,7 +179,7 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         "left out, for Kubernetes might refuse to start what the plan places",
     )
     yield from note(
-        [] if cluster.rules is None else [limit.name for limit in cluster.rules.limits],
+        [limit.name for limit in cluster.rules.limits],
         "resource stands",
         "resources stand",
         "for anti-affinity, host ports and spread on nodes, perhaps more strictly than Kubernetes does",

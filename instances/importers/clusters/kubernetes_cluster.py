@@ -272,20 +272,17 @@ class Cluster:
         return in_parts(self._jobs_of(self._candidates[0]), self.names)
 
     @cached_property
-    def rules(self) -> PodRules | None:
-        """What rules of pods on other pods mean for the jobs, if there are any; else None."""
-        if not PodRules.needed(self._alive, self.volumes):
-            return None
+    def rules(self) -> PodRules:
+        """What rules of pods on other pods mean for the jobs."""
         jobs = self._without_rules
         return PodRules(self.listed, self.names, self._alive, jobs, self._staying_of(jobs), self.volumes)
 
     @cached_property
     def unmodelled(self) -> dict[int, str]:
         """Identity of each pod of a waiting job that is left out → why Kubernetes might refuse it."""
-        rules = {} if self.rules is None else self.rules.left_out
         claiming = (job for job in self._without_rules if any(pod.spec.resourceClaims for pod in job.pods))
         claims = {id(pod): CLAIMS for job in claiming if not self.all_run(job) for pod in job.pods}
-        return rules | claims | self._too_few
+        return self.rules.left_out | claims | self._too_few
 
     @cached_property
     def _too_few(self) -> dict[int, str]:
@@ -335,9 +332,9 @@ class Cluster:
     def jobs(self) -> list[PodJob]:
         """The jobs that are planned."""
         jobs = self._without_rules
-        if self.rules is not None or self.unmodelled:
+        if self.rules.restrict or self.unmodelled:
             pods = [pod for pod in self._candidates[0] if id(pod) not in self.unmodelled]
-            jobs = in_parts(self._jobs_of(pods, self.rules), self.names)
+            jobs = in_parts(self._jobs_of(pods, self.rules if self.rules.restrict else None), self.names)
         if self.options.gpu_models == "one":
             self._choose_models(jobs)
         left = {self._key(pod) for pod in self._candidates[0] if id(pod) in self.unmodelled}
@@ -446,7 +443,7 @@ class Cluster:
     @cached_property
     def kept(self) -> dict[str, str]:
         """Name of a running job that may not be moved → the reason."""
-        return self._staying_of(self.jobs, {} if self.rules is None else self.rules.staying)
+        return self._staying_of(self.jobs, self.rules.staying)
 
     def _staying_of(self, jobs: Iterable[PodJob], ruled: Mapping[int, str] = NONE_NAMED) -> dict[str, str]:
         """Return name → reason of those running jobs that may not be moved.
@@ -533,7 +530,7 @@ class Cluster:
             gpu_model=self.models.of(node),
             rack=node.labels.get(self.options.rack_label) or None,
             emptied=node.name in self.emptied,
-            limits={} if self.rules is None else self.rules.capacity(node.name),
+            limits=self.rules.capacity(node.name),
         )
 
     def _workload(self, job: PodJob) -> Workload:
@@ -572,8 +569,7 @@ class Cluster:
             text += f" that reaches volume {' and '.join(bound)}"
         if group.models:
             text += f" of {' or '.join(group.models)}"
-        rules = self.rules
-        if rules is not None and rules.allowed(pod) != names:
+        if self.rules.allowed(pod) != names:
             text += " that rules on other pods permit"
         wish = self.devices.request(id(pod))
         if wish is not None and self.devices.offering(wish, names) != names:

@@ -150,12 +150,10 @@ class PodRules:
         self._hosts: dict[tuple[tuple[str, Selection | None], ...], list[Pod]] = {}
         self._settle()
 
-    @staticmethod
-    def needed(pods: Iterable[Pod], volumes: Volumes) -> bool:
-        """Return whether any pod has a rule on other pods."""
-        return any(
-            pod.near or pod.apart or pod.spread or pod.host_ports or volumes.exclusive(pod) for pod in pods
-        )
+    @property
+    def restrict(self) -> bool:
+        """Whether any rule keeps a planned pod off a node."""
+        return bool(self._allowed or self.limits)
 
     def allowed(self, pod: Pod) -> frozenset[str]:
         """Return the names of the nodes that the rules leave to a planned pod."""
