@@ -160,7 +160,7 @@ def test_servers_that_may_not_be_used_hold_only_what_is_there() -> None:
     """A task may stay where it could not be given a place."""
     first, second = choice("x", {"a"}, {None: 2}), choice("y", {"a"}, {"b": 1})
     free = choice("z", set(ALL), {None: 5})
-    found = Restrictions(ALL, (each for each in [first, second, free]))
+    found = Restrictions(ALL, iter([first, second, free]))
     assert found.demand(free) == {}
     assert found.demand(first) == found.demand(second) == {"zone 1": 1.0}
     assert [found.permits(server) for server in "abc"] == [{"zone 1": 3.0}, {"zone 1": 1.0}, {"zone 1": 0.0}]
