@@ -200,12 +200,17 @@ Given = Annotated[ItemT, BeforeValidator(lambda value: {} if value is None else 
 """A mapping; null stands for an empty one."""
 
 
+def unfit(what: str, value: Any) -> PydanticCustomError:
+    """Return the validation error of a value, which stands in the message for ``{given}``."""
+    return PydanticCustomError("unfit", what, {"given": shown(value)})
+
+
 def _as_float(value: Any) -> Any:
     if isinstance(value, Cell) and (NUMBER.fullmatch(value) or value.lower().strip("+-.") in ("nan", "inf")):
         return float(value.replace(".nan", "nan").replace(".inf", "inf"))
     if isinstance(value, bool | str):
         what = "is {given}, which is not a number; write a plain number"
-        raise PydanticCustomError("number", what, {"given": shown(value)})
+        raise unfit(what, value)
     if isinstance(value, int) and abs(value) > LARGEST:
         raise PydanticCustomError("too_large", "is too large; at most 1e15 is allowed")
     return value
@@ -216,13 +221,13 @@ def _as_int(value: Any) -> Any:
         return int(value)
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
         what = "is {given}, which is not a whole number; write a whole number"
-        raise PydanticCustomError("whole_number", what, {"given": shown(value)})
+        raise unfit(what, value)
     return int(value) if isinstance(value, float) else value
 
 
 def _as_version(value: Any) -> Any:
     if isinstance(value, bool) or value != 1:
-        raise PydanticCustomError("version", "is {given}; allowed: 1", {"given": shown(value)})
+        raise unfit("is {given}; allowed: 1", value)
     return 1
 
 
@@ -232,7 +237,7 @@ def _as_bool(value: Any) -> Any:
     if isinstance(value, bool):
         return value
     what = "is {given}, neither true nor false; write true or false"
-    raise PydanticCustomError("truth_value", what, {"given": shown(value)})
+    raise unfit(what, value)
 
 
 def as_text(value: Any) -> Any:
@@ -272,8 +277,7 @@ def _count_keys(value: Any) -> Any:
     for key, item in value.items():
         whole = isinstance(key, int) and not isinstance(key, bool)
         if not whole and not (isinstance(key, str) and re.fullmatch(r"[0-9]{1,9}", key)):
-            what = "has the key {key}; keys are whole numbers from 1"
-            raise PydanticCustomError("count_key", what, {"key": shown(key)})
+            raise unfit("has the key {given}; keys are whole numbers from 1", key)
         if int(key) in by_count:
             raise PydanticCustomError("count_key", f"has the key {int(key)} twice; each may stand once")
         by_count[int(key)] = item

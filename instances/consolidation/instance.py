@@ -36,7 +36,7 @@ from ..common.fields import (
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 from ..common.servers import MAX_SERVERS, AnyServer, each_server, name_complaints
-from .devices import Device, DeviceDemand, Devices
+from .devices import Device, Devices
 from .job import Group, PlacementJob
 
 if TYPE_CHECKING:
@@ -310,8 +310,11 @@ class ConsolidationInstance(Instance):
         twice = "{value!r} is listed twice; each objective stands once"
         yield from repeated(self.objectives, "objectives", "", twice)
         if "free" in self.objectives and (self.free is None or self.objectives[0] != "free"):
-            what = "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied"
-            yield "objectives", f"{what}; give both, as in objectives: [free, migrations]"
+            what = (
+                "`free` stands first, and a field `free: {count: 2}` says how many servers are emptied; "
+                "give both, as in objectives: [free, migrations]"
+            )
+            yield "objectives", what
         yield from name_complaints(self.servers)
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > MAX_SERVERS:
@@ -342,16 +345,15 @@ class ConsolidationInstance(Instance):
         profiles: dict[str, set[str]] = {}
         for index, server in enumerate(self.servers):
             for name, devices in (server.devices or {}).items():
-                known = profiles.setdefault(name, set())
-                known.update(devices.profiles)
+                profiles.setdefault(name, set()).update(devices.profiles)
                 if name in self.resource_names:
                     what = "is a resource in the capacity of a server too; say it in one way for all servers"
                     yield f"servers[{index}].devices.{name}", what
-        asked: dict[tuple[tuple[str, DeviceDemand], ...], None] = {}
+        asked = set[object]()
         for path, _, group in self._each_group():
             if not group.asks or (key := tuple(group.asks.items())) in asked:
                 continue
-            asked[key] = None
+            asked.add(key)
             for name, ask in group.asks.items():
                 field = "profile" if ask.profile else "share" if ask.share else "devices"
                 where = f"{path}.{field}"

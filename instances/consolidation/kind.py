@@ -158,14 +158,10 @@ def _written_tables(instance: ConsolidationInstance) -> dict[str, Any]:
 
 def _columns(rows: Iterable[Server | PlacementJob]) -> dict[str, list[Any]]:
     """Return column name → cells of all rows; None in cells with the default value."""
-    listed = list(rows)
-    columns: dict[str, list[Any]] = {}
-    for index, row in enumerate(listed):
-        for name, cell in _cells(row.model_dump(mode="json", exclude_none=True, exclude_defaults=True)):
-            if name not in columns:
-                columns[name] = [None] * len(listed)
-            columns[name][index] = cell
-    return columns
+    dumped = (row.model_dump(mode="json", exclude_none=True, exclude_defaults=True) for row in rows)
+    listed = [dict(_cells(fields)) for fields in dumped]
+    names = dict.fromkeys(itertools.chain.from_iterable(listed))
+    return {name: [cells.get(name) for cells in listed] for name in names}
 
 
 def _cells(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -437,12 +437,12 @@ def columns_of(
             columns[at] = {}
             for key in dict.fromkeys(itertools.chain.from_iterable(given)):
                 columns[at][key] = np.array([cell.get(key, np.nan) for cell in given])
-        elif field.kind == "part":
-            columns[at] = np.array([cell is not None for cell in cells])
-            columns |= columns_of(cells, field.models, left_out, f"{at}.")
         else:
-            columns[at] = offsets(np.array([len(cell or ()) for cell in cells], dtype=np.int64))
-            cells = [entry for cell in cells for entry in cell or ()]
+            if field.kind == "part":
+                columns[at] = np.array([cell is not None for cell in cells])
+            else:
+                columns[at] = offsets(np.array([len(cell or ()) for cell in cells], dtype=np.int64))
+                cells = [entry for cell in cells for entry in cell or ()]
             columns |= columns_of(cells, field.models, left_out, f"{at}.")
     return columns
 

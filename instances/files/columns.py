@@ -216,8 +216,11 @@ class Columns:
             If two columns clash, or all rows are requested and they are too many.
         """
         if indices is None and (len(self) > MAX_SMALL_ROWS or self.cells > MAX_SMALL_CELLS):
-            most = f"{MAX_SMALL_ROWS:,} rows and {MAX_SMALL_CELLS:,} filled cells"
-            raise fail(self.source, f"is read row by row, and then at most {most} are read; split it")
+            raise fail(
+                self.source,
+                f"is read row by row, and then at most {MAX_SMALL_ROWS:,} rows and {MAX_SMALL_CELLS:,} "
+                "filled cells are read; split it",
+            )
         # Requested rows are cut out first, so that no others become objects.
         chosen = self._table if indices is None else self._table.take(indices)
         paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]

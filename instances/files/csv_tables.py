@@ -152,8 +152,7 @@ def model_rows(
     missing = [name for name in required if name not in header]
     if missing:
         check_separated(header, source)
-        needed = ", ".join(required)
-        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
+        raise fail(source, f"has no column {', '.join(missing)}; needed: {', '.join(required)}", "line 1")
     return rows
 
 
@@ -198,8 +197,7 @@ class CsvColumns(Columns):
 
     def head(self, rows: int) -> Columns:
         """Return the first rows as a table, without reading the others."""
-        first = itertools.islice(self._rows(self._raw), rows)
-        return Columns(self._of(first), self.source, typed=False)
+        return Columns(self._of(itertools.islice(self._rows(self._raw), rows)), self.source, typed=False)
 
     def _rows(self, raw: bytes) -> Iterator[list[str]]:
         return itertools.islice(_records(raw, self.source), 1, None)

@@ -165,8 +165,10 @@ def check_size(text: str, most_values: int | None = None) -> None:
     objects, lists = text.count("{"), text.count("[")
     values = text.count(",") + objects + lists
     if most_values is not None and values > most_values:
-        most = f"at most {most_values:,} are read from a document"
-        raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
+        raise TooMuchError(
+            f"holds about {values:,} values; at most {most_values:,} are read from a document: put its "
+            "lists into CSV or Parquet tables"
+        )
     # The memory that is left beside the text itself.
     room = max(MAX_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
     room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
@@ -343,11 +345,10 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
                     return meaning(text)
         return text
     kind = event.tag.removeprefix(_TAG)
-    if kind == "str":
-        return text
-    if not any(name == kind for name, _, _ in RESOLVERS):
+    if kind not in _MEANINGS:
         raise _error(f"has the tag {shown(event.tag)}, which means nothing here", event)
-    if not any(name == kind and re.fullmatch(pattern, text) for name, pattern, _ in RESOLVERS):
+    patterns = [pattern for name, pattern, _ in RESOLVERS if name == kind]
+    if patterns and not any(re.fullmatch(pattern, text) for pattern in patterns):
         raise _error("holds a value that does not fit its tag", event)
     return _MEANINGS[kind](text)
 
@@ -497,8 +498,11 @@ def parse_document(
         If the text is malformed, repeats a key, nests too deeply or is too large.
     """
     if suffix != ".json" and len(text) > MAX_YAML:
-        size = f"is YAML of {len(text):,} characters; at most {MAX_YAML:,} are read"
-        raise fail(source, f"{size}: write it as JSON, or move its lists to CSV or Parquet tables")
+        raise fail(
+            source,
+            f"is YAML of {len(text):,} characters; at most {MAX_YAML:,} are read: write it as JSON, or "
+            "move its lists to CSV or Parquet tables",
+        )
     try:
         return parse_json(text, most_values) if suffix == ".json" else parse_yaml(text)
     except RecursionError:

@@ -55,11 +55,11 @@ class ParquetColumns(Columns):
         self._path = path
         with _opened(path, source) as file:
             _check_size(file, source)
-            check_header([name.strip() for name in file.schema_arrow.names], source, "")
+            names = [name.strip() for name in file.schema_arrow.names]
+            check_header(names, source, "")
             _check_types(file.schema_arrow, source)
             self._rows = int(file.metadata.num_rows)
-            names = tuple(name.strip() for name in file.schema_arrow.names)
-        super().__init__(None, source, typed=True, names=names)
+        super().__init__(None, source, typed=True, names=tuple(names))
 
     def __len__(self) -> int:
         return self._rows
@@ -116,11 +116,16 @@ def _check_size(file: Any, source: str) -> None:
     if not rows or not columns:
         raise fail(source, "has no rows")
     if rows > MAX_ROWS or columns > MAX_COLUMNS or rows * columns > MAX_CELLS:
-        allowed = f"{MAX_ROWS:,} rows, {MAX_COLUMNS:,} columns and {MAX_CELLS:,} cells"
-        raise fail(source, f"has {rows:,} rows of {columns:,} columns; at most {allowed} are read: split it")
+        raise fail(
+            source,
+            f"has {rows:,} rows of {columns:,} columns; at most {MAX_ROWS:,} rows, {MAX_COLUMNS:,} "
+            f"columns and {MAX_CELLS:,} cells are read: split it",
+        )
     if metadata.num_row_groups > MAX_GROUPS:
-        groups = f"{metadata.num_row_groups:,} groups of rows; at most {MAX_GROUPS:,}"
-        raise fail(source, f"has {groups} are read: write it anew")
+        raise fail(
+            source,
+            f"has {metadata.num_row_groups:,} groups of rows; at most {MAX_GROUPS:,} are read: write it anew",
+        )
     kinds = file.schema_arrow.types
     plain = rows * sum(map(_width, kinds))
     # The metadata of single columns are not read: if they are broken, pyarrow aborts the process.
@@ -270,8 +275,10 @@ def _write_csv(table: pa.Table, path: Path) -> None:
             continue
         column = table.column(position)
         if pc.any(pc.not_equal(pc.utf8_trim_whitespace(column), column)).as_py():
-            what = "begins or ends with a blank, which CSV loses; write a Parquet table"
-            raise OptionError(f"{path}: a text in column {field.name!r} {what}")
+            raise OptionError(
+                f"{path}: a text in column {field.name!r} begins or ends with a blank, which CSV loses; "
+                "write a Parquet table"
+            )
         safe = pc.replace_substring_regex(column, pattern=_FORMULA, replacement=r"'\1")
         table = table.set_column(position, field.name, safe)
     try:

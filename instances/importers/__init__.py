@@ -38,57 +38,49 @@ from .traces.tiresias import import_tiresias as import_tiresias
 from .traces.tiresias import import_tiresias_trace as import_tiresias_trace
 from .traces.trace import import_trace as import_trace
 
-import_gavel_either = multi_kind_importer(
-    "Jobs with measured speeds on three GPU types (Gavel, OSDI'20).",
-    {
-        "allocation": import_gavel,
-        "consolidation": import_gavel_consolidation,
-        "scheduling": import_gavel_trace,
-        "mix": import_gavel_mix,
-    },
-)
-import_tiresias_either = multi_kind_importer(
-    "Jobs and clusters of the Tiresias simulator (NSDI'19): jobs that are there at once, or a trace of them.",
-    {"consolidation": import_tiresias, "scheduling": import_tiresias_trace},
-)
-import_pollux_either = multi_kind_importer(
-    "Measured step times of ring all-reduce training, and workloads of such jobs (Pollux, OSDI'21).",
-    {"allocation": import_pollux, "scheduling": import_pollux_trace},
-)
-import_muri_either = multi_kind_importer(
-    "Traces of Muri's simulator (SIGCOMM'22): jobs by submission, or jobs that share GPUs.",
-    {"scheduling": import_muri, "mix": import_muri_mix},
-)
-import_philly_either = multi_kind_importer(
-    "Jobs of a production cluster (Philly, ATC'19): those of one instant, or a trace of them.",
-    {"consolidation": import_philly, "scheduling": import_philly_trace},
-)
-import_openb_either = multi_kind_importer(
-    "Servers and pods of Alibaba's trace openb (2023): pods that are there at once, or a trace of them.",
-    {"consolidation": import_openb, "scheduling": import_openb_trace},
-)
-import_kubernetes_either = multi_kind_importer(
-    "Nodes and pods of a Kubernetes cluster.",
-    {"consolidation": import_kubernetes, "allocation": import_kubernetes_elastic},
-)
-import_slurm_either = multi_kind_importer(
-    "Nodes and queue of a Slurm cluster.",
-    {"consolidation": import_slurm, "allocation": import_slurm_elastic},
-)
-
 IMPORTERS: dict[str, Importer[Any, Any]] = {
-    "gavel": import_gavel_either,
-    "tiresias": import_tiresias_either,
-    "pollux": import_pollux_either,
+    "gavel": multi_kind_importer(
+        "Jobs with measured speeds on three GPU types (Gavel, OSDI'20).",
+        {
+            "allocation": import_gavel,
+            "consolidation": import_gavel_consolidation,
+            "scheduling": import_gavel_trace,
+            "mix": import_gavel_mix,
+        },
+    ),
+    "tiresias": multi_kind_importer(
+        "Jobs and clusters of the Tiresias simulator (NSDI'19): jobs that are there at once, or a trace of "
+        "them.",
+        {"consolidation": import_tiresias, "scheduling": import_tiresias_trace},
+    ),
+    "pollux": multi_kind_importer(
+        "Measured step times of ring all-reduce training, and workloads of such jobs (Pollux, OSDI'21).",
+        {"allocation": import_pollux, "scheduling": import_pollux_trace},
+    ),
     "sailor": import_sailor,
     "pipedream": import_pipedream,
     "dnn-partitioning": import_dnn_partitioning,
-    "philly": import_philly_either,
-    "kubernetes": import_kubernetes_either,
-    "slurm": import_slurm_either,
+    "philly": multi_kind_importer(
+        "Jobs of a production cluster (Philly, ATC'19): those of one instant, or a trace of them.",
+        {"consolidation": import_philly, "scheduling": import_philly_trace},
+    ),
+    "kubernetes": multi_kind_importer(
+        "Nodes and pods of a Kubernetes cluster.",
+        {"consolidation": import_kubernetes, "allocation": import_kubernetes_elastic},
+    ),
+    "slurm": multi_kind_importer(
+        "Nodes and queue of a Slurm cluster.",
+        {"consolidation": import_slurm, "allocation": import_slurm_elastic},
+    ),
     "flux": import_flux,
-    "openb": import_openb_either,
-    "muri": import_muri_either,
+    "openb": multi_kind_importer(
+        "Servers and pods of Alibaba's trace openb (2023): pods that are there at once, or a trace of them.",
+        {"consolidation": import_openb, "scheduling": import_openb_trace},
+    ),
+    "muri": multi_kind_importer(
+        "Traces of Muri's simulator (SIGCOMM'22): jobs by submission, or jobs that share GPUs.",
+        {"scheduling": import_muri, "mix": import_muri_mix},
+    ),
     "pairs": import_pairs,
     "sacct": import_sacct,
     "trace": import_trace,

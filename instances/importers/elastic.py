@@ -172,7 +172,9 @@ def _servers(made: ConsolidationInstance, others: Collection[str], choices: Choi
         free = {name: max(0.0, round(amount, 9)) for name, amount in left.items()}
         inside = {name: row.name in servers for name, servers in choices.items()}
         yield {
-            **{key: getattr(row, key) for key in ("name", "rack", "gpu_model")},
+            "name": row.name,
+            "rack": row.rack,
+            "gpu_model": row.gpu_model,
             **{
                 key: amounts | {name: amounts.get("gpu", 0.0) * holds for name, holds in inside.items()}
                 for key, amounts in (("capacity", row.capacity), ("free", free))

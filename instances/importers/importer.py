@@ -214,6 +214,13 @@ def _check(
             raise OptionError(f"{flags[name]} is missing; --kind {kind} needs {words}")
 
 
+def at(data: Any, *path: str) -> Any:
+    """Return what is at a path of nested mappings in unvalidated data; None if there is nothing."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
 MAX_INVALID = 1_000
 """Number of invalid entries at the start of a file after which it is refused as a whole."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 from ..common.errors import some
@@ -117,13 +118,11 @@ def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -
 
 
 def gpu_model_note(jobs: Sequence[str]) -> Iterator[str]:
-    """Yield a note on the jobs whose choice of servers is expressed by GPU models."""
-    if jobs:
-        may = counted(len(jobs), "job may", "jobs may")
-        yield (
-            f"{may} use certain nodes only, and these are all the nodes of certain GPU models, which stand "
-            f"in gpu_model: {some(jobs, NAMED)}."
-        )
+    """Return a note on the jobs whose choice of servers is expressed by GPU models; none on no job."""
+    models = (
+        "use certain nodes only, and these are all the nodes of certain GPU models, which stand in gpu_model"
+    )
+    return note(jobs, "job may", "jobs may", models)
 
 
 @dataclass
@@ -174,7 +173,8 @@ class Restrictions:
 
     def __init__(self, servers: frozenset[str], choices: Iterable[Choice]) -> None:
         self._servers = servers
-        self._all: dict[int, tuple[frozenset[str], bool]] = {}
+        # Thousands of choices are one set, which is compared with all servers once.
+        self._is_all = cache(servers.__eq__)
         self._found: dict[tuple[frozenset[str], str], _Resource] = {}
         taken: Counter[str] = Counter()
         for choice in choices:
@@ -200,12 +200,6 @@ class Restrictions:
     def demand(self, choice: Choice) -> dict[str, float]:
         """Return the demand of one task for the artificial resource of its allowed servers."""
         return {} if self._is_all(choice.servers) else {self._found[choice.key].name: 1.0}
-
-    def _is_all(self, servers: frozenset[str]) -> bool:
-        """Return whether a choice is of all servers, which is no restriction; each set is compared once."""
-        if id(servers) not in self._all:
-            self._all[id(servers)] = servers, servers == self._servers
-        return self._all[id(servers)][1]
 
     def permits(self, server: str) -> dict[str, float]:
         """Return a server's capacity of each artificial resource; 0 keeps the restricted tasks off it."""

@@ -451,8 +451,7 @@ class Setup:
             self.one.step.inside and alone,
             basis if alone else f"{basis}; bandwidth of links as it is sold",
         )
-        samples = self.one.batch * self.batches * self.parallelism.data
-        return StepForecast(samples, *parts, whole, self.memory)
+        return StepForecast(self.one.batch * self.batches * self.parallelism.data, *parts, whole, self.memory)
 
     def _parts(self, slower: float, links: float) -> tuple[float, float, float, float]:
         """Return seconds of computation, bubble, communication and optimiser in one step.

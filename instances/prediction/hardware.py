@@ -111,8 +111,7 @@ class Gpu(Model):
 @cache
 def known_gpus() -> Mapping[str, Gpu]:
     """Return the bundled GPUs by name."""
-    listed = map(Gpu.model_validate, parse_yaml(read_text(CATALOGUE))["gpus"])
-    return {gpu.name: gpu for gpu in listed}
+    return {gpu.name: gpu for gpu in map(Gpu.model_validate, parse_yaml(read_text(CATALOGUE))["gpus"])}
 
 
 def gpu_named(name: str) -> Gpu:

@@ -155,8 +155,7 @@ def best_offer(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParal
     forecasts
         Forecasts of the same hardware for groups of 1, 2, 4 … GPUs, as far as tensor parallelism is possible.
     """
-    offers = list(_offers(forecasts, work, wanted))
-    return min(offers, key=Offer.order, default=None)
+    return min(_offers(forecasts, work, wanted), key=Offer.order, default=None)
 
 
 def _offers(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Iterator[Offer]:
@@ -167,8 +166,7 @@ def _offers(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallel
             stages = {again: stages_of(one, pipeline, again) for again in (False, True)}
             for server in one.rented.servers:
                 if tensor <= server.gpus:
-                    group = Parallelism(tensor, pipeline)
-                    yield from _replicated(one, server, stages, group, work, wanted)
+                    yield from _replicated(one, server, stages, Parallelism(tensor, pipeline), work, wanted)
 
 
 def powers(most: int) -> list[int]:
@@ -271,11 +269,6 @@ class Refusal:
     rank: int
     short: str
     advice: str
-
-    @property
-    def of_memory(self) -> bool:
-        """Whether too little GPU memory is the reason."""
-        return self.rank == OF_MEMORY.rank
 
 
 OF_MEMORY = Refusal(

@@ -81,8 +81,7 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     measured, faults = [], Faults()
     for line, row in validated_rows(_Row, rows, source):
         try:
-            operator = Operator(row.kind, row.shape, precision=row.precision)
-            measured.append(Measurement(operator, row.seconds))
+            measured.append(Measurement(Operator(row.kind, row.shape, precision=row.precision), row.seconds))
         except OptionError as error:
             faults.add(Fault(source, f"line {line}", str(error)))
     faults.refuse()
@@ -324,8 +323,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         seconds = np.array([measured[index].seconds for index in indices])
         theta = relative_fit(parts(chosen, gpu), seconds, np.asarray(towards[family]))
         theta[-1] = max(theta[-1], LEAST_CALL)
-        largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
-        fits[family] = Fit(theta, len(chosen), largest)
+        fits[family] = Fit(theta, len(chosen), np.max([[op.flops, op.bytes] for op in chosen], axis=0))
     return fits
 
 
@@ -404,8 +402,10 @@ class OperatorTimes:
         if not count:
             precisions = {op.precision for op in operators}
             other = "" if precisions & self.measured else f", and they are in {_listed(self.measured)}"
-            few = f"too few measurements are of this model's operators in {_listed(precisions)}{other}"
-            return f"{self.sheet_basis}; {few}"
+            return (
+                f"{self.sheet_basis}; too few measurements are of this model's operators in "
+                f"{_listed(precisions)}{other}"
+            )
         basis = f"{count} measurements on {self.gpu.name}"
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet_basis}"
 

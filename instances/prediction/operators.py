@@ -62,8 +62,8 @@ width `inner`, `batch` times, in one kernel that never writes the scores (Dao et
 with one number or a broadcast row, `copy` any change of layout, `sum` adds up rows.
 """
 _BINARY = ("add", "mul", "div")
-_KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
-"""Kinds whose backward pass reads a matrix in addition to the gradient."""
+_KEEPS_INPUT = ("gelu", "relu", "silu", "tanh", "dropout")
+"""Kinds whose backward pass reads a matrix, the input or a mask, in addition to the gradient."""
 _LEAVES_NOTHING = ("scale", "copy", "div")
 """Kinds whose backward pass does not need their output."""
 _MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
@@ -245,16 +245,12 @@ class Operator:
                 # Five products instead of the two of the forward pass: the scores are computed again.
                 batch, rows, inner, columns = self.shape
                 return (plain, plain, replace(plain, shape=(batch, rows, -(-inner // 2), -(-columns // 2))))
-            case "conv":
-                # Both gradients are convolutions with as many operations as the forward pass.
+            case "conv" | "mul" | "div":
+                # Both gradients of a convolution are convolutions with as many operations.
                 return (plain, plain)
-            case "add":
-                # A branch is computed from the stream to which it is added, so that two gradients are summed.
-                return (plain,)
-            case "mul" | "div":
-                return (plain, plain)
-            case kind if kind in _KEEPS_INPUT or kind == "dropout":
+            case kind if kind in _KEEPS_INPUT:
                 return (replace(plain, kind="mul"),)
+        # A branch is computed from the stream to which it is added, so that two gradients are summed.
         return (plain,)
 
 
@@ -331,24 +327,20 @@ def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int =
     OptionError
         If its shape is impossible.
     """
-    inputs = [arg for arg in args if isinstance(arg, Sizes)]
-    modelled = _kind_and_shape(call, args, inputs, output)
-    if modelled is None:
-        return None
-    kind, shape = modelled
-    return placed(Operator(kind, tuple(shape), parameters=parameters), output)
+    modelled = _kind_and_shape(call, args, output)
+    return None if modelled is None else placed(*modelled, parameters, output)
 
 
-def placed(operator: Operator, output: Sizes) -> Operator:
-    """Return the operator with the saved elements corrected for a transposed convolution."""
-    backwards = operator.kind == "conv" and operator.outputs != prod(output)
+def placed(kind: str, shape: Sequence[int], parameters: int, output: Sizes) -> Operator:
+    """Return the operator of a kind and shape; what a transposed convolution saves is its true output."""
+    operator = Operator(kind, tuple(shape), parameters=parameters)
+    backwards = kind == "conv" and operator.outputs != prod(output)
     return replace(operator, saved=prod(output)) if backwards else operator
 
 
-def _kind_and_shape(
-    call: str, args: Sequence[Any], inputs: Sequence[Sizes], output: Sizes
-) -> tuple[str, Sequence[int]] | None:
+def _kind_and_shape(call: str, args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
     group, kind = known_calls("pytorch").get(call, ("", ""))
+    inputs = [arg for arg in args if isinstance(arg, Sizes)]
     # Products that add to a matrix have it as first argument.
     first = inputs[int(call in ("addmm", "baddbmm"))] if inputs else Sizes()
     match group, kind:

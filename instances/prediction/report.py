@@ -107,8 +107,10 @@ def prediction_notes(model: ModelDescription, forecasts: Sequence[Forecast], wor
             "as many more as fill the batches of all."
         )
     else:
-        batches = f"{work.microbatches} batches of each replica"
-        yield f"Gradients are exchanged after {batches}, so that the global batch grows with the GPUs."
+        yield (
+            f"Gradients are exchanged after {work.microbatches} batches of each replica, so that the "
+            "global batch grows with the GPUs."
+        )
         if not work.records:
             yield "It is taken to need no more epochs for that; --global-batch fixes it, --records predicts."
     yield "Communication does not hide behind computation; links take up to twice as long as they promise."
@@ -136,8 +138,10 @@ def half_precision_note(forecasts: Sequence[Forecast]) -> Iterator[str]:
         return
     most, name, used = max((gpu.peak(half) / gpu.peak(used), gpu.name, used) for gpu, used in full)
     if most >= LEAST_PEAK_RATIO:
-        ratio = f"In {half} the peak of {name} is {most:.3g} times that in {used}"
-        yield f"{ratio}: --precision {half} says what that saves, if the training stands it."
+        yield (
+            f"In {half} the peak of {name} is {most:.3g} times that in {used}: --precision {half} says "
+            "what that saves, if the training stands it."
+        )
 
 
 def server_note(server: Server) -> str:
@@ -189,7 +193,7 @@ def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | N
 
 
 def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
-    if all(why.of_memory for why in refusals.values()):
+    if all(why.rank == OF_MEMORY.rank for why in refusals.values()):
         return f"{model} fits on none of this hardware in the way that was asked for; {OF_MEMORY.advice}."
     alike: dict[Refusal, list[str]] = {}
     for name, why in refusals.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -59,7 +59,7 @@ class TaskSet:
     name: str
     request: GpuRequest | None
     current: Mapping[str, int]
-    devices: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    devices: Mapping[str, Sequence[int]] = NONE_NAMED
     unclear: str = ""
 
 
@@ -205,8 +205,7 @@ class DeviceInventory:
         for name, devices in gpus.items():
             try:
                 holdings = self._held_on(name, self._running[name])
-                asks = [ask for ask, _ in holdings]
-                extra = self._beside(devices, in_use[name], asks) if in_use else ()
+                extra = self._beside(devices, in_use[name], [ask for ask, _ in holdings]) if in_use else ()
                 self._unlisted[name] = list(map(Holding, extra))
                 holdings += self._unlisted[name]
                 if taken(devices, holdings, []) is None:
@@ -341,8 +340,7 @@ class DeviceInventory:
         """Return the device indices of each task on a node; empty if they are unknown or inconsistent."""
         if node not in self.gpus:
             return []
-        known = node in self._known
-        return [devices if known else () for _, devices in self._held_on(node, [tasks])]
+        return [devices if node in self._known else () for _, devices in self._held_on(node, [tasks])]
 
     def _held_on(self, node: str, tasks: Iterable[TaskSet]) -> list[Holding]:
         """Return the devices that tasks hold on a node, one entry for each task that holds any.
@@ -380,8 +378,7 @@ class DeviceInventory:
         """Return the field `devices` of a server; what others hold than planned tasks is in use."""
         own = self._held_on(node, (each for each in self._running[node] if each in planned))
         others = self._held_on(node, (each for each in self._running[node] if each not in planned))
-        gpus = self.gpus.get(node, Gpus())
-        devices = gpus.document([*others, *self._unlisted.get(node, [])], own)
+        devices = self.gpus.get(node, Gpus()).document([*others, *self._unlisted.get(node, [])], own)
         return {} if devices is None else {"devices": devices}
 
     def sentences(self, asks: Collection[DeviceDemand]) -> Iterator[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from ...common.errors import TooLargeError, one_line, shortened, some
-from ...common.fields import Fields
+from ...common.fields import NONE_NAMED, Fields
 from ...common.hardware import GEOMETRIES, MAX_SLOTS
 from ...consolidation.devices import (
     MAX_DEVICES,
@@ -101,7 +101,7 @@ class Gpus:
 
     count: int = 0
     geometry: str | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = NONE_NAMED
     names: tuple[str, ...] = ()
     offers: frozenset[str] | None = None
 

@@ -22,7 +22,7 @@ from ...common.fields import repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..elastic import Speeds, elastic_instance
-from ..importer import Entry, Importer, RejectedEntries, valid_entries
+from ..importer import Importer, RejectedEntries, at, valid_entries
 from ..node_restrictions import NAMED, counted, gpu_model_note, note
 from .device_sharing import list_with_reasons, unknown_geometry_note
 from .kubernetes_affinity import HARD, VolumeObject, Volumes, is_near_by_preference, is_preferred
@@ -82,8 +82,10 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
     yield from note(cluster.out, "node is", "nodes are", "cordoned or not ready and left out", most=10)
     yield from emptied_note(cluster.emptied, "cordoned")
     it = "it" if len(cluster.short) == 1 else "them"
-    failed = "as where a device has failed: what runs there stays, and nothing is added"
-    rest = f"less than pods on {it} hold, {failed}"
+    rest = (
+        f"less than pods on {it} hold, as where a device has failed: what runs there stays, and nothing "
+        "is added"
+    )
     yield from note(sorted(cluster.short), "node has", "nodes have", rest)
     yield from note(
         _names(cluster.staying),
@@ -114,8 +116,9 @@ def _gpu_model_notes(cluster: Cluster) -> Iterator[str]:
     by_type = cluster.models.by_type & cluster.names
     if by_type:
         which = "nodes" if cluster.models.label == MACHINE else some(sorted(by_type), NAMED)
-        how = f"{MACHINE} stands for them (--gpu-label names another)"
-        yield f"No label has the GPU models of {which}; {how}."
+        yield (
+            f"No label has the GPU models of {which}; {MACHINE} stands for them (--gpu-label names another)."
+        )
     stay = _names(job for job in cluster.jobs if job.keeps_models)
     if stay:
         what = counted(
@@ -176,7 +179,7 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         "left out, for Kubernetes might refuse to start what the plan places",
     )
     yield from note(
-        [] if cluster.rules is None else [limit.name for limit in cluster.rules.limits],
+        [limit.name for limit in cluster.rules.limits],
         "resource stands",
         "resources stand",
         "for anti-affinity, host ports and spread on nodes, perhaps more strictly than Kubernetes does",
@@ -200,8 +203,10 @@ def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
         jobs = _names(job for job in cluster.jobs if any(map(concerns, job.pods)))
         yield from note(jobs, *have, f"{what}, which the plan does not look at")
     for name, names in cluster.budgeted.items():
-        stops = f"which does not keep a script from stopping {some(names, NAMED)}"
-        yield f"The PodDisruptionBudget {name} allows no eviction, {stops}."
+        yield (
+            f"The PodDisruptionBudget {name} allows no eviction, which does not keep a script from "
+            f"stopping {some(names, NAMED)}."
+        )
     yield from _priority_notes(cluster)
     soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints)
     if soft:
@@ -271,7 +276,6 @@ WANTED = "give what kubectl get nodes,pods --all-namespaces -o json prints"
 EMPTY = "(empty)"
 """In place of a kind: the files that list nothing."""
 VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
-WANTED_VOLUMES = "give what kubectl get pv,pvc --all-namespaces -o json prints"
 
 
 @dataclass(frozen=True)
@@ -352,12 +356,8 @@ class ObjectLists:
     def pods(self) -> tuple[tuple[Pod, ...], RejectedEntries]:
         """Return the valid pods, without duplicates, and the rejected entries."""
         source, left_out = self._file("Pod"), RejectedEntries("pod")
-        entries = self._entries("Pod")
-        pods = valid_entries(Pod, entries, source, left_out, lambda pod: pod.full_name)
-        return tuple(pods), left_out
-
-    def _entries(self, kind: str) -> Iterator[Entry]:
-        return ((place, _name_of(item) or place, item) for _, place, item in self._by_kind.get(kind, ()))
+        entries = ((place, _name_of(item) or place, item) for _, place, item in self._by_kind.get("Pod", ()))
+        return tuple(valid_entries(Pod, entries, source, left_out, lambda pod: pod.full_name)), left_out
 
     def read_volumes(self) -> Volumes:
         """Return the volumes and claims.
@@ -372,7 +372,11 @@ class ObjectLists:
         for kind in VOLUMES:
             if kinds and kind not in kinds:
                 have = ", ".join(sorted(kinds)[:3])
-                raise fail(str(self.volumes), f"lists {have}, and no {kind}; {WANTED_VOLUMES}")
+                raise fail(
+                    str(self.volumes),
+                    f"lists {have}, and no {kind}; "
+                    "give what kubectl get pv,pvc --all-namespaces -o json prints",
+                )
         return Volumes(self.objects(ObjectList[VolumeObject], *VOLUMES))
 
 
@@ -385,14 +389,14 @@ def _items(path: Path) -> Iterator[tuple[str, str, Any]]:
         If it is no list of kubectl.
     """
     data = parse_document(read_text(path), str(path), ".json")
-    items = data.get("items") if isinstance(data, dict) else None
+    items = at(data, "items")
     if not isinstance(items, list):
         raise fail(str(path), f"has no list of items; {WANTED}")
     of_list = data.get("kind", "List")
     if not isinstance(of_list, str) or not of_list.endswith("List"):
         raise fail(str(path), f"is {shown(of_list)}, not a List; {WANTED}", "kind")
     for index, item in enumerate(items):
-        kind = item.get("kind") if isinstance(item, dict) else None
+        kind = at(item, "kind")
         yield f"items[{index}]", kind if isinstance(kind, str) else of_list.removesuffix("List"), item
 
 
@@ -408,9 +412,8 @@ def node_of(pod: Any) -> str:
 
 def _text_at(data: Any, *path: str) -> str:
     """Return the text at a path of nested mappings; empty if it is absent."""
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, str) else ""
+    found = at(data, *path)
+    return found if isinstance(found, str) else ""
 
 
 class ElasticKubernetesOptions(KubernetesOptions):

@@ -45,14 +45,14 @@ def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -
 
 def names_label(pod: Pod, label: str) -> bool:
     """Return whether a pod restricts a node label in its selector or required affinity."""
-    conditions = (c for term in _terms(pod) or () for c in term.matchExpressions)
+    required = _required(pod) or NodeSelector()
+    conditions = (c for term in required.nodeSelectorTerms for c in term.matchExpressions)
     return label in pod.spec.nodeSelector or any(c.key == label for c in conditions)
 
 
 def constraint_of(pod: Pod) -> str:
     """Return a key such that pods with equal keys may use the same nodes."""
-    selector = sorted(pod.spec.nodeSelector.items())
-    return repr((selector, _terms(pod), pod.spec.tolerations))
+    return repr((sorted(pod.spec.nodeSelector.items()), _required(pod), pod.spec.tolerations))
 
 
 def is_preferred(pod: Pod) -> bool:
@@ -74,9 +74,9 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
         for key, value in pod.spec.nodeSelector.items()
         if key != without and any(node.labels.get(key) != value for node in nodes)
     ]
-    terms = _terms(pod)
-    if terms is not None and not all(any(matches(term, node) for term in terms) for node in nodes):
-        wanted.append(" or ".join(_term_text(term) for term in terms) or "no terms")
+    required = _required(pod)
+    if required is not None and not all(_selects(required, node) for node in nodes):
+        wanted.append(" or ".join(map(_term_text, required.nodeSelectorTerms)) or "no terms")
     taints = dict.fromkeys(f"{t.key}:{t.effect}" for node in nodes for t in _untolerated(pod, node))
     parts = [
         f"node with {', '.join(wanted)}" if wanted else "",
@@ -101,10 +101,14 @@ def _term_text(term: NodeSelectorTerm) -> str:
     return " and ".join(conditions) or "nothing"
 
 
-def _terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
-    """Return the alternative terms of the required node affinity; None if it has none."""
-    required = pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
-    return None if required is None else required.nodeSelectorTerms
+def _required(pod: Pod) -> NodeSelector | None:
+    """Return the required node affinity of a pod; None if it has none."""
+    return pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+
+
+def _selects(required: NodeSelector | None, node: Node) -> bool:
+    """Return whether a node satisfies one of the alternative terms; true if nothing is required."""
+    return required is None or any(matches(term, node) for term in required.nodeSelectorTerms)
 
 
 def _untolerated(pod: Pod, node: Node) -> list[Taint]:
@@ -121,8 +125,7 @@ def in_affinity(pod: Pod, node: Node, without: str | None = None) -> bool:
     selector = pod.spec.nodeSelector.items()
     if any(node.labels.get(key) != value for key, value in selector if key != without):
         return False
-    terms = _terms(pod)
-    return terms is None or any(matches(term, node) for term in terms)
+    return _selects(_required(pod), node)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -255,8 +258,7 @@ def claims_of(pod: Pod) -> Iterator[tuple[str, str]]:
 
 
 def _reaches(volume: VolumeObject, node: Node) -> bool:
-    required = volume.spec.nodeAffinity.required
-    if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms):
+    if not _selects(volume.spec.nodeAffinity.required, node):
         return False
     places = {TOPOLOGY.get(label, label): value for label, value in node.labels.items() if label in LABELS}
     labels = volume.metadata.labels.items()

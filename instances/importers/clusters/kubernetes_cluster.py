@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -45,7 +45,6 @@ from .kubernetes_objects import (
     Node,
     Pod,
     PodGang,
-    Requests,
     is_bytes,
     requests_by_node,
     total,
@@ -161,15 +160,13 @@ class Cluster:
     @cached_property
     def overcommitted(self) -> list[str]:
         """The names of the nodes that take pods, on which pods request more than there is."""
-        held: dict[str | None, list[Requests]] = defaultdict(list)
-        for pod in self._alive:
-            held[pod.node].append({**pod.requests, "pods": Fraction(1)})
+        held, pods = requests_by_node(self._alive), Counter(pod.node for pod in self._alive)
         return [
             node.name
             for node in self.nodes
             if any(
                 amount > node.status.allocatable.get(name, amount) and not self.is_device(name)
-                for name, amount in total(held[node.name]).items()
+                for name, amount in {**held.get(node.name, {}), "pods": Fraction(pods[node.name])}.items()
             )
         ]
 
@@ -246,8 +243,7 @@ class Cluster:
     def unclear(self) -> dict[str, str]:
         """Name of each pod with an unclear demand for devices → the reason."""
         reasons = self._asks.unclear
-        left = [pod for pod in self._found if id(pod) in reasons]
-        return {pod.full_name: reasons[id(pod)] for pod in left}
+        return {pod.full_name: reasons[id(pod)] for pod in self._found if id(pod) in reasons}
 
     @cached_property
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
@@ -276,21 +272,17 @@ class Cluster:
         return in_parts(self._jobs_of(self._candidates[0]), self.names)
 
     @cached_property
-    def rules(self) -> PodRules | None:
-        """What rules of pods on other pods mean for the jobs, if there are any; else None."""
-        if not PodRules.needed(self._alive, self.volumes):
-            return None
+    def rules(self) -> PodRules:
+        """What rules of pods on other pods mean for the jobs."""
         jobs = self._without_rules
-        kept = self._staying_of(jobs)
-        return PodRules(self.listed, self.names, self._alive, jobs, kept, self.volumes)
+        return PodRules(self.listed, self.names, self._alive, jobs, self._staying_of(jobs), self.volumes)
 
     @cached_property
     def unmodelled(self) -> dict[int, str]:
         """Identity of each pod of a waiting job that is left out → why Kubernetes might refuse it."""
-        rules = {} if self.rules is None else self.rules.left_out
         claiming = (job for job in self._without_rules if any(pod.spec.resourceClaims for pod in job.pods))
         claims = {id(pod): CLAIMS for job in claiming if not self.all_run(job) for pod in job.pods}
-        return rules | claims | self._too_few
+        return self.rules.left_out | claims | self._too_few
 
     @cached_property
     def _too_few(self) -> dict[int, str]:
@@ -340,9 +332,9 @@ class Cluster:
     def jobs(self) -> list[PodJob]:
         """The jobs that are planned."""
         jobs = self._without_rules
-        if self.rules is not None or self.unmodelled:
+        if self.rules.restrict or self.unmodelled:
             pods = [pod for pod in self._candidates[0] if id(pod) not in self.unmodelled]
-            jobs = in_parts(self._jobs_of(pods, self.rules), self.names)
+            jobs = in_parts(self._jobs_of(pods, self.rules if self.rules.restrict else None), self.names)
         if self.options.gpu_models == "one":
             self._choose_models(jobs)
         left = {self._key(pod) for pod in self._candidates[0] if id(pod) in self.unmodelled}
@@ -446,13 +438,12 @@ class Cluster:
             for resource, amount in group.requests.items()
             if self.is_gpu(resource) and not self.is_device(resource)
         )
-        devices = 0 if group.ask is None else self.devices.worth(group.ask)
-        return sum(amounts, Fraction(devices))
+        return sum(amounts, Fraction(0 if group.ask is None else self.devices.worth(group.ask)))
 
     @cached_property
     def kept(self) -> dict[str, str]:
         """Name of a running job that may not be moved → the reason."""
-        return self._staying_of(self.jobs, {} if self.rules is None else self.rules.staying)
+        return self._staying_of(self.jobs, self.rules.staying)
 
     def _staying_of(self, jobs: Iterable[PodJob], ruled: Mapping[int, str] = NONE_NAMED) -> dict[str, str]:
         """Return name → reason of those running jobs that may not be moved.
@@ -539,7 +530,7 @@ class Cluster:
             gpu_model=self.models.of(node),
             rack=node.labels.get(self.options.rack_label) or None,
             emptied=node.name in self.emptied,
-            limits={} if self.rules is None else self.rules.capacity(node.name),
+            limits=self.rules.capacity(node.name),
         )
 
     def _workload(self, job: PodJob) -> Workload:
@@ -578,8 +569,7 @@ class Cluster:
             text += f" that reaches volume {' and '.join(bound)}"
         if group.models:
             text += f" of {' or '.join(group.models)}"
-        rules = self.rules
-        if rules is not None and rules.allowed(pod) != names:
+        if self.rules.allowed(pod) != names:
             text += " that rules on other pods permit"
         wish = self.devices.request(id(pod))
         if wish is not None and self.devices.offering(wish, names) != names:

@@ -347,8 +347,8 @@ def _tasks_of(pod: Pod, gpus: Mapping[str, Gpus], keep_partitions: bool) -> Task
         request = None if is_reservation(pod) else gpu_request_of(pod, keep_partitions)
     except UnclearDemandError as error:
         return TaskSet(pod.name, None, current, unclear=str(error))
-    known = {name: gpus[name] for name in current if name in gpus and request is not None}
-    places = {name: devices_of(pod, request, its) for name, its in known.items() if request is not None}
+    held_on = () if request is None else gpus.keys() & current
+    places = {name: devices_of(pod, request, gpus[name]) for name in held_on if request is not None}
     return TaskSet(pod.name, request, current, places)
 
 

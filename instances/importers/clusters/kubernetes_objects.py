@@ -20,7 +20,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from ...common.errors import shown
 from ...common.fields import (
     LARGEST,
     NONE_NAMED,
@@ -33,6 +32,7 @@ from ...common.fields import (
     Name,
     Part,
     refuse,
+    unfit,
 )
 from ..importer import ImportOptions, Option
 from .device_sharing import Mig
@@ -64,7 +64,7 @@ def parse_quantity(text: str) -> Decimal:
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         what = "is {given}, not a quantity; write a number with at most one suffix, such as 3920m or 16Gi"
-        raise PydanticCustomError("quantity", what, {"given": shown(text)})
+        raise unfit(what, text)
     suffix = match[2] or ""
     with localcontext(prec=200):
         number = Decimal(match[1])
@@ -81,12 +81,10 @@ def _as_quantity(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = repr(value)
     if not isinstance(value, str):
-        what = "is {given}, not a quantity; write text such as '3920m' or '16Gi'"
-        raise PydanticCustomError("quantity", what, {"given": shown(value)})
+        raise unfit("is {given}, not a quantity; write text such as '3920m' or '16Gi'", value)
     number = parse_quantity(value)
     if number < 0:
-        what = "is {given}, which is negative; at least 0 is needed"
-        raise PydanticCustomError("quantity", what, {"given": shown(value)})
+        raise unfit("is {given}, which is negative; at least 0 is needed", value)
     return number
 
 

@@ -150,12 +150,10 @@ class PodRules:
         self._hosts: dict[tuple[tuple[str, Selection | None], ...], list[Pod]] = {}
         self._settle()
 
-    @staticmethod
-    def needed(pods: Iterable[Pod], volumes: Volumes) -> bool:
-        """Return whether any pod has a rule on other pods."""
-        return any(
-            pod.near or pod.apart or pod.spread or pod.host_ports or volumes.exclusive(pod) for pod in pods
-        )
+    @property
+    def restrict(self) -> bool:
+        """Whether any rule keeps a planned pod off a node."""
+        return bool(self._allowed or self.limits)
 
     def allowed(self, pod: Pod) -> frozenset[str]:
         """Return the names of the nodes that the rules leave to a planned pod."""
@@ -192,7 +190,7 @@ class PodRules:
             if pod.near and self._is_planned(pod):
                 yield from self._gather(pod)
         for constraint, holders in self._constraints.values():
-            yield from self._spread(constraint, [pod for pod in holders if self._is_planned(pod)])
+            yield from self._spread(constraint, self._planned(holders))
 
     def _is_planned(self, pod: Pod) -> bool:
         """Return whether a pod may move, or starts."""
@@ -203,8 +201,7 @@ class PodRules:
 
     def _place(self, pod: Pod) -> str | None:
         """Return the node that a pod has and keeps until it is moved; None of one that waits."""
-        planned = id(pod) in self._job_of
-        return pod.node if not planned or pod.node in self._usable else None
+        return pod.node if id(pod) not in self._job_of or pod.node in self._usable else None
 
     def _jobs(self, pods: Iterable[Pod]) -> list[PodJob]:
         jobs = {id(job): job for job in (self._job_of[id(pod)] for pod in pods)}
@@ -359,8 +356,7 @@ class PodRules:
         concerned = {id(job) for job in jobs}
         others = any(id(self._job_of[id(pod)]) not in concerned for pod in members)
         first = [pod for pod in members if self._job_of[id(pod)] is jobs[0]]
-        may_start = not others and len(first) == 1
-        yield Verdict(jobs[1:] if may_start else jobs, NEAR)
+        yield Verdict(jobs[1:] if not others and len(first) == 1 else jobs, NEAR)
 
     def _share_out(
         self, topology: str, pods: Sequence[Pod], counts: dict[str, int], most: Callable[[], int]
@@ -500,8 +496,7 @@ class PodRules:
             own = {name: domain for name in room if (domain := self._domain(topology, name)) is not None}
             room |= {name: max(0, most - stay[domain]) for name, domain in own.items()}
             if members and min(room.values(), default=0) < len(members):
-                demand = dict.fromkeys(matched, 1)
-                yield from self._limited("spread", members, demand, room)
+                yield from self._limited("spread", members, dict.fromkeys(matched, 1), room)
 
 
 def selected_by(pod: Pod, term: PodAffinityTerm, everywhere: bool) -> Selection | None:

@@ -20,7 +20,7 @@ from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..elastic import Speeds, elastic_instance
-from ..importer import Importer, RejectedEntries, valid_entries
+from ..importer import Importer, RejectedEntries, at, valid_entries
 from ..node_restrictions import counted, gpu_model_note, note
 from .device_inventory import DeviceInventory
 from .device_sharing import list_with_reasons, unknown_geometry_note
@@ -78,8 +78,10 @@ def assumptions(cluster: Cluster) -> Iterator[str]:
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )
-    beyond = f"for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart"
-    rest = f"{beyond}: what waits is left out, what runs stays"
+    rest = (
+        f"for GPUs by node beyond the {MAX_SEPARATED} whose shares are kept apart: what waits is left "
+        "out, what runs stays"
+    )
     yield from note(_names(cluster.crowd), "job asks", "jobs ask", rest, NAMED)
     yield from snapshot.notes("shares")
     grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
@@ -253,13 +255,14 @@ def _planned(options: SlurmOptions) -> tuple[ConsolidationInstance, ClusterSnaps
         names = some(sorted(cluster.unknown))
         without.append(f"What they hold is not known, and their nodes do not list it; left out are {names}.")
     rest = "left out for what they ask for of GPUs, and stay where they run"
-    unclear = list_with_reasons(cluster.unclear)
-    without += note(unclear, "job is", "jobs are", rest)
+    without += note(list_with_reasons(cluster.unclear), "job is", "jobs are", rest)
     rest = "left out for the GPUs, and what runs there stays"
     without += note(list_with_reasons(cluster.devices.out), "node is", "nodes are", rest)
     if not cluster.nodes:
-        out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
-        what = f"has no node that takes jobs{partitions_phrase(options.partitions)}; {out}"
+        what = (
+            f"has no node that takes jobs{partitions_phrase(options.partitions)}; "
+            f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
+        )
         there = _partitions_there(options, (node.partitions for node in listed))
         raise fail(str(nodes), "; ".join([what, *there, *without]))
     if not cluster.jobs:
@@ -292,13 +295,13 @@ def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], RejectedEntries]:
 
 def _name_of(job: Any) -> str:
     """Return id and name of an unvalidated job entry; empty if it has none."""
-    words = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
+    words = at(job, "job_id"), at(job, "name")
     return " ".join(one_line(str(word)) for word in words if isinstance(word, str | int) and word != "")
 
 
 def _nodes_of(job: Any) -> list[str]:
     """Return the nodes of an unvalidated job entry; empty if it has none or they cannot be read."""
-    nodes, state = (job.get("nodes"), job.get("job_state")) if isinstance(job, dict) else (None, None)
+    nodes, state = at(job, "nodes"), at(job, "job_state")
     if not isinstance(nodes, str) or (isinstance(state, str | list) and "RUNNING" not in state):
         return []
     try:

@@ -105,8 +105,7 @@ class Cluster:
         """Identity of the record of a waiting or running job → its jobs, several of a job array."""
         if not self.sharing.by_device:
             return {id(record): list(jobs_of(record)) for record in self._alive}
-        keep = self.sharing.keep_partitions
-        return {id(record): jobs_on_devices(record, keep) for record in self._alive}
+        return {id(record): jobs_on_devices(record, self.sharing.keep_partitions) for record in self._alive}
 
     @cached_property
     def devices(self) -> DeviceInventory:
@@ -208,8 +207,7 @@ class Cluster:
     @property
     def asking_for_none(self) -> bool:
         """Whether jobs would be planned if jobs without GPUs were selected, too."""
-        every = replace(self, options=self.options.model_copy(update={"choice": "all"}))
-        return bool(every.jobs)
+        return bool(replace(self, options=self.options.model_copy(update={"choice": "all"})).jobs)
 
     @cached_property
     def _asks(self) -> Demands:
@@ -295,8 +293,7 @@ class Cluster:
             untyped,
         )
         if key not in self._allowances:
-            request = self.devices.request(id(job))
-            self._allowances[key] = self.devices.offering(request, self.allowed(job))
+            self._allowances[key] = self.devices.offering(self.devices.request(id(job)), self.allowed(job))
         return self._allowances[key]
 
     @property
@@ -433,7 +430,7 @@ class Cluster:
 
     def why_it_stays(self, job: SlurmJob) -> str:
         """Return why a running job is not moved; empty if it may be."""
-        crowded = id(job) not in self._apart and any(job is other for other in self.crowd)
+        crowded = any(job is other for other in self.crowd)
         allowed, emptied = self._allowed(job), self.emptied
         outside = any(node not in allowed and node not in emptied for node in job.current)
         return why_it_stays(job.record) or CROWDED * crowded or OUTSIDE * outside

@@ -16,10 +16,8 @@ from math import floor
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, InstanceOf
-from pydantic_core import PydanticCustomError
 
-from ...common.errors import shown
-from ...common.fields import Listed, Many, Part
+from ...common.fields import NONE_NAMED, Listed, Many, Part, unfit
 from ...common.hostlist import expand_hostlist
 
 LARGEST = 1e15
@@ -36,8 +34,7 @@ def _as_number(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        what = "is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)"
-        raise PydanticCustomError("number", what, {"given": shown(value)})
+        raise unfit("is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)", value)
     return float(value)
 
 
@@ -53,8 +50,7 @@ def _as_hosts(value: Any) -> Any:
     if items is None:
         return ()
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        what = "is {given}, not a list of nodes such as 'n[001-004,7]'"
-        raise PydanticCustomError("hosts", what, {"given": shown(value)})
+        raise unfit("is {given}, not a list of nodes such as 'n[001-004,7]'", value)
     return tuple(name for item in items for name in expand_hostlist(item))
 
 
@@ -87,7 +83,7 @@ class Gres:
         The indices of the GPUs, if they are listed.
     """
 
-    gpus: Mapping[str, float] = field(default_factory=dict)
+    gpus: Mapping[str, float] = NONE_NAMED
     shards: float = 0.0
     places: tuple[int, ...] = ()
 
@@ -116,8 +112,7 @@ def parse_gres(text: str) -> Gres:
 
 def _as_gres(value: Any) -> Gres:
     if value is not None and not isinstance(value, str):
-        what = "is {given}, not a text such as 'gpu:a100:4'"
-        raise PydanticCustomError("gres", what, {"given": shown(value)})
+        raise unfit("is {given}, not a text such as 'gpu:a100:4'", value)
     return parse_gres(value or "")
 
 
@@ -359,9 +354,9 @@ def waits_for_resources(record: JobRecord) -> bool:
 
 def why_it_stays(record: JobRecord) -> str:
     """Return why a running job cannot be requeued and started elsewhere; empty if it can."""
-    if record.batch_flag in (False, 0) and record.batch_flag is not None:
+    if record.batch_flag in (False, 0):
         return "interactive"
-    if record.requeue in (False, 0) and record.requeue is not None:
+    if record.requeue in (False, 0):
         return "Requeue=0"
     # As soon as it stops, the next task of its array starts.
     return "array with a limit of running tasks" if record.array_max_tasks else unmodelled(record)
@@ -458,7 +453,7 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
 
 def _job(record: JobRecord, identity: str) -> SlurmJob:
     running, tres, nodes = is_running(record), _tres(record), nodes_of(record)
-    gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked(record, _gpus_in)
+    gpus = tres.get("gres/gpu", sum(typed(tres).values())) or _untracked(record, _gpus_in)
     asked = types_of(record)
     cpus = tres.get("cpu") or record.cpus or 0.0
     memory = tres.get("mem")
@@ -501,7 +496,7 @@ def shards_of(record: JobRecord) -> float:
     return _tres(record).get("gres/shard") or _untracked(record, lambda gres: gres.shards)
 
 
-def _typed(tres: Mapping[str, float]) -> dict[str, float]:
+def typed(tres: Mapping[str, float]) -> dict[str, float]:
     """Return GPU type → number of GPUs, for the TRES entries that name a type."""
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
 
@@ -525,7 +520,7 @@ def types_of(record: JobRecord) -> list[str]:
     beside = dict.fromkeys(
         kind for request in requests for kind, count in request.gpus.items() if kind and count
     )
-    return [*_typed(record.tres_req_str)] or [*beside]
+    return [*typed(record.tres_req_str)] or [*beside]
 
 
 def _whole(number: float | None) -> int:

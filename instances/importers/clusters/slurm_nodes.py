@@ -17,7 +17,7 @@ from typing import Any
 
 from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...common.fields import repeated
+from ...common.fields import NONE_NAMED, repeated
 from ...common.hostlist import expand_hostlist
 from ...consolidation.devices import DeviceDemand
 from ...files.reading import fail, read_mapping, read_text
@@ -103,7 +103,7 @@ class SlurmNode:
     gpus: Mapping[str, float]
     used_cpus: float | None
     used_memory_mib: float | None
-    used_gpus: Mapping[str, float] = field(default_factory=dict)
+    used_gpus: Mapping[str, float] = NONE_NAMED
     partitions: set[str] = field(default_factory=set)
     shards: float = 0.0
     used_shards: float = 0.0
@@ -145,8 +145,7 @@ def read_nodes(path: Path) -> list[SlurmNode]:
         return list(map(_from_record, records))
     nodes: dict[str, SlurmNode] = {}
     for node in _from_rows(validated(SinfoRows, data, source).sinfo):
-        known = nodes.setdefault(node.name, node)
-        known.partitions |= node.partitions
+        nodes.setdefault(node.name, node).partitions |= node.partitions
     return list(nodes.values())
 
 

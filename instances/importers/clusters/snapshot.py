@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Annotated, Literal, get_args
 
 from ...common.errors import some
 from ...common.faults import validated
-from ...common.fields import Fields
+from ...common.fields import NONE_NAMED, Fields
 from ...common.workload import Workload as Owner
 from ...consolidation.devices import DeviceDemand
 from ...consolidation.instance import ON_TIES, ConsolidationInstance, emptied_server
@@ -171,7 +171,7 @@ class TaskGroup:
     describe: Callable[[], str]
     ask: DeviceDemand | None = None
     members: Sequence[TaskSet] = ()
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = NONE_NAMED
 
 
 @dataclass(eq=False)
@@ -227,11 +227,6 @@ class Workload:
         return {node for group in self.groups for node in group.current}
 
     @property
-    def members(self) -> Iterator[TaskSet]:
-        """All its tasks as holders of devices."""
-        return (member for group in self.groups for member in group.members)
-
-    @property
     def share_of_node(self) -> float:
         """What each of its tasks takes of `WHOLE_NODE`."""
         return SHARES if self.exclusive else 1.0
@@ -264,12 +259,12 @@ class SnapshotNode:
     name: str
     capacity: Amounts
     foreign: Amounts
-    used: Mapping[str, Amount | None] = field(default_factory=dict)
+    used: Mapping[str, Amount | None] = NONE_NAMED
     others: Sequence[str] = ()
     gpu_model: str | None = None
     rack: str | None = None
     emptied: bool = False
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = NONE_NAMED
 
 
 @dataclass(frozen=True)
@@ -307,8 +302,7 @@ class ClusterSnapshot:
     @cached_property
     def restrictions(self) -> Restrictions:
         """The artificial resources that restrict tasks to the nodes that they may use."""
-        choices = (choice for groups in self._choices for choice in groups)
-        return Restrictions(self.names, choices)
+        return Restrictions(self.names, (choice for groups in self._choices for choice in groups))
 
     @cached_property
     def _choices(self) -> list[list[Choice]]:
@@ -373,7 +367,7 @@ class ClusterSnapshot:
 
     @cached_property
     def _members(self) -> set[TaskSet]:
-        return {member for workload in self.workloads for member in workload.members}
+        return _members_of(self.workloads)
 
     def servers(self) -> list[Fields]:
         """Return the nodes as servers of the document."""
@@ -417,8 +411,8 @@ class ClusterSnapshot:
         # What cannot leave, though its node is to be empty, has what it holds, and no more.
         held = _held_by(staying)[node.name]
         amounts = _numbers({name: held[name] for name in node.capacity})
-        members = {member for workload in staying for member in workload.members}
-        return {**server, "free": amounts | permits | own, **self.devices.document(node.name, members)}
+        devices = self.devices.document(node.name, _members_of(staying))
+        return {**server, "free": amounts | permits | own, **devices}
 
     def _job(self, workload: Workload, choices: Sequence[Choice], value: float) -> Fields:
         """Return a workload as a job of the document."""
@@ -479,6 +473,11 @@ class ClusterSnapshot:
 
 def _numbers(amounts: Amounts) -> dict[str, float]:
     return {name: float(amount) for name, amount in amounts.items()}
+
+
+def _members_of(workloads: Iterable[Workload]) -> set[TaskSet]:
+    """Return the tasks of some workloads as holders of devices."""
+    return {member for workload in workloads for group in workload.groups for member in group.members}
 
 
 def _held_by(workloads: Iterable[Workload]) -> dict[str | None, Counter[str]]:

@@ -106,8 +106,13 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     data = read(file)
     limits = {ACCELERATOR: data.maxFPGAs, CPU: data.maxCPUs} | options.limit
     none = [name for name in options.types if not limits[name]]
-    what = f"{file} has 0 of them; give --limit "
-    refuse_faults("options", ((f"types.{name}", f"{what}{name}=N, or choose other types") for name in none))
+    refuse_faults(
+        "options",
+        (
+            (f"types.{name}", f"{file} has 0 of them; give --limit {name}=N, or choose other types")
+            for name in none
+        ),
+    )
     over_link = options.link_gbit_per_s is not None and all(edge.size is not None for edge in data.edges)
     took = "over the link that was given at import" if over_link else "for the source's own transfer times"
     return graph_instance(

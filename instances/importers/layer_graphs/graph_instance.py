@@ -180,8 +180,7 @@ def in_order(graph: LayerGraph) -> list[Hashable]:
     try:
         order = list(nx.topological_sort(forward))
     except nx.NetworkXUnfeasible:
-        names = [nodes[edge[0]].name for edge in nx.find_cycle(forward)]
-        around = first_names(names, MAX_NAMED)
+        around = first_names([nodes[edge[0]].name for edge in nx.find_cycle(forward)], MAX_NAMED)
         raise fail(graph.source, f"has a cycle through {around}; layers need an order", "edges") from None
     return order if nx.is_path(forward, order) else list(nodes)
 

@@ -158,8 +158,10 @@ def _batch(graph: LayerGraph) -> tuple[int, str]:
     for node in _inputs(graph):
         pictures = node.output_bytes / IMAGE_BYTES
         if pictures >= 1 and pictures.is_integer():
-            size = f"{node.output_bytes:,.0f} bytes of node {node.name!r}"
-            return int(pictures), f"the {size} are so many pictures of 224 x 224 points in single precision"
+            return int(pictures), (
+                f"the {node.output_bytes:,.0f} bytes of node {node.name!r} are so many pictures of "
+                "224 x 224 points in single precision"
+            )
     return 1, "the source does not say how many; one sample here is one whole batch of the profile"
 
 

@@ -34,7 +34,7 @@ from ...common.fields import (
 from ...common.hardware import GIB
 from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
-from ..importer import Importer, Option
+from ..importer import Importer, Option, at
 from .graph_instance import StagingOptions
 
 log = logging.getLogger("clusterplan")
@@ -139,8 +139,11 @@ class Limits:
         for unit in self.units:
             if self.of(unit) == 0:
                 count = self.given[unit.gpu]
-                what = f"{count} GPUs are too few for {unit.name}, whose units have {unit.degree}"
-                yield f"limit.{unit.gpu}", f"{what}; raise it, or choose other types"
+                what = (
+                    f"{count} GPUs are too few for {unit.name}, whose units have {unit.degree}; raise it, "
+                    "or choose other types"
+                )
+                yield f"limit.{unit.gpu}", what
 
     @property
     def shared(self) -> dict[str, list[Unit]]:
@@ -332,15 +335,13 @@ class Info:
 
 def layer_count(data: Mapping[str, Any], key: str, degree: int) -> int | None:
     """Return the number of layers under a model or microbatch and a degree; None if none is listed."""
-    degrees = data.get(key)
-    layers = degrees.get(str(degree)) if isinstance(degrees, dict) else None
+    layers = at(data, key, str(degree))
     return len(layers) if isinstance(layers, dict) else None
 
 
 def _layers(data: Mapping[str, Any], source: str, key: str, what: str, degree: int) -> Fields:
     """Return the mapping of layers in a file, under a model or microbatch and a tensor-parallel degree."""
-    degrees = _entry(data, key, source, "", what)
-    return _entry(degrees, str(degree), source, key, "tensor-parallel degree")
+    return _entry(_entry(data, key, source, "", what), str(degree), source, key, "tensor-parallel degree")
 
 
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> Fields:
@@ -455,8 +456,11 @@ def _prices(options: SailorOptions, units: Sequence[Unit]) -> dict[str, float]:
     missing = [gpu for gpu in gpus if gpu not in prices]
     if missing:
         known, given = ", ".join(PRICES_USD_PER_HOUR), ",".join(f"{name}=USD" for name in missing)
-        what = f"no price is known of {', '.join(missing)}; give --price {given} (per GPU and hour)"
-        complaints.append(("prices", f"{what}; known: {known}"))
+        what = (
+            f"no price is known of {', '.join(missing)}; give --price {given} (per GPU and hour); "
+            f"known: {known}"
+        )
+        complaints.append(("prices", what))
     refuse_faults("options", complaints)
     return {gpu: prices[gpu] for gpu in gpus}
 

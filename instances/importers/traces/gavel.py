@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ...allocation.instance import AllocationInstance
-from ...common.errors import Fault, Faults, InstanceError, refuse_faults, shortened
+from ...common.errors import Faults, InstanceError, refuse_faults, shortened
 from ...common.faults import validated
 from ...common.fields import (
     Cell,
@@ -31,6 +31,7 @@ from ...common.fields import (
     Name,
     NonNegative,
     Number,
+    Part,
     Positive,
     PositiveCount,
     ServerCount,
@@ -202,7 +203,7 @@ Speeds = dict[str, dict[int, float]]
 """Model → GPUs → steps per second, on one GPU type."""
 
 
-class _Measured(Model):
+class _Measured(Part):
     null: NonNegative
 
 
@@ -235,8 +236,7 @@ def read_table(path: Path) -> Fields:
     InstanceError
         If the file is no mapping.
     """
-    what = "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed"
-    return read_mapping(path, what)
+    return read_mapping(path, "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed")
 
 
 def gpu_types(table: Iterable[str]) -> list[str]:
@@ -258,23 +258,19 @@ def speeds_of(table: Fields, name: str, source: str) -> tuple[Speeds, list[str]]
     faults, zeros = Faults(), []
     speeds: Speeds = defaultdict(dict)
     for key, entry in entries.items():
-        match = _KEY.fullmatch(key)
-        if not match:
-            what = "is not a key of the form ('Model (batch size 64)', 2)"
-            faults.add(Fault(source, f"{name}.{shortened(key)}", what))
-        elif not isinstance(entry, dict) or "null" not in entry:
-            what = "has no 'null', the steps per second of the job alone"
-            faults.add(Fault(source, f"{name}.{shortened(key)}", what))
-        else:
-            try:
-                speed = validated(_Measured, {"null": entry["null"]}, f"{source}: {name}.{key}").null
-            except InstanceError as error:
-                faults.add_all(error)
-                continue
+        match, place = _KEY.fullmatch(key), f"{name}.{shortened(key)}"
+        try:
+            if not match:
+                raise fail(source, "is not a key of the form ('Model (batch size 64)', 2)", place)
+            if not isinstance(entry, dict) or "null" not in entry:
+                raise fail(source, "has no 'null', the steps per second of the job alone", place)
+            speed = validated(_Measured, entry, f"{source}: {name}.{key}").null
             if speed > 0:
                 speeds[match[1]][int(match[2])] = speed
             else:
                 zeros.append(f"{key} on {name}")
+        except InstanceError as error:
+            faults.add_all(error)
     faults.refuse()
     return speeds, zeros
 
@@ -327,8 +323,7 @@ def chosen_jobs(options: GavelFiles) -> tuple[dict[str, TraceJob], Fields]:
     width = max(3, len(str(max(listed))))
     first = islice(listed.items(), options.first)
     jobs = {f"job-{number:0{width}d} {job.model}": job for number, job in first}
-    cut = len(jobs) < len(listed)
-    return jobs, {"cut": cut, "taken": len(jobs), "listed": len(listed)}
+    return jobs, {"cut": len(jobs) < len(listed), "taken": len(jobs), "listed": len(listed)}
 
 
 def named_count(fact: str, names: Iterable[str]) -> Fields:

@@ -18,11 +18,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
-from ...common.errors import InstanceError, shown, some
+from ...common.errors import InstanceError, some
 from ...common.faults import validated_rows
-from ...common.fields import Cell, Model, Name, NonNegative, PositiveCount, PositiveTaskCount, ServerCount
+from ...common.fields import (
+    Cell,
+    Model,
+    Name,
+    NonNegative,
+    PositiveCount,
+    PositiveTaskCount,
+    ServerCount,
+    unfit,
+)
 from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import model_rows
 from ...files.reading import fail
@@ -94,8 +102,7 @@ def _as_instant(value: Any) -> Any:
         pass
     if isinstance(value, datetime) and value.tzinfo is None:
         return value
-    what = "is {given}, which is no date and time; write 2017-11-01 12:00:00"
-    raise PydanticCustomError("instant", what, {"given": shown(value)})
+    raise unfit("is {given}, which is no date and time; write 2017-11-01 12:00:00", value)
 
 
 Instant = Annotated[datetime, BeforeValidator(_as_instant)]
@@ -216,8 +223,12 @@ def _nothing_runs(table: list[dict[str, Cell]], options: PhillyOptions) -> Insta
         what = f"there is no virtual cluster {options.virtual_cluster!r}; there are: {some(clusters, 20)}"
         return fail("options", what, "virtual_cluster")
     starts = [datetime.fromisoformat(cells["timestamp"]) for cells in table]
-    begin = f"no job{_where(options, ' of')} runs at {options.at}"
-    return fail("options", f"{begin}; the jobs of the file start from {min(starts)} to {max(starts)}", "at")
+    return fail(
+        "options",
+        f"no job{_where(options, ' of')} runs at {options.at}; the jobs of the file start from "
+        f"{min(starts)} to {max(starts)}",
+        "at",
+    )
 
 
 @Importer

@@ -375,8 +375,7 @@ def _steps(options: PolluxOptions | PolluxTraceOptions, application: str, batch:
 @Importer
 def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of a workload, with rigid jobs as requested, or malleable ones."""
-    folders = _by_application(options)
-    measured = {name: times_of(read_points(folder)) for name, folder in folders.items()}
+    measured = {name: times_of(read_points(folder)) for name, folder in _by_application(options).items()}
     rows = rows_of(options.workload, _WorkloadRow)
     timed = {place: (row, _step_s(row, measured.get(row.application, {}))) for place, row in rows.items()}
     jobs = {

@@ -19,8 +19,8 @@ from ...common.faults import validated
 from ...common.fields import Fields, Many, Name, Part, PositiveCount
 from ...files.reading import MAX_SMALL_ROWS, fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
-from ..clusters.slurm_jobs import Number, States, Tres
-from ..importer import Entry, Importer, ImportOptions, Option, RejectedEntries, valid_entries
+from ..clusters.slurm_jobs import Number, States, Tres, typed
+from ..importer import Entry, Importer, ImportOptions, Option, RejectedEntries, at, valid_entries
 from ..node_restrictions import counted, numbered
 from .trace import CHOSEN_POOL, FREE, ClusterGpus, TraceSource, scheduling
 
@@ -160,8 +160,9 @@ def entries_of_document(data: Fields, source: str) -> Iterator[Entry]:
 
 def _of_item(item: Any) -> Fields:
     """Return the fields of a job from an entry of the document."""
-    array, task = _number(item, "array.job_id"), _number(item, "array.task_id")
-    number, whole, limit = (_number(item, path) for path in ("job_id", "het.job_id", "time.limit"))
+    array, task = _number(item, "array", "job_id"), _number(item, "array", "task_id")
+    number, whole = _number(item, "job_id"), _number(item, "het", "job_id")
+    limit = _number(item, "time", "limit")
     if array and task is not None:
         name = f"{array:.0f}_{task:.0f}"
     else:
@@ -169,29 +170,23 @@ def _of_item(item: Any) -> Fields:
     return {
         "id": name,
         # 0 is an unknown time.
-        "submit_s": _number(item, "time.submission") or None,
-        "eligible_s": _number(item, "time.eligible") or None,
-        "elapsed_s": _number(item, "time.elapsed"),
+        "submit_s": _number(item, "time", "submission") or None,
+        "eligible_s": _number(item, "time", "eligible") or None,
+        "elapsed_s": _number(item, "time", "elapsed"),
         "limit_s": None if limit is None else MINUTE_S * limit,
-        "state": _at(item, "state.current"),
+        "state": at(item, "state", "current"),
         **{
-            name: _at(item, name) or _at(item, f"association.{name}") or None
+            name: at(item, name) or at(item, "association", name) or None
             for name in ("account", "user", "partition")
         },
-        "tres": _tres(_at(item, "tres.allocated")) or _tres(_at(item, "tres.requested")),
+        "tres": _tres(at(item, "tres", "allocated")) or _tres(at(item, "tres", "requested")),
         "heterogeneous": f"{whole:.0f}" if whole else None,
     }
 
 
-def _at(item: Any, path: str) -> Any:
-    for step in path.split("."):
-        item = item.get(step) if isinstance(item, Mapping) else None
-    return item
-
-
-def _number(item: Any, path: str) -> float | None:
+def _number(item: Any, *path: str) -> float | None:
     """Return a number, plain or as ``{"set": …, "infinite": …, "number": …}``; None for other values."""
-    value = _at(item, path)
+    value = at(item, *path)
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < NO_VALUE:
@@ -203,7 +198,7 @@ def _tres(listed: Any) -> dict[str, float]:
     """Return name of a resource, as in ``--parsable2`` → amount, from a list of TRES."""
     amounts: dict[str, float] = {}
     for entry in listed if isinstance(listed, list) else ():
-        kind, name, amount = _at(entry, "type"), _at(entry, "name"), _number(entry, "count")
+        kind, name, amount = at(entry, "type"), at(entry, "name"), _number(entry, "count")
         if isinstance(kind, str) and amount:
             amounts[f"{kind}/{name}" if kind == "gres" else kind] = amount
     return amounts
@@ -251,8 +246,9 @@ def moment_of(text: str) -> float | None:
         at = datetime.fromisoformat(text)
         return (at - UNIX).total_seconds() if at.tzinfo is None else at.timestamp()
     except ValueError:
-        what = f"{text[:30]!r} is no time; sacct writes 2024-05-01T12:00:00"
-        raise ValueError(f"{what} unless SLURM_TIME_FORMAT is set") from None
+        raise ValueError(
+            f"{text[:30]!r} is no time; sacct writes 2024-05-01T12:00:00 unless SLURM_TIME_FORMAT is set"
+        ) from None
 
 
 def _read(reader: Any) -> BeforeValidator:
@@ -315,13 +311,12 @@ class JobOfAccounting(Part):
     @property
     def gpus(self) -> float:
         """The number of GPUs of the job; if both the sum and types are listed, the sum counts."""
-        typed = sum(amount for name, amount in self.tres.items() if name.startswith("gres/gpu:"))
-        return self.tres.get("gres/gpu", typed)
+        return self.tres.get("gres/gpu", sum(typed(self.tres).values()))
 
     @property
     def types(self) -> set[str]:
         """The GPU types of the job, as far as they are listed."""
-        return {name.removeprefix("gres/gpu:") for name in self.tres if name.startswith("gres/gpu:")}
+        return set(typed(self.tres))
 
     @property
     def cpus(self) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from ...common.base import Instance
 from ...common.errors import Fault, Faults, InstanceError, OptionError, shown, some
 from ...common.faults import validated, validated_rows
 from ...common.fields import (
+    NONE_NAMED,
     Cell,
     Fields,
     Model,
@@ -81,7 +82,7 @@ class TraceSource:
     sentences: Sentences
     jobs: str = "jobs"
     cluster: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = NONE_NAMED
 
     def instance(
         self,
@@ -199,8 +200,7 @@ def gpu_servers(count: int, gpus: int, gpu_model: str | None = None) -> list[Fie
 
 def named(names: Iterable[str]) -> str:
     """Return the first few distinct names as text, escaped because they come from a file."""
-    distinct = [name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names)]
-    return some(distinct)
+    return some(name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names))
 
 
 TRACE = TraceSource(
@@ -418,8 +418,7 @@ def _arrivals(
         If dates are given a unit.
     """
     column, source = options.arrival, str(options.jobs)
-    first = next((cells[column] for _, cells in rows if column in cells), None)
-    moment = _moment(first)
+    moment = _moment(next((cells[column] for _, cells in rows if column in cells), None))
     if moment is not None:
         if options.arrival_unit is not None:
             raise OptionError(
@@ -430,8 +429,7 @@ def _arrivals(
         seconds = {line: (at - start).total_seconds() for line, at in dates.items()}
         return seconds, {"arrival_in": None, "begin": start}
     unit = ColumnUnit.of(column, options.arrival_unit, "--arrival-unit")
-    date = ", or a date and time such as 2017-11-01 12:00:00"
-    given = _valid(_Arrival, rows, columns, source, date)
+    given = _valid(_Arrival, rows, columns, source, ", or a date and time such as 2017-11-01 12:00:00")
     found = {line: unit.in_seconds(row.arrival_s) for line, row in given}
     begin = min(found.values())
     facts: Fields = {"arrival_in": unit.sentence(column), "begin": None}

@@ -290,7 +290,8 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
             )
             values.follow(func, args, kwargs or {}, tensors, result)
             shapes = [Sizes(arg.shape) if isinstance(arg, torch.Tensor) else arg for arg in args]
-            record.take(str(func._schema.name).split("::")[-1], _is_view(func), tensors, shapes, outputs)
+            is_view = False in _aliases(func)
+            record.take(str(func._schema.name).split("::")[-1], is_view, tensors, shapes, outputs)
             return result
 
     with fake, Recorder():
@@ -331,8 +332,7 @@ class _KnownValues:
     def follow(self, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
         """Store the value of a call's result if the values of all tensors given to it are known."""
         known = all(self._of(value) is not None for value in tensors)
-        in_place = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
-        if in_place:
+        if True in _aliases(func):
             if not known or id(args[0]) not in self._numbers:
                 self._numbers.pop(id(args[0]), None)
                 return
@@ -350,8 +350,10 @@ class _KnownValues:
         return isinstance(value, self._torch.Tensor)
 
 
-def _is_view(func: Any) -> bool:
-    return any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns)
+def _aliases(func: Any) -> set[bool]:
+    """Return whether what a call returns is an argument that it writes to, or a view of one; or neither."""
+    infos = (one.alias_info for one in func._schema.returns)
+    return {info.is_write for info in infos if info is not None}
 
 
 _STATISTICS = slice(3, 5)
@@ -408,12 +410,14 @@ def graph_model(graph: Any, name: str, source: str) -> LayerModel:
             raise fail(source, "has no shape; export it with a fixed batch of 1", label)
         operator = _operator(node, [shapes.get(tensor) for tensor in node.input], output)
         if operator is None:
-            known = f"known are {names_of_kernels('onnx')}"
-            raise fail(source, f"is {node.op_type}, which is not known in this form; {known}", label)
+            raise fail(
+                source,
+                f"is {node.op_type}, which is not known in this form; known are {names_of_kernels('onnx')}",
+                label,
+            )
         untrained = node.input[_STATISTICS] if node.op_type == "BatchNormalization" else ()
         parameters = weights.count(weights.of(node.input) - {*untrained})
-        made = placed(Operator(operator[0], tuple(operator[1]), parameters=parameters), output)
-        layers.append(Layer(label, (made,), prod(output)))
+        layers.append(Layer(label, (placed(*operator, parameters, output),), prod(output)))
     if not layers:
         raise fail(source, "has no layers")
     return LayerModel(name, source, one_sample=tuple(layers))

@@ -37,7 +37,6 @@ SUFFIXES = (".json", ".yaml", ".yml", ".csv", ".onnx")
 def named() -> Mapping[str, Mapping[str, Any]]:
     """Return the bundled models by name: fields of a ``config.json``, or the layers of a network."""
     models, networks = parse_yaml(read_text(NAMED))["models"], parse_yaml(read_text(NETWORKS))
-    assert isinstance(models, dict)
     return {**models, **networks}
 
 
@@ -54,23 +53,21 @@ def load_model(given: str | Path) -> ModelDescription:
     text = str(given)
     if isinstance(given, str) and text.lower() in named():
         name, data = text.lower(), named()[text.lower()]
-        return network(name, data) if "picture" in data else _configured(name, data["source"], data, text)
+        if "picture" in data:
+            return network(name, data)
+        return transformer_of(name, data["source"], config_of(data, text))
     path = Path(given)
-    if path.suffix.lower() not in SUFFIXES:
-        raise _unknown(text)
     match path.suffix.lower():
         case ".csv":
             return table_model(path, text)
         case ".onnx":
             return onnx_model(path, text)
-    return _document_model(path, text)
-
-
-def _unknown(text: str) -> InstanceError:
+        case ".json" | ".yaml" | ".yml":
+            return _document_model(path, text)
     guess = suggestion_text(text.lower(), named())
     known = ", ".join(named())
     what = f"there is no such model; {guess}known are {known}; or give a file ({', '.join(SUFFIXES)})"
-    return fail(text[:200], what)
+    raise fail(text[:200], what)
 
 
 def _document_model(path: Path, source: str) -> ModelDescription:
@@ -92,12 +89,7 @@ def _document_model(path: Path, source: str) -> ModelDescription:
             raise fail(source, f"is {named!r:.60}; it must be text", "name")
         return model_of_rows(rows, named[:200], source)
     name = path.parent.name if path.stem == "config" and path.parent.name else path.stem
-    return _configured(name, source, data, source)
-
-
-def _configured(name: str, source: str, data: Mapping[str, Any], place: str) -> ModelDescription:
-    """Return the transformer of a configuration; `place` is its name in error messages."""
-    return transformer_of(name, source, config_of(data, place))
+    return transformer_of(name, source, config_of(data, source))
 
 
 class _Row(Model):

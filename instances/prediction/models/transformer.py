@@ -301,8 +301,7 @@ class _Parts:
         if config.buckets and first:
             shape = (sequence * sequence, heads, config.buckets)
             scores.append(Operator("embedding", shape, parameters=config.buckets * heads))
-        values = Operator("bmm", (batch, sequence, sequence, value))
-        return [*scores, *self._softmax(rows, masked), values]
+        return [*scores, *self._softmax(rows, masked), Operator("bmm", (batch, sequence, sequence, value))]
 
     def _softmax(self, rows: int, masked: bool) -> list[Operator]:
         """Return the operators on attention scores: scale, mask, softmax, dropout."""
@@ -419,8 +418,7 @@ class _Parts:
         """Return the output layer: final normalisation and vocabulary, classes, or BERT's pooler."""
         config, rows = self.config, self.rows
         # Of two stacks, the last block of each ends with the normalisation.
-        ends = config.norms == "after" or config.two_stacks
-        operators: list[Operator] = [] if ends else [self._norm()]
+        operators: list[Operator] = [] if config.norms == "after" or config.two_stacks else [self._norm()]
         if config.patches is not None and config.patches.classes:
             last = linear(self.batch, config.hidden, config.patches.classes)
             return Layer("head", (*operators, last), last.outputs)
@@ -432,8 +430,7 @@ class _Parts:
             return Layer("head", tuple(operators), pooler.outputs)
         words = config.embedding_width or config.hidden
         if config.family == "bert":
-            kernels = published()["activations"][config.activation]
-            activation = [self._over(kind, words) for kind in kernels]
+            activation = [self._over(kind, words) for kind in published()["activations"][config.activation]]
             operators += [linear(rows, config.hidden, words), *activation, self._norm(words)]
         elif words != config.hidden:
             operators.append(linear(rows, config.hidden, words, bias=False))

@@ -12,7 +12,7 @@ from clusterplan.instances.common.errors import InstanceError, OptionError, some
 from clusterplan.instances.common.fields import Count, Model, Name, PositiveCount
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers import IMPORTERS, import_philly_either
+from clusterplan.instances.importers import IMPORTERS
 from clusterplan.instances.importers.importer import (
     MAX_INVALID,
     Importer,
@@ -93,7 +93,7 @@ def imported(folder: Path, **options: Any) -> Any:
     """Return what becomes of one job."""
     file = folder / "philly.csv"
     file.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-01 11:00:10,7200,1,7200,a\n")
-    return import_philly_either(file, **options)
+    return IMPORTERS["philly"](file, **options)
 
 
 def test_the_kind_decides(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_servers_that_may_not_be_used_hold_only_what_is_there() -> None:
     """A task may stay where it could not be given a place."""
     first, second = choice("x", {"a"}, {None: 2}), choice("y", {"a"}, {"b": 1})
     free = choice("z", set(ALL), {None: 5})
-    found = Restrictions(ALL, (each for each in [first, second, free]))
+    found = Restrictions(ALL, iter([first, second, free]))
     assert found.demand(free) == {}
     assert found.demand(first) == found.demand(second) == {"zone 1": 1.0}
     assert [found.permits(server) for server in "abc"] == [{"zone 1": 3.0}, {"zone 1": 1.0}, {"zone 1": 0.0}]
