@@ -17,7 +17,7 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.common.objective import TIE_TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of
+from ...formulations.consolidation.plan import JobPlacement, Plan, entry_of, placed_tasks
 from ...instances.common.arrays import Flags, Floats, Ints, offsets, run_of_each
 from ...instances.common.fields import Fields
 from ...instances.consolidation.job import Group, PlacementJob
@@ -273,7 +273,7 @@ class PlacementArrays:
         taken = np.array([bool(server.in_use) for server in servers])
         load = np.array([server.traffic_gbit_per_s for server in servers])
         fixed = [self._entries[self._jobs[j].name] for j in np.flatnonzero(~self.movable).tolist()]
-        for _, group, name, count in data.placed_tasks(fixed):
+        for _, group, name, count in placed_tasks(data.jobs, fixed):
             n = self._index[name]
             taken[n] = True
             load[n] += count * group.traffic_gbit_per_s
