@@ -19,13 +19,17 @@ from .cuts import MAX_PRICES, Cut, Price
 MAX_NODES = 1_000_000
 MAX_CUTS = 10_000
 Prices = Annotated[tuple[Price, ...], validated_in_batches(MAX_PRICES), Field(max_length=MAX_PRICES)]
-"""Prices of the types of requests, then of the rows of the programme in their order; all are at least 0."""
+"""Prices of the types of requests, then of the rows of the programme in their order; all are at least 0.
+
+At leaves those of two rows for each total of devices follow, then those of the cuts that have prices.
+"""
 
 
 class Branching(Model):
     """An inner node: its first half has at most so many copies of a configuration, given by its index.
 
-    After the configurations come the models of device of an instance of requests: so many devices in use.
+    Indices after those of the configurations stand for the models of device, where devices are counted; then
+    `at_most` is a number of devices in use.
     """
 
     configuration: Count
@@ -129,6 +133,7 @@ def _faults(tree: Tree, configurations: int, totals: int, prices: int) -> Iterat
         if isinstance(node, Leaf) and len(node.prices) != prices:
             yield f"{place}.prices: are {len(node.prices)}; there are {prices} types, rows and cuts"
         if isinstance(node, Branching) and node.configuration >= configurations + totals:
-            yield f"{place}.configuration: is {node.configuration}; there are {configurations + totals}"
+            what = f"there are {configurations} and {totals} totals"
+            yield f"{place}.configuration: is {node.configuration}; {what}"
     if open_nodes:
         yield f"nodes: {open_nodes} leaves are missing"

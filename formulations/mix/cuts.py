@@ -36,7 +36,8 @@ class Cut(Model):
     Attributes
     ----------
     places
-        What has a price: indices among the types of requests, the rows, and the cuts before this one.
+        What has a price: indices among the types of requests, the rows, those of totals, and the cuts before
+        this one.
     """
 
     places: Annotated[tuple[Count, ...], Field(max_length=MAX_PRICES)]
@@ -44,7 +45,10 @@ class Cut(Model):
 
 
 def rounded_row(program: MixProgram, prices: Numbers, unit: int = 1) -> tuple[Numbers, Any]:
-    """Return weights, shape (n,), and limit of the cut at some prices, which are in parts of 1/`unit`."""
+    """Return weights, shape (n,), and limit of the cut at some prices, which are in parts of 1/`unit`.
+
+    Both are whole numbers.
+    """
     whole = unit * program.unit
     return program.reduced_costs(prices, 0) // whole, -program.constant(prices) // whole
 

@@ -42,6 +42,9 @@ FINENESS = 2**40
 """Least common denominator of the figures of a programme in whole numbers."""
 MAX_COPIES = 1_000_000_000
 """Largest number of copies that a plan can state of a configuration."""
+MAX_TOTALS, MAX_WIDTH = 64, 10_000
+"""Most models whose devices are counted, as each takes two rows and two prices of every leaf; most devices of
+one replica, as coefficients that are large beside the tolerances of HiGHS lose proofs."""
 MAX_COMPARED = 200_000_000
 """Most comparisons of the rates of one replica with those of another."""
 
@@ -84,7 +87,8 @@ class MixProgram:
     rates, demand
         μ and λ, with the types as columns; none of jobs.
     devices
-        w_k in the row of its model of device, 0 in the other rows, shape (G, n); of jobs there are no rows.
+        w_k in the row of its model of device, 0 in the other rows, shape (G, n). There are no rows of jobs,
+        of very many models, and of very wide replicas.
     unit
         All but `most` and `devices` is in parts of 1/`unit`.
     """
@@ -159,8 +163,9 @@ def with_rows(program: MixProgram, added: Iterable[tuple[Numbers, Any]]) -> MixP
 def with_totals(program: MixProgram) -> MixProgram:
     """Return a programme with the devices of each model in use as further columns, by two rows each.
 
-    A tree can then branch on them. That all copies together have a whole number of devices of each model
-    proves much more than that one configuration has whole copies, as costs are sums of a few prices.
+    They come after the configurations, and a tree can branch on them. That all copies together have a whole
+    number of devices of each model proves much more than that one configuration has whole copies, as costs
+    are sums of a few prices. `devices` keeps its shape: the result is not made smaller by `of`.
     """
     devices = program.devices.astype(program.cost.dtype)
     cost = np.append(program.cost, np.zeros_like(program.cost, shape=len(devices)))
@@ -202,10 +207,16 @@ def program_of(instance: MixInstance) -> MixProgram:
     costs, limit, asked, *values = np.split(figures, np.cumsum([len(group) for group in groups])[:-1])
     of_rows, of_types = (_entries(each, value) for each, value in zip((weights, rates), values, strict=True))
     most = np.array(list(_most(instance)), dtype=object)
-    models = [each.name for each in instance.hardware if instance.serves]
-    devices = [[one.devices * (one.hardware == name) for one in instance.configurations] for name in models]
-    table = np.array(devices, dtype=np.int64).reshape(len(models), len(most))
-    return MixProgram(costs, most, of_rows, rows, limit, of_types, asked, table, unit)
+    return MixProgram(costs, most, of_rows, rows, limit, of_types, asked, _devices(instance), unit)
+
+
+def _devices(instance: MixInstance) -> Ints:
+    """Return the devices of each configuration in the row of its model; no rows if none are to be counted."""
+    number = {each.name: g for g, each in enumerate(instance.hardware)}
+    model = np.array([number[one.hardware] for one in instance.configurations], dtype=np.int64)
+    devices = np.array([one.devices for one in instance.configurations], dtype=np.int64)
+    counted = instance.serves and len(number) <= MAX_TOTALS and devices.max(initial=0) <= MAX_WIDTH
+    return np.where(model == np.arange(len(number) if counted else 0)[:, None], devices, 0)
 
 
 def _entries(entries: Sequence[Entry], value: Numbers) -> Entries:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...formulations.mix.program import MixProgram, with_totals
+from ...formulations.mix.program import MAX_COPIES, MixProgram, with_totals
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Fields
 from ..backends.base import BackendError
@@ -27,8 +27,8 @@ MAX_LEAVES = 20_000
 """Leaves at which the search stops."""
 SEPARATION_SHARE = 0.5
 """Share of the remaining time for cutting planes."""
-CANDIDATES = 8
-"""Counts that are tried for a branching."""
+CANDIDATES, TOTALS = 8, 4
+"""Counts of copies, and of devices, that are tried for a branching."""
 INTEGRAL, FINEST = 1e-7, 1e-11
 """Distance from a whole number within which a count is one, at first and if the check does not accept it."""
 LEAST_GAIN = 1e-9
@@ -172,7 +172,7 @@ class BranchAndBound:
         try:
             leaves = self._divide_all(root, found)
         except BackendError as error:  # the tree is a proof as far as it was made
-            leaves, failure = 0, str(error)
+            leaves, failure = 0, str(error)  # what stopped it is not their number
         kept = np.flatnonzero(np.append(self._inside, np.ones(self._totals, dtype=bool)))
         cuts = self._separation.as_data()
         return Proof(root, self._first.prices, kept, cuts, leaves >= MAX_LEAVES, failure)
@@ -209,7 +209,9 @@ class BranchAndBound:
         part = node.relaxed.counts - below
         weight = np.minimum(part, 1 - part) * (np.abs(self._relaxation.program.cost) + LEAST_GAIN)
         best = -1.0
-        for k in open_[np.argsort(-weight[open_], kind="stable")][:CANDIDATES].tolist():
+        ranked = open_[np.argsort(-weight[open_], kind="stable")]
+        totals = ranked >= len(below) - self._totals  # they have no cost of their own
+        for k in [*ranked[~totals][:CANDIDATES].tolist(), *ranked[totals][:TOTALS].tolist()]:
             halves = self._halves(node, k, float(below[k]))
             gain = self._gain(node, halves)
             if gain > best:
@@ -218,9 +220,12 @@ class BranchAndBound:
 
     @staticmethod
     def _parts(node: _Node, tolerance: float) -> tuple[Floats, Ints]:
-        """Return the whole numbers at or below the counts of a node, and where these are not whole."""
+        """Return the whole numbers at or below the counts of a node, and where these are not whole.
+
+        Totals beyond what a branching can state are left out.
+        """
         below = np.floor(node.relaxed.counts + tolerance)
-        return below, np.flatnonzero(node.relaxed.counts - below > tolerance)
+        return below, np.flatnonzero((node.relaxed.counts - below > tolerance) & (below <= MAX_COPIES))
 
     def _gain(self, node: _Node, halves: Sequence[_Node]) -> float:
         """Return the product of the gains of two halves, each up to the target."""

@@ -62,7 +62,7 @@ def test_devices_of_a_model_come_after_the_configurations() -> None:
     """A branching may have them; leaves have two more prices for each model."""
     built = Mix().add_requests("a", 3).add_hardware("g", 2.0).add_replica("g", {"a": 1.0})
     formulation, leaf = MixFormulation(built.build()), {"prices": [2, 0, 0]}
-    for at, says in ((0, None), (1, None), (2, "nodes.0.configuration: is 2; there are 2")):
+    for at, says in ((0, None), (1, None), (2, "nodes.0.configuration: is 2; there are 1 and 1 totals")):
         given = tree({"configuration": at, "at_most": 0}, leaf, leaf, prices=[2])
         fault = formulation.certificate_fault(given)
         assert fault is says is None or says in str(fault)
