@@ -11,8 +11,8 @@ from budget import PLACES, Size, nodes, size
 MOST: dict[str, tuple[int, int, int]] = {
     # A fifth kind, mix, raised all places.
     "instances": (136_203, 112, 18),
-    "formulations": (89_160, 78, 12),
-    "solvers": (141_124, 112, 13),  # two files until the former contracts of policies go
+    "formulations": (89_221, 78, 12),
+    "solvers": (141_168, 112, 13),  # two files until the former contracts of policies go
     "planner": (71_967, 83, 11),
     # Frontiers of servers, against brute force; checks of what a smaller check must not lose.
     "tests": (380_635, 287, 57),

@@ -70,12 +70,12 @@ class Clock:
     @contextmanager
     def enforced(self) -> Iterator[None]:
         """Make `check_time` raise inside the block once the clock has expired, in this thread only."""
-        with inside(_enforced, self):
+        with with_value(_enforced, self):
             yield
 
 
 @contextmanager
-def inside(variable: ContextVar[ItemT], value: ItemT) -> Iterator[None]:
+def with_value(variable: ContextVar[ItemT], value: ItemT) -> Iterator[None]:
     """Give a variable a value inside the block, in this thread only."""
     before = variable.set(value)
     try:

@@ -29,7 +29,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...instances.common.errors import OutOfTimeError
-from .clock import inside, time_left_s
+from .clock import time_left_s, with_value
 
 AnyFunction = Callable[..., Any]
 Arguments = tuple[Any, ...]
@@ -116,12 +116,12 @@ _compile_callback: ContextVar[CompileCallback | None] = ContextVar("watcher", de
 
 def interpreted() -> AbstractContextManager[None]:
     """Run all loops inside the block in the Python interpreter, in this thread, compiled or not."""
-    return inside(_interprets_all, True)
+    return with_value(_interprets_all, True)
 
 
 def compile_listener(watcher: CompileCallback) -> AbstractContextManager[None]:
     """Call a listener before and after the compilation of functions inside the block, in this thread."""
-    return inside(_compile_callback, watcher)
+    return with_value(_compile_callback, watcher)
 
 
 @contextmanager
@@ -201,7 +201,7 @@ class _LazyFunction:
         return self._jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
     def _jit(self, **more: Any) -> Any:
-        """Return the function, with callees for calls from other compiled functions, as numba has it."""
+        """Return the function compiled by numba, with its callees in their versions for compiled callers."""
         from numba import njit
 
         # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. References to arrays are

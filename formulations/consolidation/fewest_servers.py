@@ -355,7 +355,10 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
 
 
 def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[Vector]:
-    """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
+    """Return the maximal vectors of task counts, by task group, that one job can have on a server.
+
+    The caller has limited their number.
+    """
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
     feasible = {
         counts for counts in itertools.product(*ranges) if any(counts) and _can_hold(server, groups, counts)

@@ -118,7 +118,7 @@ def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -
 
 
 def gpu_model_note(jobs: Sequence[str]) -> Iterator[str]:
-    """Return a note on the jobs whose choice of servers is expressed by GPU models; none on no job."""
+    """Return a note on the jobs whose choice of servers is expressed by GPU models; nothing without any."""
     models = (
         "use certain nodes only, and these are all the nodes of certain GPU models, which stand in gpu_model"
     )

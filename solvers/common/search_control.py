@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ...formulations.common.clock import Clock, inside
+from ...formulations.common.clock import Clock, with_value
 from ...formulations.common.objective import Objective
 from ...instances.common.errors import OutOfTimeError
 from .base import Outcome
@@ -153,7 +153,7 @@ def solve_interruptibly(formulation: Any, solve: Callable[[], Outcome]) -> Outco
         If there is no incumbent yet.
     """
     kept = _Checkpoint(formulation)
-    with inside(_checkpoint, kept):
+    with with_value(_checkpoint, kept):
         try:
             return solve()
         except KeyboardInterrupt:
@@ -172,7 +172,7 @@ _progress_callback: ContextVar[ProgressCallback | None] = ContextVar("listener",
 
 def progress_callback(listener: ProgressCallback) -> AbstractContextManager[None]:
     """Install a callback for progress reports, in this thread and inside the block only."""
-    return inside(_progress_callback, listener)
+    return with_value(_progress_callback, listener)
 
 
 def report_progress(objective: Objective, value: float | None, bound: float | None) -> None:

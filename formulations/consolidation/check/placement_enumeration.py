@@ -77,7 +77,7 @@ class PriceBound:
         self, classes: Classes, prices: Sequence[Sequence[float]], weights: dict[str, Fraction], missing: bool
     ) -> None:
         self.classes, self.missing = classes, missing
-        self.weights = defaultdict(Fraction, weights)
+        self.weights = defaultdict(Fraction, weights)  # reading adds zeros: do not ask what is in it
         # What a task that does not move is worth.
         self.stay_value = self.weights["migrations"]
         largest = max((price for shape in prices for price in shape), default=0.0)
@@ -546,7 +546,7 @@ def _current_placements(job: JobClass, state: ServerState) -> list[CurrentPlacem
 
 def _staying_tasks(job: JobClass, state: ServerState, counts: Vector) -> int:
     """Return how many of a job's tasks do not move if a server of a given state gets `counts` tasks."""
-    # A job is one part, or each group of tasks is one.
+    # A job is one part, or each task group is a part of its own, so that a part begins at its first group.
     return sum(now.stay(counts[now.part :]) for now in _current_placements(job, state))
 
 

@@ -223,7 +223,7 @@ class CertificateCheck:
 
 
 def _widened(limit: float | None) -> float:
-    """Return the largest amount within a limit; infinite without a limit."""
+    """Return the largest amount within a limit and its tolerance; infinite without a limit."""
     return math.inf if limit is None else loosened(limit) * (1 + LIMIT_TOLERANCE)
 
 

@@ -48,7 +48,7 @@ def unit_types(instance: StagingInstance) -> Hardware:
 
 @dataclass(frozen=True)
 class Segments(StageTable):
-    """Table of the possible stages (segments), filled by the check alone.
+    """Table of the possible stages (segments), which the check fills itself.
 
     Attributes
     ----------

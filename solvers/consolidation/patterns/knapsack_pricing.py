@@ -470,7 +470,7 @@ class SearchPricing(PoolPricing):
         # Reduced-cost fixing: what costs more than bound and pattern differ by is in no better pattern.
         slack = relaxed.bound - known.value + OPTIMALITY_TOLERANCE * max(1.0, known.value)
         candidates = with_slots(item.promising(relaxed.multipliers, slack) for item in candidates)
-        solved = solved_knapsack(candidates, free)
+        solved = solved_knapsack(candidates, free) if candidates else None
         if solved is None:
             return
         known.bound = max(known.value, min(known.bound, solved.bound))
