@@ -15,7 +15,7 @@ MOST: dict[str, tuple[int, int, int]] = {
     "solvers": (141_168, 112, 13),  # two files until the former contracts of policies go
     "planner": (71_967, 83, 11),
     # Frontiers of servers, against brute force; checks of what a smaller check must not lose.
-    "tests": (380_635, 287, 57),
+    "tests": (380_724, 287, 57),
     # Replicas of stages and predictions of single operators came from instances, as nothing else uses them.
     "benchmarks": (37_543, 34, 1),
     "root": (438, 2, 1),

@@ -47,8 +47,18 @@ def test_totals_are_the_devices_of_copies() -> None:
         np.add.at(rows, wider.weights.column, wider.weights.value * y[wider.weights.configuration])
         assert (rows[first:] <= wider.limits[first:]).all() == (change == 0)
     assert wider.most[kept.sum() :].tolist() == (program.devices[:, kept] @ program.most[kept]).tolist()
-    jobs = program_of(generate_mix(3, 2, sharing=True))
-    assert (len(with_totals(jobs).rows), len(with_totals(jobs).cost)) == (len(jobs.rows), len(jobs.cost))
+
+
+@pytest.mark.parametrize(("models", "width", "totals"), [(64, 10_000, 64), (65, 1, 0), (1, 10_001, 0)])
+def test_few_models_and_narrow_replicas_have_totals(models: int, width: int, totals: int) -> None:
+    """Each takes rows and prices, and large coefficients lose proofs; of jobs there are none."""
+    built = Mix().add_requests("a", 3)
+    for number in range(models):
+        built.add_hardware(f"g{number}", 1.0).add_replica(f"g{number}", {"a": 1.0}, devices=width)
+    for program, count in ((program_of(built.build()), totals), (program_of(generate_mix(sharing=True)), 0)):
+        wider = with_totals(program)
+        assert len(wider.cost) - len(program.cost) == len(program.devices) == count
+        assert len(wider.rows) - len(program.rows) == 2 * count
 
 
 def test_replicas_that_others_replace_have_no_copies() -> None:
