@@ -25,7 +25,7 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.planner.publish import plan_text
 
-NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scontrol", "scancel")
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "sdiag", "scontrol", "scancel")
 LONGEST_S = 60.0
 """So long a state of the cluster is waited for."""
 
@@ -222,11 +222,7 @@ class SlurmCluster:
                 daemon.wait(10)
 
     def _lists_jobs(self) -> bool:
-        asked = ["squeue", "--noheader"]
-        done = subprocess.run(
-            asked, env=self.environment, capture_output=True, check=False, timeout=LONGEST_S
-        )
-        return done.returncode == 0 and bool(done.stdout.strip())
+        return bool(self._done("squeue", "--noheader").stdout)
 
 
 _MUNGE = {"key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}

@@ -28,6 +28,8 @@ LINES = ("Licenses=matlab:1", "SchedulerParameters=sched_interval=1,bf_interval=
 """What the jobs ask for, and a scheduler that soon looks at them again."""
 QUIET_S = 1.5
 """So long nothing starts by itself in a cluster that is at rest."""
+QUIET_CYCLES = 3
+"""So often the scheduler has looked at all jobs meanwhile; on a busy machine that takes it longer."""
 RAISED = 4294967000
 """The priority that the script of a plan gives to a job while this has to start."""
 
@@ -82,14 +84,16 @@ def nodes_now(cluster: SlurmCluster) -> dict[str, tuple[bool, str]]:
 
 def wait_for_rest(cluster: SlurmCluster) -> None:
     """Wait until no job starts or ends by itself any more."""
-    before: list[dict[str, tuple[str, frozenset[str]]]] = [{}]
+    seen: list[tuple[int, object]] = []
 
     def is_quiet() -> bool:
-        now = {number: (job.state, job.nodes) for number, job in jobs_now(cluster).items()}
-        if now != before[-1] or any(state == "COMPLETING" for state, _ in now.values()):
-            before[:] = []
-        before.append(now)
-        return len(before) > QUIET_S / 0.3
+        # The main scheduler is listed first, backfilling after it.
+        cycles = int(cluster.run("sdiag").partition("Total cycles:")[2].split()[0])
+        now = {number: job.runs for number, job in jobs_now(cluster).items()}
+        if (seen and now != seen[-1][1]) or any(runs[0] == "COMPLETING" for runs in now.values()):
+            seen.clear()
+        seen.append((cycles, now))
+        return len(seen) > QUIET_S / 0.3 and cycles >= seen[0][0] + QUIET_CYCLES
 
     cluster.wait_for("rest", is_quiet)
 
@@ -163,8 +167,8 @@ class RandomCluster:
         """Drain a node on which jobs run, and reserve one that has jobs for later."""
         rng = self.rng
         jobs = jobs_now(self.cluster).values()
-        used = sorted({name for job in jobs if job.state == "RUNNING" for name in job.nodes})
-        free = [name for name in used if name not in self.reserved]
+        used = {name for job in jobs if job.state == "RUNNING" for name in job.nodes}
+        free = sorted(used.difference(self.reserved))
         if "drained" in self.special:
             node = free.pop(rng.randrange(len(free)))
             self._say(f"drained {node}")
