@@ -273,14 +273,15 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if worth <= 0:
             return None
         if not self.instance.serves:
-            return f"one more {best} would bring a progress of about {worth:.3g} jobs"
+            more = f"one more {best} would raise the progress by at most about {worth:.3g}"
+            return f"{more}; 'what-if limit={best}:+1' tells it exactly"
         rates = {one.name: one.requests_per_s or 0.0 for one in self.instance.types}
         cost = math.fsum(rate * prices[name] for name, rate in rates.items())
         more = worth * math.fsum(rates.values()) / cost if cost else 0.0
         also = f", or serve {more:.3g} requests/s more at the same cost" if more else ""
         return (
-            f"one more {best} would save about {worth:.3g} USD/h{also}, if machines could be had in parts; "
-            f"'what-if limit={best}:+1' tells it for whole ones"
+            f"one more {best} would save at most about {worth:.3g} USD/h{also}, if machines could be had in "
+            f"parts; 'what-if limit={best}:+1' tells it for whole ones"
         )
 
     def elementary_infeasibility(self) -> Diagnosis | None:

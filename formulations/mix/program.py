@@ -40,8 +40,6 @@ FULL = float(1 / SERVED)
 """All requests of a type in parts of the demand, for which the methods look."""
 FINENESS = 2**40
 """Least common denominator of the figures of a programme in whole numbers."""
-MAX_COPIES = 1_000_000_000
-"""Largest number of copies that a plan can state of a configuration."""
 MAX_TOTALS, MAX_WIDTH = 64, 10_000
 """Most models whose devices are counted, as each takes two rows and two prices of every leaf; most devices of
 one replica, as coefficients that are large beside the tolerances of HiGHS lose proofs."""
@@ -66,12 +64,13 @@ class Entries(NamedTuple):
 class Row(NamedTuple):
     """A row of A: the name of its price, −1 if it asks for *at least* −b of what is named, and b.
 
-    Rows that are derived from others have no name.
+    Rows that are derived from others have no name. Devices and USD per hour can be bought, jobs cannot.
     """
 
     name: str
     sign: int
     limit: float
+    is_bought: bool = False
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ def _rows(instance: MixInstance) -> Iterator[Row]:
     limits = [(each.name, each.limit) for each in instance.hardware]
     for name, limit in [*limits, (DEVICES, instance.devices), (BUDGET, instance.budget_usd_per_hour)]:
         if limit is not None:
-            yield Row(name, 1, limit)
+            yield Row(name, 1, limit, True)
 
 
 def _most(instance: MixInstance) -> Iterator[int]:
@@ -246,16 +245,15 @@ def _most(instance: MixInstance) -> Iterator[int]:
     types, budget = {each.name: each for each in instance.types}, instance.budget_usd_per_hour
     for one in instance.configurations:
         slow = any(one.progress[name] < (instance.least_progress or 0.0) for name in one.jobs)
-        most = [0 if slow or one.name in replaced else MAX_COPIES]
-        most += [each // one.devices for each in (limits[one.hardware], instance.devices) if each is not None]
+        most = [each // one.devices for each in (limits[one.hardware], instance.devices) if each is not None]
         most += [(types[name].count or 0) // count for name, count in one.jobs.items()]
         if budget is not None and price[one.hardware]:
             most.append(Fraction(loosened(budget)) // (one.devices * price[one.hardware]))
         rates = one.requests_per_s.items()
-        needed = [
-            math.ceil(Fraction(types[name].requests_per_s or 0.0) / Fraction(rate)) for name, rate in rates
-        ]
-        yield min([*most, sum(needed)] if needed else most)
+        if instance.serves:
+            asked = ((Fraction(types[name].requests_per_s or 0.0), rate) for name, rate in rates)
+            most.append(sum(math.ceil(requests / Fraction(rate)) for requests, rate in asked))
+        yield 0 if slow or one.name in replaced else min(most)
 
 
 def _replaced(instance: MixInstance) -> set[str]:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 BUDGET, DEVICES = "budget_usd_per_hour", "devices"
 """Names of the limits on the USD per hour and on the devices of all configurations together."""
 MAX_CONFIGURATIONS = 100_000
+MAX_COPIES = 1_000_000_000
+"""Largest number of copies of a configuration that a plan can state."""
 Rate = Annotated[Positive, Field(ge=1e-12)]
 """Requests per second of a replica; with smaller ones sums of floats would overflow."""
 JOINED, MAX_PHASES = "+", 6
@@ -204,6 +206,7 @@ class MixInstance(Instance):
             yield "hardware", f"and types have {name!r} in common; prices of a plan need names of their own"
         yield from repeated((one.name for one in self.configurations), "configurations")
         yield from self._complaints_of_sort()
+        come = {one.name: one.requests_per_s or 0.0 for one in self.types}
         for index, one in enumerate(self.configurations):
             path = f"configurations[{index}]"
             if one.hardware not in hardware:
@@ -212,6 +215,12 @@ class MixInstance(Instance):
             yield from unknown_names(one.members, types, path, "type")
             for name in sorted(one.jobs.keys() ^ one.progress.keys()):
                 yield f"{path}.progress", f"or jobs has none of {name!r}; give the speed of each of its jobs"
+            # Exact quotients may need one copy more than those of floats.
+            asked = (math.ceil(come.get(name, 0.0) / rate) + 1 for name, rate in one.requests_per_s.items())
+            if sum(asked) > MAX_COPIES:
+                what = f"would take {MAX_COPIES:,} copies or more to serve all requests of its types; "
+                what += "check the units, or leave out types that it hardly serves"
+                yield f"{path}.requests_per_s", what
         for index, job in enumerate(self.types):
             if job.names is not None and len(job.names) != job.count:
                 yield f"types[{index}].names", f"are {len(job.names):,}, and count is {job.count}"

@@ -18,7 +18,6 @@ import numpy as np
 from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
-from ...formulations.mix.program import MAX_COPIES
 from ...instances.common.errors import OptionError
 from ...instances.mix.instance import Configuration, MixType
 from ..backends.highs import Columns, branch_and_bound
@@ -177,7 +176,7 @@ class CheapestForEachType(_Rule):
             devices = [(_copies(each, asked) * each.devices, each) for each in able]
             if devices:
                 taken, best = min(devices, key=lambda pair: (pair[0] * price[pair[1].hardware], pair[0]))
-                counts[best.name] = min(counts[best.name] + taken // best.devices, MAX_COPIES)
+                counts[best.name] += taken // best.devices
                 rates[best.name] |= asked
         return [Copies(configuration=name, count=n, requests_per_s=rates[name]) for name, n in counts.items()]
 
@@ -200,4 +199,4 @@ class OneConfiguration(CheapestForEachType):
 def _copies(one: Configuration, asked: Mapping[str, float]) -> int:
     """Return how many copies of a configuration serve the requests of some types."""
     busy = sum(rate / one.requests_per_s[name] for name, rate in asked.items())
-    return max(1, math.ceil(min(busy, MAX_COPIES) * (1 - TOLERANCE)))
+    return max(1, math.ceil(busy * (1 - TOLERANCE)))

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...formulations.mix.program import MAX_COPIES, MixProgram, with_totals
+from ...formulations.mix.program import MixProgram, with_totals
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Fields
+from ...instances.mix.instance import MAX_COPIES
 from ..backends.base import BackendError
 from ..common.base import Clock
 from .relaxation import Relaxation, Relaxed
@@ -31,6 +32,8 @@ CANDIDATES, TOTALS = 8, 4
 """Counts of copies, and of devices, that are tried for a branching."""
 INTEGRAL, FINEST = 1e-7, 1e-11
 """Distance from a whole number within which a count is one, at first and if the check does not accept it."""
+EQUAL = 1e-9
+"""Relative difference of bounds within which other prices may take their place."""
 LEAST_GAIN = 1e-9
 """Gain of a half, in parts of the bound, that counts in place of none."""
 
@@ -134,8 +137,13 @@ class BranchAndBound:
         low = np.zeros(len(program.cost))
         # Limits of counts that follow from the rows would have a part of the prices of these.
         free = np.where(program.most > 0, FREE, 0.0)
-        first = Relaxation(program, clock).solve(low, free)
+        relaxation = Relaxation(program, clock)
+        first = relaxation.solve(low, free)
         self._first = replace(first, bound=program.bound(first.prices, low, program.most))
+        more = None if first.infeasible else relaxation.prices_of_more(low, free)
+        bound = -math.inf if more is None else program.bound(more, low, program.most)
+        if more is not None and bound >= self._first.bound - EQUAL * abs(self._first.bound):
+            self._first = replace(first, bound=bound, prices=more)
         limited = replace(program, most=self._limited(program))
         self._inside = limited.most > 0
         self._inside[:1] = True  # HiGHS knows nothing of rows without any columns
@@ -153,8 +161,8 @@ class BranchAndBound:
             return program.most
         reduced = program.reduced_costs(self._first.prices)
         # What is excluded here the check has to exclude too, with the prices at hand.
-        room += 1e-9 * abs(self.goal.cutoff) + 1e-12
-        copies = np.floor(max(room, 0.0) / np.maximum(reduced, 1e-300))
+        room = max(room, 0.0) + 1e-9 * abs(self.goal.cutoff) + 1e-12
+        copies = np.floor(room / np.maximum(reduced, room / MAX_COPIES))
         return np.where(reduced > 0, np.minimum(program.most, copies), program.most)
 
     def run(self, found: Callable[[Ints], None]) -> Proof:

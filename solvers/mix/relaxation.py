@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ SETTINGS: Fields = {
 }
 TOLERANCES = (TOLERANCE, TOLERANCE, 1e-7, 1e-6)
 """Tolerances of the prices for a relaxation that HiGHS cannot solve; after the first without a basis."""
+ONE_MORE = 1e-6
+"""Part by which limits are raised for the prices of one more."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,19 @@ class Relaxation:
         prices = self._prices(self._elastic)
         proven = self.program.bound(prices, low, high, 0) > 0
         return Relaxed(math.inf if proven else -math.inf, low, prices)
+
+    def prices_of_more(self, low: Floats, high: Floats) -> Floats | None:
+        """Return the prices of types and rows where slightly more can be bought; None if there are none.
+
+        Where several prices are optimal, a device may be worth much to the job that would wait without it,
+        while one more is worth little. These are the latter. The relaxation keeps the raised limits.
+        """
+        for row, (_, _, limit, is_bought) in enumerate(self.program.rows):
+            if is_bought:
+                self._highs.changeRowBounds(row, -math.inf, limit + ONE_MORE * max(limit, 1.0))
+        with suppress(BackendError):  # the prices that are known do as well
+            return self._prices(self._highs) if self._run(self._highs, low, high) else None
+        return None
 
     def tableau_rows(self, counts: Floats, least_part: float) -> Iterator[Floats]:
         """Yield the multipliers of the rows of A for each optimal count that is not whole, shape (m,)."""

@@ -67,6 +67,13 @@ def test_requests_have_no_fields_of_jobs(key: str) -> None:
         parse_instance(document)
 
 
+def test_more_copies_than_a_plan_can_state_are_refused() -> None:
+    """Two types that one configuration serves, whose copies are too many together."""
+    mix = Mix().add_requests("a", 6e8).add_requests("b", 6e8).add_hardware("g", 2.0)
+    with refused("configurations[0].requests_per_s: would take 1,000,000,000 copies or more"):
+        mix.add_replica("g", {"a": 1, "b": 1}).build()
+
+
 def test_configurations_are_named_after_what_runs() -> None:
     """And where."""
     built = serving().add_replica("g", {"a": 2, "b": 1}, devices=2).add_replica("g", {"b": 2}).build()

@@ -106,7 +106,7 @@ def test_little_time_leaves_a_plan_with_a_bound(hard: tuple[MixInstance, Result]
 
 
 @pytest.mark.parametrize(
-    ("most", "says"), [(0, "exact: HiGHS ended"), (30, "HiGHS ended"), (159, None), (200, None)]
+    ("most", "says"), [(0, "exact: HiGHS ended"), (30, "HiGHS ended"), (161, None), (200, None)]
 )
 def test_what_was_proven_stays_where_highs_fails(
     most: int, says: str | None, monkeypatch: pytest.MonkeyPatch
@@ -152,12 +152,20 @@ def test_prices_are_what_one_more_is_worth() -> None:
     assert result.prices is not None
     assert result.prices["g"] == pytest.approx(1.3)
     assert result.message is not None
-    assert "one more g would bring" in result.message
+    assert "one more g would raise" in result.message
     assert MixFormulation(jobs(limit=10)).prices({"first": {}}, []) is None
 
 
+def test_one_more_is_worth_what_it_brings_and_not_what_the_last_one_brought() -> None:
+    """As many devices as jobs of the better type."""
+    mix = Mix().add_jobs("a", 2000).add_jobs("b", 3000).add_hardware("g", limit=2000)
+    instance = mix.add_group("g", {"a": 1.0}).add_group("g", {"b": 0.2}).build()
+    assert clusterplan.solve(instance, "exact").prices == pytest.approx({"a": 0.8, "b": 0.0, "g": 0.2})
+
+
 @pytest.mark.parametrize(
-    ("rate", "asked", "price"), [(1e-12, 1e-300, 1e10), (1.0, 1e12, 1.0), (1e-12, 1e15, 1.0)]
+    ("rate", "asked", "price"),
+    [(1e-12, 1e-300, 1e10), (1.0, 999_999_999.0, 1.0), (1e-12, 9.9e-4, 1.0), (1e6, 1e15, 1.0)],
 )
 def test_extreme_figures_make_no_wrong_claim(rate: float, asked: float, price: float) -> None:
     """Nothing is infeasible by an infinite figure alone, and nothing fails with an error of Python."""
