@@ -291,9 +291,15 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         missing = [name for name in needed if name not in able]
         if not missing:
             return None
-        reasons = [f"{name}: no configuration within the limits has a part of these" for name in missing]
-        remedy = "give configurations with " + ", ".join(map(repr, missing))
-        return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
+        given = {name for one in self.instance.configurations for name in one.members}
+        unknown = [name for name in missing if name not in given]
+        excluded = [name for name in missing if name in given]
+        reasons = [f"{name}: no configuration has it" for name in unknown]
+        reasons += [f"{name}: the limits leave no copy of any configuration that has it" for name in excluded]
+        remedies = ["give configurations with " + ", ".join(map(repr, unknown))] if unknown else []
+        or_lower = "" if self.instance.serves else ", or lower least_progress"
+        remedies += [f"raise the limits{or_lower}"] if excluded else []
+        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
     def finish(self, plan: Plan) -> Sequence[Copies]:
         """Return the plan in the order of the instance."""

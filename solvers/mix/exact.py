@@ -20,6 +20,7 @@ from ...formulations.mix.plan import Plan
 from ...formulations.mix.program import better_in_second, program_of
 from ...instances.common.arrays import Ints
 from ...instances.common.fields import Fields
+from ...instances.mix.instance import BUDGET, DEVICES
 from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound
 from ..common.base import Clock, Outcome, Solver
@@ -156,7 +157,10 @@ def diagnose(formulation: MixFormulation, known: Diagnosis | None, clock: Clock)
     if known is not None or clock.expired or not relaxed.infeasible:
         return known
     types = formulation.instance.types if formulation.instance.serves else ()
-    names = [*(one.name for one in types), *(row.name for row in program.rows)]
-    binding = dict.fromkeys(name for name, price in zip(names, relaxed.prices, strict=True) if price > 0)
-    reason = f"no plan keeps all of these together: {', '.join(binding)}"
+    units = {DEVICES: "devices", BUDGET: "USD/h"}
+    asks = [f"serve {one.name}" for one in types]
+    for name, sign, limit, _ in program.rows:
+        asks.append(f"at most {limit:,.10g} {units.get(name, name)}" if sign > 0 else f"run all {name}")
+    binding = dict.fromkeys(what for what, price in zip(asks, relaxed.prices, strict=True) if price > 0)
+    reason = f"no plan keeps all of these together: {'; '.join(binding)}"
     return Diagnosis(reasons=(reason,), remedies=("raise one of the limits, or ask for less",))

@@ -72,13 +72,22 @@ def model_of(program: MixProgram, elastic: bool = False, whole: bool = False) ->
     for cost, own, most in zip(program.cost.tolist(), entries, program.most.tolist(), strict=True):
         columns.add(0.0 if elastic else cost, own, most)
     of_copies, of_types, _ = program.rates
-    for k, i, part in zip(of_copies.tolist(), of_types.tolist(), program.parts.tolist(), strict=True):
-        columns.add(0.0, [(m + i, part), (time + k, 1.0)])
+    parts, scales = program.parts.tolist(), _scales(program).tolist()
+    for k, i, part, scale in zip(of_copies.tolist(), of_types.tolist(), parts, scales, strict=True):
+        columns.add(0.0, [(m + i, part / scale), (time + k, 1.0 / scale)])
     for row in range(time if elastic else 0):
         columns.add(1.0, [(row, -1.0 if row < m else 1.0)])
     least = np.concatenate([np.full(m, -np.inf), FULL * asked, np.full(n, -np.inf)])
     most = np.concatenate([program.limits, np.full(types, np.inf), np.zeros(n)])
     return columns.program((least, most), np.arange(len(columns.costs)) < n if whole else ())
+
+
+def _scales(program: MixProgram) -> Floats:
+    """Return by how much x is multiplied in the model, so that no coefficient is beyond 1.
+
+    Where one copy could serve a type many times over, x itself would be lost in the tolerances of HiGHS.
+    """
+    return np.maximum(program.parts, 1.0)
 
 
 class Relaxation:
@@ -96,9 +105,17 @@ class Relaxation:
         self._elastic: Any = None
 
     def shares(self, counts: Floats) -> Floats | None:
-        """Return optimal x, in the order of the rates, with so many copies; None if they do not suffice."""
-        feasible = self._run(self._highs, counts, counts)
-        return np.array(self._highs.getSolution().col_value[len(counts) :]) if feasible else None
+        """Return optimal x, in the order of the rates, with so many copies; None if they do not suffice.
+
+        The relaxation keeps the counts as limits of x.
+        """
+        scales, of_copies = _scales(self.program), self.program.rates.configuration
+        columns = np.arange(len(counts), len(counts) + len(scales), dtype=np.int32)
+        # Within the tolerances a few requests could be served by no copy at all.
+        self._highs.changeColsBounds(len(columns), columns, np.zeros_like(scales), counts[of_copies] * scales)
+        if not self._run(self._highs, counts, counts):
+            return None
+        return np.array(self._highs.getSolution().col_value[len(counts) :]) / scales
 
     def solve(self, low: Floats, high: Floats) -> Relaxed:
         """Return the bound of a box, with counts and prices."""

@@ -48,7 +48,7 @@ def test_named_jobs_are_handed_out_group_by_group() -> None:
     data = as_data(sharing(), PAIRS)
     assert [row.get("names") for row in data["configurations"]] == [[["a1"], ["a2"]], None]
     assert (data["waiting"], data["waiting_names"]) == ({"a": 1, "wide": 1}, {"a": ["a3"]})
-    assert dict(left_out(sharing(), PAIRS)) == {"a": "1 job waits", "wide": "1 job waits"}
+    assert dict(left_out(sharing(), PAIRS)) == {"a": "1 of 3 a wait", "wide": "1 of 2 wide wait"}
     (row, _) = as_data(serving(), REPLICAS)["configurations"]
     assert (row["copies"], row["devices"], row["requests_per_s"]) == (3, 2, {"chat": 7.1, "long": 2})
     assert row["busy"] == pytest.approx((7.1 / 6.1 + 2 / 1.1) / 3)
@@ -65,8 +65,10 @@ def test_a_plan_in_one_sentence() -> None:
 
 def test_the_limits_of_the_data_are_said() -> None:
     lines = [*remarks(sharing(assumptions=["x"]), PAIRS)]
-    assert lines[0].startswith("the least progress of a job that runs is 70 %")
-    assert lines[1] == "1 assumption: see `assumptions` in the instance"
+    assert lines[0] == "2 of 7 jobs wait: 1 × a, 1 × wide"
+    assert lines[1].startswith("the least progress of a job that runs is 70 %")
+    assert lines[2] == "1 assumption: see `assumptions` in the instance"
+    assert "0.8 is 80 %" in [*remarks(sharing(least_progress=80), ())][1]
     assert ["latency under mixed batches" in line for line in remarks(serving(), REPLICAS)] == [True]
     assert [*remarks(serving(), REPLICAS[1:])] == []
 

@@ -165,7 +165,7 @@ def test_one_more_is_worth_what_it_brings_and_not_what_the_last_one_brought() ->
 
 @pytest.mark.parametrize(
     ("rate", "asked", "price"),
-    [(1e-12, 1e-300, 1e10), (1.0, 999_999_999.0, 1.0), (1e-12, 9.9e-4, 1.0), (1e6, 1e15, 1.0)],
+    [(1e-12, 1e-300, 1e10), (1.0, 999_999_998.0, 1.0), (1e-12, 9.9e-4, 1.0), (2e6, 1e15, 1.0)],
 )
 def test_extreme_figures_make_no_wrong_claim(rate: float, asked: float, price: float) -> None:
     """Nothing is infeasible by an infinite figure alone, and nothing fails with an error of Python."""
@@ -176,6 +176,15 @@ def test_extreme_figures_make_no_wrong_claim(rate: float, asked: float, price: f
         assert clusterplan.verify(instance, result).ok
     if asked < rate:
         assert clusterplan.solve(instance).plan is not None
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1e-9, 1e-15, 1e-200])
+def test_few_requests_of_a_type_are_served_beside_many_of_another(rate: float) -> None:
+    """What no tolerance hides: they need a copy that has time left."""
+    mix = Mix().add_requests("a", rate).add_requests("b", 4).add_hardware("g", 1.0)
+    instance = mix.add_replica("g", {"a": 3}, name="a").add_replica("g", {"a": 2, "b": 1.1}).build()
+    result = clusterplan.solve(instance, "exact")
+    assert (result.status, result.objectives[0].value) == ("optimal", 4.0)
 
 
 def test_nothing_to_run_is_a_plan() -> None:
