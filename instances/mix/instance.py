@@ -211,10 +211,11 @@ class MixInstance(Instance):
                 yield f"{path}.hardware", what
             yield from unknown_names(one.members, types, path, "type")
             for name in sorted(one.jobs.keys() ^ one.progress.keys()):
-                yield f"{path}.progress", f"or jobs has none of {name!r}; give the speed of each of its jobs"
+                field = "progress" if name in one.jobs else "jobs"
+                yield f"{path}.{field}", f"has no {name!r}; jobs and progress have the same types"
         for index, job in enumerate(self.types):
             if job.names is not None and len(job.names) != job.count:
-                yield f"types[{index}].names", f"are {len(job.names):,}, and count is {job.count}"
+                yield f"types[{index}].names", f"are {len(job.names):,}; count has to be as many"
         if not self.configurations and self.share_up_to is None:
             what = "is missing; say what may run together, or give share_up_to and resource_s"
             yield "configurations", what
