@@ -214,7 +214,8 @@ class MixInstance(Instance):
                 yield f"{path}.hardware", what
             yield from unknown_names(one.members, types, path, "type")
             for name in sorted(one.jobs.keys() ^ one.progress.keys()):
-                yield f"{path}.progress", f"or jobs has none of {name!r}; give the speed of each of its jobs"
+                field = "progress" if name in one.jobs else "jobs"
+                yield f"{path}.{field}", f"has no {name!r}; jobs and progress have the same types"
             # Exact quotients may need one copy more than those of floats.
             asked = (math.ceil(come.get(name, 0.0) / rate) + 1 for name, rate in one.requests_per_s.items())
             if sum(asked) > MAX_COPIES:
@@ -223,7 +224,7 @@ class MixInstance(Instance):
                 yield f"{path}.requests_per_s", what
         for index, job in enumerate(self.types):
             if job.names is not None and len(job.names) != job.count:
-                yield f"types[{index}].names", f"are {len(job.names):,}, and count is {job.count}"
+                yield f"types[{index}].names", f"are {len(job.names):,}; count has to be as many"
         if not self.configurations and self.share_up_to is None:
             what = "is missing; say what may run together, or give share_up_to and resource_s"
             yield "configurations", what

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from ...common.errors import refuse_faults
-from ...common.faults import validated
-from ...common.fields import Checked, Complaint, Fields, Name, NonNegative, PositiveCount, unknown_names
+from ...common.faults import suggestion_text, validated
+from ...common.fields import Checked, Complaint, Fields, Name, NonNegative, PositiveCount
 from ...files.reading import fail
 from ...mix.instance import MixInstance
 from ..importer import Importer, ImportOptions, Option
@@ -30,14 +30,14 @@ from ..traces.gavel import (
     named_count,
     read_table,
 )
-from ..traces.trace import TraceSource, rows_of
+from ..traces.trace import TraceSource, named, rows_of
 
 SENTENCES = (
-    "Progress is the speed of a job over its speed alone on a {reference}; a weight makes up for types that "
+    "Progress is the speed of a job over its speed alone on {reference}; a weight makes up for types that "
     "gain little from fast GPUs.",
     "Each job takes one GPU or a share of it; at most two jobs share one.",
-    ("zero", "{zero} rows with a speed of 0 are left out, as of jobs that cannot run there."),
-    ("others", "{others} rows of types or GPUs that are not asked for are not used."),
+    ("zero", "Rows left out for a speed of 0, as of jobs that cannot run there: {zero}."),
+    ("others", "Rows not used, of types or GPUs that are not asked for: {others}."),
 )
 SINGLE = re.compile(r"\('([^']+)', 1\)")
 """An entry of Gavel's table for jobs of one GPU."""
@@ -48,10 +48,10 @@ GAVEL = replace(
     sentences=(
         FIRST,
         "Speeds of pairs were measured from 2018 to 2020, on the GPUs and with the software of then.",
-        "The {single} jobs of the trace that ask for one GPU are there at once; arrival times, steps and "
+        "Jobs of the trace that ask for one GPU, all there at once: {single}. Arrival times, steps and "
         "priorities are not used. The stock of GPUs is chosen.",
-        ("wide", "{wide} jobs that ask for more GPUs are left out."),
-        ("absent", "{absent} jobs are left out, as the table has no speed of their model: {absent_names}."),
+        ("wide", "Jobs left out, as they ask for more GPUs: {wide}."),
+        ("absent", "Jobs left out, as the table has no speed of their model: {absent} ({absent_names})."),
         *SENTENCES,
     ),
 )
@@ -88,7 +88,8 @@ class PairRow(Checked):
 
     def _complaints(self) -> Iterator[Complaint]:
         if (self.b is None) != (self.b_speed is None):
-            yield "b_speed", "and b are given both, or none for a job alone"
+            what = "is missing; give b and b_speed both, or neither for a job alone"
+            yield "b" if self.b is None else "b_speed", what
 
     @property
     def speeds(self) -> list[tuple[str, float]]:
@@ -101,7 +102,8 @@ def import_pairs(options: PairsOptions) -> MixInstance:
     """Return the mix instance of a table of pairs."""
     reference = options.reference or next(iter(options.gpus), "")
     rows = rows_of(options.pairs, PairRow)
-    alone = _alone(rows, reference)
+    alone = _alone(rows, reference, options.gpus)
+    _refuse_unknown(options.jobs, {name for row in rows.values() for name, _ in row.speeds}, "jobs")
     what = f"has no row alone on {reference!r}, the reference, with a speed above 0"
     refuse_faults("options", ((f"jobs.{name}", what) for name in options.jobs if name not in alone))
     types: list[Fields] = [{"name": name, "count": count} for name, count in options.jobs.items()]
@@ -112,7 +114,7 @@ def import_pairs(options: PairsOptions) -> MixInstance:
 def import_gavel_mix(options: GavelMixOptions) -> MixInstance:
     """Return the mix instance of the single-GPU jobs of a trace, which may share GPUs in pairs."""
     rows = dict(_rows(read_table(options.throughputs), str(options.throughputs)))
-    alone = _alone(rows, options.reference)
+    alone = _alone(rows, options.reference, options.capacity)
     jobs, facts = chosen_jobs(options)
     single = {name: job.model for name, job in jobs.items() if job.gpus == 1}
     names = {model: [name for name, own in single.items() if own == model] for model in alone}
@@ -142,8 +144,25 @@ def _rows(table: Fields, source: str) -> Iterator[tuple[str, PairRow]]:
                     yield place, validated(PairRow, fields, f"{source}: {place}")
 
 
-def _alone(rows: Mapping[str, PairRow], reference: str) -> dict[str, float]:
-    """Return the speed of each type alone on the GPU of reference, where it is above 0."""
+def _refuse_unknown(names: Iterable[str], known: set[str], path: str) -> None:
+    """Raise an `InstanceError` with a fault for each name that no row of the table has."""
+    there = f"there are: {named(sorted(known))}"
+    rest = sorted({*names} - known)
+    what = "has no rows in the table; "
+    refuse_faults(
+        "options", ((f"{path}.{name}", what + suggestion_text(name, known) + there) for name in rest)
+    )
+
+
+def _alone(rows: Mapping[str, PairRow], reference: str, gpus: Iterable[str]) -> dict[str, float]:
+    """Return the speed of each type alone on the GPU of reference, where it is above 0.
+
+    Raises
+    ------
+    InstanceError
+        If that GPU, or another of the cluster, has no row.
+    """
+    _refuse_unknown((*gpus, reference), {row.gpu for row in rows.values()}, "GPUs")
     alone = (row for row in rows.values() if row.b is None and row.gpu == reference)
     return {row.a: row.a_speed for row in alone if row.a_speed > 0}
 
@@ -162,9 +181,8 @@ def _shared(
     Raises
     ------
     InstanceError
-        If a GPU has no row, or two rows have the same jobs and GPU.
+        If two rows have the same jobs and GPU.
     """
-    refuse_faults("options", unknown_names(gpus, sorted({row.gpu for row in rows.values()}), "GPUs", "GPU"))
     names, zero = {one["name"] for one in types}, 0
     configurations = dict[tuple[str, ...], Fields]()
     for place, row in rows.items():

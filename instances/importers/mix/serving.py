@@ -29,6 +29,7 @@ from ...common.fields import (
     NonNegative,
     Positive,
     PositiveCount,
+    repeated,
     unknown_names,
 )
 from ...documents import load_catalogue
@@ -39,14 +40,23 @@ from ..importer import Importer, ImportOptions, Option
 from ..traces.trace import TraceSource, filled, named, rows_of
 
 LEFT_OUT = (
-    ("other", "{other} points of other models or precisions are not used."),
-    ("shapes", "{shapes} points with other numbers of tokens than the requests have are not used."),
-    ("crossed", "{crossed} points with experts divided both ways are left out: their GPUs are uncertain."),
-    ("unpriced", "{unpriced} points on GPUs without a price are left out; --price gives one."),
-    ("repeated", "{repeated} points were measured again; of each the slowest measurement counts."),
-    ("slow", "{slow} points beyond the limits are left out."),
+    ("other", "Points not used, of other models or precisions: {other}."),
+    (
+        "shapes",
+        "Points not used, with other input/output tokens than the requests have: {shapes}, with {tokens}.",
+    ),
+    (
+        "crossed",
+        "Points left out, with experts divided both ways, so that their GPUs are uncertain: {crossed}.",
+    ),
+    ("unpriced", "Points left out, on GPUs without a price; --price gives one: {unpriced}."),
+    ("repeated", "Points measured again, of which the slowest measurement counts: {repeated}."),
+    ("slow", "Points left out, beyond the limits: {slow}."),
+    ("unasked", "Rows not used, of types that {workload.name} does not have: {unasked}."),
 )
-"""Why points are left out, and what is said of it."""
+"""Why points, or rows of replicas, are left out, and what is said of it."""
+POINTS_ONLY = ("model", "precision", "ttft_ms", "tpot_ms")
+"""Options that choose among operating points."""
 SERVING = TraceSource(
     name="serving-{list}",
     files="{measurements.name} and {workload.name}",
@@ -57,8 +67,11 @@ SERVING = TraceSource(
         ("ttft_ms", "Limit on the measured time to the first token: {ttft_ms:g} ms."),
         ("tpot_ms", "Limit on the measured time for each further token: {tpot_ms:g} ms."),
         *LEFT_OUT,
-        "Prices that are not given are those of the machine named as hardware, at AWS in us-east-1, {date}, "
-        "divided by its GPUs.",
+        (
+            "catalogued",
+            "Prices of {catalogued} are those of the machine named as hardware, at AWS in us-east-1, {date}, "
+            "divided by its GPUs.",
+        ),
         ("unserved", "No replica serves {unserved}."),
     ),
     jobs="measurements",
@@ -165,6 +178,8 @@ def import_serving(options: ServingOptions) -> MixInstance:
     """Return the mix instance of measured replicas and a table of requests."""
     source = str(options.measurements)
     requests = list(rows_of(options.workload, _Request).values())
+    names = [one.called for one in requests]
+    refuse_faults(str(options.workload), repeated(names, "rows"))
     catalogue = load_catalogue("catalogue:aws-us-east-1")
     # Of each GPU the largest machine, as a replica needs several of them.
     by_size = sorted(catalogue.types, key=lambda one: (one.gpus, -one.price_usd_per_hour))
@@ -175,24 +190,31 @@ def import_serving(options: ServingOptions) -> MixInstance:
         replicas, facts = _measured(points, requests, prices, options)
         listed = {one.gpu for one in points}
     else:
-        replicas, facts = rows_of(options.measurements, _Replica), dict.fromkeys(("chosen", *dict(LEFT_OUT)))
-        listed = {one.gpu for one in replicas.values()}
-        if options.model or options.precision or options.ttft_ms or options.tpot_ms:
-            raise fail("options", "name a model or limits, and the table has replicas within limits of yours")
+        what = "is for operating points; the table has rates within limits of your own, so leave it out"
+        refuse_faults("options", ((name, what) for name in POINTS_ONLY if getattr(options, name)))
+        rows = rows_of(options.measurements, _Replica)
+        replicas = {place: one for place, one in rows.items() if one.type in names}
+        if not replicas:
+            there = named(one.type for one in rows.values())
+            raise fail(source, f"has no row of a type of {options.workload}; it has rows of: {there}")
+        facts = dict.fromkeys(("chosen", *dict(LEFT_OUT))) | {"unasked": len(rows) - len(replicas)}
+        listed = {one.gpu for one in rows.values()}
     asked = options.price | options.stock
     refuse_faults("options", unknown_names(asked, sorted(listed), "price or stock", "GPU"))
     served = {one.type for one in replicas.values()}
-    unserved = named(one.called for one in requests if one.called not in served)
+    gpus = sorted({one.gpu for one in replicas.values()})
     return SERVING.instance(
         MixInstance,
         options,
-        {**facts, "date": catalogue.date, "unserved": unserved},
+        {
+            **facts,
+            "date": catalogue.date,
+            "catalogued": named(gpu for gpu in gpus if gpu not in options.price),
+            "unserved": named(name for name in names if name not in served),
+        },
         catalogue=catalogue,
         types=[{**one.model_dump(), "name": one.called} for one in requests],
-        hardware=[
-            {"name": gpu, "limit": options.stock.get(gpu), **prices.get(gpu, {})}
-            for gpu in sorted({one.gpu for one in replicas.values()})
-        ],
+        hardware=[{"name": gpu, "limit": options.stock.get(gpu), **prices.get(gpu, {})} for gpu in gpus],
         configurations=_configurations(replicas, source),
     )
 
@@ -210,8 +232,9 @@ def _measured(
         if options.model in (None, one.model_path) and options.precision in (None, one.precision)
     }
     if len(asked) != 1:
-        what = f"name {len(asked) or 'none'} of: {'; '.join(sorted({one.served for one in points}))}"
-        raise fail("options", f"{what}; give those of one", "model and precision")
+        what = "several fit, and an instance has one" if asked else "no point of the table has them"
+        there = "; ".join(sorted(asked or {one.served for one in points}))
+        raise fail("options", f"{what}; give model and precision of one: {there}", "model and precision")
     ttft_ms, tpot_ms = options.ttft_ms or math.inf, options.tpot_ms or math.inf
     measured = set[tuple[object, ...]]()
     left = defaultdict[str, list[_Point]](list)
@@ -229,10 +252,12 @@ def _measured(
         left[reason].append(one)
         if reason in ("slow", ""):
             measured.add(key)
-    facts: Fields = {"chosen": asked.pop(), **{reason: len(left[reason]) for reason in dict(LEFT_OUT)}}
+    tokens = named(sorted(f"{one.isl}/{one.osl}" for one in left["shapes"]))
+    counts = {reason: len(left[reason]) for reason in dict(LEFT_OUT)}
+    facts: Fields = {"chosen": asked.pop(), "tokens": tokens, **counts}
     if not left[""]:
-        what = f"has no point for these requests and limits: {' '.join(filled(LEFT_OUT, facts))}"
-        raise fail(str(options.measurements), what)
+        what = "has no point for these requests and limits; change the tokens of the requests, or the limits"
+        raise fail(str(options.measurements), f"{what}. {' '.join(filled(LEFT_OUT, facts))}")
     replicas = (one.replica(request) for one in left[""] for request in requests if one.serves(request))
     return {f"{one.name} for {one.type}": one for one in replicas}, facts
 

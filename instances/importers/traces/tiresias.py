@@ -102,6 +102,11 @@ SHARED = replace(
         "The period of a group is the shortest of all orders; it is longer by the overhead of the simulator, "
         f"as an iteration alone is by the factor {SLOWER}.",
         "Times are those of the first job of a type: of a model, batch size and number of GPUs.",
+        (
+            "wide",
+            "A job counts 1 on however many GPUs, so that jobs on several may all wait; a larger weight of "
+            "their types, such as the number of GPUs, makes them count more.",
+        ),
     ),
     columns={},
 )
@@ -271,7 +276,7 @@ def import_muri_mix(options: MuriMixOptions) -> MixInstance:
     return SHARED.instance(
         MixInstance,
         options,
-        {"gpus": gpus},
+        {"gpus": gpus, "wide": any(rows[0].num_gpu > 1 for rows in alike.values())},
         share_up_to=options.share_up_to,
         overhead=OVERHEAD,
         types=[_profile(name, same) for name, same in alike.items()],

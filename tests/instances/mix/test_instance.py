@@ -31,7 +31,7 @@ def serving() -> Mix:
             lambda d: d["types"][1].update(requests_per_s=1),
             "types[1].requests_per_s: is given; jobs have count",
         ),
-        (lambda d: d["types"][0].update(names=["x"]), "types[0].names: are 1, and count is 2"),
+        (lambda d: d["types"][0].update(names=["x"]), "types[0].names: are 1; count has to be as many"),
         (lambda d: d["types"][1].update(name="a"), "types[1].name: 'a' is already used"),
         (lambda d: d["hardware"][0].update(name="devices"), "have 'devices' in common"),
         (
@@ -40,7 +40,7 @@ def serving() -> Mix:
         ),
         (
             lambda d: d["configurations"][1]["progress"].pop("b"),
-            "configurations[1].progress: or jobs has none of 'b'",
+            "configurations[1].progress: has no 'b'; jobs and progress have the same types",
         ),
         (lambda d: d["configurations"][0].update(jobs={}), "configurations[0].jobs: is missing"),
         (

@@ -40,8 +40,8 @@ def test_progress_is_relative_to_alone_on_the_reference(tmp_path: Path) -> None:
         "bert + gpt on new": {"bert": 0.75, "gpt": 0.8},
         "2 × gpt on new": {"gpt": 0.5},
     }
-    assert "1 rows with a speed of 0 are left out" in said(found)
-    assert "1 rows of types or GPUs that are not asked for" in said(found)
+    assert "Rows left out for a speed of 0, as of jobs that cannot run there: 1." in said(found)
+    assert "Rows not used, of types or GPUs that are not asked for: 1." in said(found)
     assert [one.count for one in found.types] == [2, 3]
     assert [one.limit for one in found.hardware] == [2, 1]
     assert is_kept(found)
@@ -57,9 +57,20 @@ def test_progress_is_relative_to_alone_on_the_reference(tmp_path: Path) -> None:
             {"reference": "old"},
             "options: jobs.gpt: has no row alone on 'old', the reference, with a speed",
         ),
-        (ROWS, {"gpus": {"new": 1, "x": 2}}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: new, old"),
+        (
+            ROWS,
+            {"gpus": {"new": 1, "x": 2}},
+            "options: GPUs.x: has no rows in the table; there are: new, old",
+        ),
         (f"{ROWS}gpt,new,6,bert,4\n", {}, "pairs.csv: line 9: has bert + gpt on new again"),
-        (f"{ROWS}gpt,old,6,bert,\n", {}, "pairs.csv: line 9: b_speed: and b are given both, or none"),
+        (f"{ROWS}gpt,old,6,bert,\n", {}, "pairs.csv: line 9: b_speed: is missing; give b and b_speed"),
+        (f"{ROWS}gpt,old,6,,3\n", {}, "pairs.csv: line 9: b: is missing; give b and b_speed"),
+        (
+            ROWS,
+            {"jobs": {"gtp": 1}},
+            "jobs.gtp: has no rows in the table; did you mean 'gpt'? there are: bert, gpt, vgg",
+        ),
+        (ROWS, {"reference": "x"}, "options: GPUs.x: has no rows in the table; there are: new, old"),
         ("a,gpu\nbert,new\n", {}, "pairs.csv: line 1: has no column a_speed"),
     ],
 )
@@ -103,9 +114,9 @@ def test_gavels_single_gpu_jobs(tmp_path: Path) -> None:
         "B on v100": {"B": 1},
         "A on k80": {"A": 0.25},
     }
-    assert "1 jobs that ask for more GPUs are left out." in said(found)
-    assert "1 jobs are left out, as the table has no speed of their model: D." in said(found)
-    assert "1 rows with a speed of 0 are left out" in said(found)
+    assert "Jobs left out, as they ask for more GPUs: 1." in said(found)
+    assert "Jobs left out, as the table has no speed of their model: 1 (D)." in said(found)
+    assert "Rows left out for a speed of 0, as of jobs that cannot run there: 1." in said(found)
     only = gavel(tmp_path, reference="k80")
     assert [one.name for one in only.types] == ["A"]
 
@@ -113,15 +124,19 @@ def test_gavels_single_gpu_jobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("speeds", "options", "says"),
     [
-        (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: k80, v100"),
-        (SPEEDS, {"reference": "x"}, "has no job of one GPU that was measured alone on 'x'"),
+        (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs.x: has no rows in the table; there are: k80, v100"),
+        (SPEEDS, {"reference": "x"}, "options: GPUs.x: has no rows in the table; there are: k80, v100"),
         (
             {"v100": {"('A', 1)": {"null": 4, "('A', 1)": [2]}}},
             {},
-            "v100.('A', 1).('A', 1): b_speed: and b are given both",
+            "v100.('A', 1).('A', 1): b_speed: is missing; give b and b_speed both",
         ),
         ({"v100": {"('A', 1)": {"null": "4"}}}, {}, "v100.('A', 1).null: a_speed: "),
-        ({"v100": 3, "k80": {"('A', 1)": 4}}, {}, "has no job of one GPU that was measured alone"),
+        (
+            {"v100": {"('B', 1)": {"null": 0}}, "k80": {"('A', 1)": {"null": 1}}},
+            {},
+            "has no job of one GPU that was measured alone",
+        ),
     ],
 )
 def test_what_is_refused_of_gavel(tmp_path: Path, speeds: Any, options: dict[str, Any], says: str) -> None:

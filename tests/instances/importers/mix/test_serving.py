@@ -28,7 +28,8 @@ POINTS = (
     "sgl,,m,h200_sxm,fp4,100,10,8,1,1,1,1,1,500,50",
     "sgl,,n,h200_sxm,fp8,100,10,8,1,1,1,1,1,500,50",
 )
-WORK = "name,input_tokens,output_tokens,requests_per_s\nchat,100,10,5\n,200,10,1\nlong,999,10,1\n"
+HEAD = "name,input_tokens,output_tokens,requests_per_s\n"
+WORK = f"{HEAD}chat,100,10,5\n,200,10,1\nlong,999,10,1\n"
 LIMITS = {"model": "m", "precision": "fp8", "ttft_ms": 5000}
 
 
@@ -59,12 +60,12 @@ def test_rates_and_gpus_of_a_replica(tmp_path: Path) -> None:
     "text",
     [
         "The operating points are of m fp8.",
-        "2 points of other models or precisions are not used.",
-        "1 points with other numbers of tokens than the requests have are not used.",
-        "1 points with experts divided both ways are left out: their GPUs are uncertain.",
-        "1 points on GPUs without a price are left out; --price gives one.",
-        "1 points were measured again; of each the slowest measurement counts.",
-        "1 points beyond the limits are left out.",
+        "Points not used, of other models or precisions: 2.",
+        "Points not used, with other input/output tokens than the requests have: 1, with 300/10.",
+        "Points left out, with experts divided both ways, so that their GPUs are uncertain: 1.",
+        "Points left out, on GPUs without a price; --price gives one: 1.",
+        "Points measured again, of which the slowest measurement counts: 1.",
+        "Points left out, beyond the limits: 1.",
         "Limit on the measured time to the first token: 5000 ms.",
         "No replica serves long.",
     ],
@@ -81,30 +82,50 @@ def test_prices_and_stock_are_options(tmp_path: Path) -> None:
     assert rows["gb200"] == (None, 20, None)
     assert rows["h100"] == (None, 2, 64)
     assert "without a price" not in said(found)
+    assert "Prices of b200 are those of the machine" in said(found)
+    given = serving(tmp_path, **LIMITS, price={"b200": 3, "h100": 2})
+    assert "Prices of" not in said(given)
 
 
 REPLICAS = "name,gpu,devices,type,requests_per_s\nx,h100,4,chat,3\nx,h100,4,long,2\ny,mine,1,chat,1\n"
 
 
 def test_replicas_of_a_user(tmp_path: Path) -> None:
-    """One row for each type that a replica serves."""
-    found = serving(tmp_path, REPLICAS, price={"mine": 1})
+    """One row for each type that a replica serves; those of types that are not requested are counted."""
+    found = serving(tmp_path, f"{REPLICAS}z,no,1,other,1\nx,h100,4,other,9\n", price={"mine": 1})
     assert {one.name: (one.hardware, one.devices, one.requests_per_s) for one in found.configurations} == {
         "x": ("h100", 4, {"chat": 3, "long": 2}),
         "y": ("mine", 1, {"chat": 1}),
     }
     assert "No replica serves 200-in-10-out." in found.assumptions
+    assert "Rows not used, of types that w.csv does not have: 2." in found.assumptions
 
 
 @pytest.mark.parametrize(
     ("table", "options", "says"),
     [
-        ("", {}, "options: model and precision: name 3 of: m fp4; m fp8; n fp8; give those of one"),
-        ("", {"model": "x"}, "name none of: m fp4; m fp8; n fp8"),
+        ("", {"model": "m"}, "options: model and precision: several fit, and an instance has one; give"),
+        ("", {"model": "m"}, "give model and precision of one: m fp4; m fp8"),
+        (
+            "",
+            {"model": "x"},
+            "no point of the table has them; give model and precision of one: m fp4; m fp8; n fp8",
+        ),
         (
             "",
             {**LIMITS, "tpot_ms": 1},
-            "t.csv: has no point for these requests and limits: 2 points of other",
+            "t.csv: has no point for these requests and limits; change the tokens of the requests, or the "
+            "limits. Points not used, of other models or precisions: 2. Points",
+        ),
+        (
+            "",
+            {**LIMITS, "work": f"{HEAD}chat,1,2,3\n"},
+            "tokens than the requests have: 8, with 100/10, 200/10, 300/10.",
+        ),
+        (
+            "",
+            {**LIMITS, "work": f"{WORK}chat,1,2,3\n"},
+            "w.csv: rows[3].name: 'chat' is already used by rows[0]",
         ),
         (
             "",
@@ -112,10 +133,19 @@ def test_replicas_of_a_user(tmp_path: Path) -> None:
             "price or stock.h10: unknown GPU 'h10'; the GPUs are: b200, gb200, h100",
         ),
         (REPLICAS, {}, "hardware[1].price_usd_per_hour: of 'mine' is missing"),
-        (REPLICAS, {"price": {"mine": 1}, "ttft_ms": 5}, "options: name a model or limits"),
+        (
+            REPLICAS,
+            {"price": {"mine": 1}, "ttft_ms": 5},
+            "options: ttft_ms: is for operating points; the table",
+        ),
         (f"{REPLICAS}x,h100,4,chat,9\n", {}, "t.csv: line 5: has 'x' with type 'chat' again"),
         (f"{REPLICAS}x,h100,2,chat,9\n", {"price": {"mine": 1}}, "name: 'x' is already used"),
-        (f"{REPLICAS}z,h100,2,other,9\n", {"price": {"mine": 1}}, "unknown type 'other'"),
+        (
+            REPLICAS,
+            {"work": f"{HEAD}rl,1,2,3\n"},
+            "t.csv: has no row of a type of",
+        ),
+        (REPLICAS, {"work": f"{HEAD}rl,1,2,3\n"}, "w.csv; it has rows of: chat, long"),
         ("name,gpu\nx,y\n", {}, "t.csv: line 1: has no column devices, type, requests_per_s"),
     ],
 )

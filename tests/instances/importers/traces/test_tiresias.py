@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from muri import MuriPolicy
+from sample_documents import said
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -144,6 +145,9 @@ def test_muris_jobs_that_share_gpus(tmp_path: Path) -> None:
         ("gpt2, batch 4, 2 GPUs", 1, 2),
     ]
     assert found.types[0].names == ("job-7", "job-8")
+    assert "A job counts 1 on however many GPUs" in said(found)
+    (tmp_path / "t.csv").write_text(PROFILES + rows[0] + "\n")
+    assert "A job counts 1" not in said(import_muri_mix(tmp_path / "t.csv", tmp_path / "n.csv"))
     assert found.hardware[0].limit == 8
     alone, wide, pair = found.configurations
     assert (alone.devices, wide.devices, pair.jobs) == (1, 2, {"dqn, batch 128, 1 GPU": 2})
