@@ -336,8 +336,9 @@ def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
                 raise ValueError
             value = kind(number)
         except ValueError:
+            whole = " with a whole number" if kind is int else ""
             raise OptionError(
-                f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas"
+                f"{option} {part.strip()!r}: write NAME=NUMBER{whole}, several separated by commas"
             ) from None
         if name in numbers:
             raise OptionError(f"{option} {part.strip()!r}: {name} stands twice; each name may stand once")
