@@ -256,12 +256,15 @@ class FrontierCheck(ABC):
             yield from self._order_faults()
             yield from () if wrong else self.error_faults()
 
+    def follows(self, before: Any, point: Any) -> bool:
+        """Return whether a point may follow another one: it is slower and cheaper."""
+        slow, dear = map(operator.attrgetter, (self.frontier.slow, self.frontier.dear))
+        return bool(slow(before) < slow(point) and dear(before) > dear(point))
+
     def _order_faults(self) -> Iterator[str]:
         """Yield a fault for each point that is not slower and cheaper than its predecessor."""
-        slow_and_dear = operator.attrgetter(self.frontier.slow, self.frontier.dear)
-        figures = map(slow_and_dear, self.frontier.points)
-        for index, (a, b) in enumerate(itertools.pairwise(figures), start=1):
-            if not (a[0] < b[0] and a[1] > b[1]):
+        for index, pair in enumerate(itertools.pairwise(self.frontier.points), start=1):
+            if not self.follows(*pair):
                 yield f"points[{index}] is not slower and cheaper than the one before"
 
     def verification(self) -> Verification:

@@ -98,6 +98,9 @@ class PlannerKind:
         actions to take besides.
     rows_of_plan, entries_of_row
         List field of the document whose rows have plan entries, and the most entries of a row.
+    demand
+        List field of what is asked for, if scenarios change amounts in it; by default it is that of the plan
+        entries, of which only names count. Plans for other demands are not compared in the first sentence.
     answer
         Returns a one-sentence summary of a plan; by default of its changes to the current state.
     lead
@@ -121,6 +124,7 @@ class PlannerKind:
     template: str
     rows_of_plan: str
     entries_of_row: int = 1
+    demand: str | None = None
     notes: Callable[[Any, int], Iterator[str]] = _nothing
     remarks: PlanLines = _nothing
     left_out: Callable[[Any, AnyPlan], Iterator[tuple[str, str]]] = _nothing

@@ -76,6 +76,11 @@ class Scenario:
         """Return the names of the jobs (in staging, layers) that plans have entries for."""
         return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
 
+    def demand(self) -> Any:
+        """Return what plans are asked for: the names of the jobs, or types with rates, counts and weights."""
+        field = KINDS[self.instance.kind].demand
+        return getattr(self.instance, field) if field else self.rows()
+
 
 Scenarios = tuple[Scenario, ...]
 NO_OBJECTIVE = ObjectiveRecord(name="–", sense="min", unit="–")
@@ -201,7 +206,7 @@ class WhatIf(Study):
     def headline(self) -> str:
         """Return a sentence that compares the best scenario with the baseline.
 
-        Scenarios with the baseline's jobs are preferred, since sums over other jobs are not comparable.
+        Scenarios with the baseline's demand are preferred, since sums over other jobs are not comparable.
         """
         now, plans = self.baseline.first, [each for each in self.scenarios if each.first.value is not None]
         if now.value is None:
@@ -211,12 +216,13 @@ class WhatIf(Study):
             return f"As it is, there is no plan. {helped}" if self.scenarios else "There is no plan."
         if not plans:
             return "None of the scenarios has a plan." if self.scenarios else "No scenario was solved."
-        same = [each for each in plans if each.rows() == self.baseline.rows()]
+        same = [each for each in plans if each.demand() == self.baseline.demand()]
         sign = 1 if now.sense == "max" else -1
         best = max(same or plans, key=lambda each: sign * (each.first.value or 0.0))
         value = best.first.value or 0.0
         summary = f"{best.name}: {_comparison_text(now, now.value, value)}"
-        rows = KINDS[self.baseline.instance.kind].rows_of_plan
+        kind = KINDS[self.baseline.instance.kind]
+        rows = kind.demand or kind.rows_of_plan
         if not same:
             return f"{summary}; but its {rows} are others."
         if len(self.scenarios) == 1:

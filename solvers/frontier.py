@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..formulations.common.frontier import Sizes, proven_error, undominated
 from ..instances.common.base import Instance
@@ -25,7 +25,6 @@ from .run import solve_with
 
 SOLVES_PER_TIME_LIMIT = 8
 """One solve gets at most the time limit over this number, so that several sizes are solved."""
-MAX_SIZES = 60
 LEAST_GAIN_SHARE = 0.25
 """An interval of sizes is not divided if that can improve the error by less than this share of it."""
 
@@ -120,11 +119,17 @@ class SizeSearch(FrontierSearch):
 
     Attributes
     ----------
+    most_sizes
+        Number of sizes after which the search stops.
+    also
+        Sizes that are solved and listed in any case, beside the smallest and the largest, which are solved.
     solved, repeated
         Result of each size; sizes that were solved again since a part of the time was too short for them.
     """
 
+    most_sizes: ClassVar[int] = 60
     grid: Sizes
+    also: Sequence[float] = field(default=(), kw_only=True)
     solved: dict[float, Result] = field(default_factory=dict, kw_only=True)
     repeated: set[float] = field(default_factory=set, kw_only=True)
 
@@ -152,8 +157,8 @@ class SizeSearch(FrontierSearch):
         return None
 
     def begin(self) -> None:
-        """Solve the smallest and the largest size."""
-        for size in (self.grid.first, self.grid.last):
+        """Solve the smallest and the largest size, and those that are solved in any case."""
+        for size in (self.grid.first, self.grid.last, *self.also):
             if size not in self.solved and self.limit == "none":
                 self.solve(size)
 
@@ -184,7 +189,7 @@ class SizeSearch(FrontierSearch):
             cut_off = [size for size, result in self.solved.items() if result.limit == "time"]
             open_ = set(cut_off) - self.repeated
             step = min(open_, key=lambda size: bounds[size] / (values[size] or 1.0), default=None)
-        if step is not None and len(self.solved) >= MAX_SIZES:
+        if step is not None and len(self.solved) >= self.most_sizes:
             self.limit = "node"
         return step
 
@@ -222,10 +227,13 @@ class SizeSearch(FrontierSearch):
         return result.model_copy(update={"options": result.options.starting_from(None)})
 
     def ranked(self) -> tuple[list[float], list[float]]:
-        """Return the sizes with a better plan than all smaller ones, and the others, the largest first."""
-        values = self.values()
-        best = [size for size in undominated(values) if values[size] < math.inf]
-        return best[::-1], [size for size in sorted(self.solved, reverse=True) if size not in best]
+        """Return the sizes with a better plan than all smaller ones, and the others, the largest first.
+
+        Sizes of `also` that have a plan are among the first.
+        """
+        values, best = self.values(), {*undominated(self.values()), *self.also}
+        best = {size for size in best if values.get(size, math.inf) < math.inf}
+        return sorted(best, reverse=True), sorted(self.solved.keys() - best, reverse=True)
 
 
 def _possible_gain(values: Mapping[float, float], bounds: Mapping[float, float], a: float, b: float) -> float:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import cast
 
 from ...formulations.mix.plan import Plan
 from ...instances.mix.instance import MixInstance
-from ...solvers.mix.frontier import MixFrontier, MixStep, figures_of, find_frontier, grid_of, with_size
+from ...solvers.common.result import Result
+from ...solvers.mix.frontier import (
+    MixFrontier,
+    MixStep,
+    figures_of,
+    find_frontier,
+    grid_of,
+    own_size,
+    with_size,
+)
 from ..findings import Findings, FrontierCheck
 from ..kind import FrontierKind
 from ..reports.frontier_page import FrontierNotes, FrontierPage, Place, Plot
@@ -69,6 +78,11 @@ class MixFrontierCheck(FrontierCheck):
         at = grid_of(self.instance, record.size, record.size).first
         self.values[at], self.bounds[at] = figures_of(record.result)
 
+    def follows(self, before: MixStep, point: MixStep) -> bool:
+        """Return whether a point may follow another one; that of the instance itself may cost as much."""
+        own = own_size(self.instance) in (before.size, point.size)
+        return before.size > point.size if own else super().follows(before, point)
+
     def claimed(self) -> Iterator[str]:
         """Yield what only the solver says of the results."""
         return iter(self.unproven)
@@ -93,10 +107,20 @@ def columns(frontier: MixFrontier) -> list[CellColumn[MixStep]]:
 def frontier_notes(frontier: MixFrontier) -> FrontierNotes:
     """Return the footnotes of the frontier's text table: certified bound and certified error."""
     sizes, size = sizes_text(frontier), words(frontier)[0]
-    none = [f"{step.size:,}" for step in frontier.others if step.result.status == "infeasible"]
+    none = [step.size for step in frontier.others if step.result.status == "infeasible"]
+    about = []
+    if none and frontier.points:
+        end = (
+            f"{min(none):,} {size} and more"
+            if frontier.varied == "requests"
+            else f"{max(none):,} {size} and fewer"
+        )
+        about.append(f"there is no plan for {end}")
+    if frontier.limit == "node":
+        about.append("no more sizes are solved; a narrower range or a larger error needs fewer")
     return FrontierNotes(
         none=f"there is no plan {sizes}",
-        about=(f"there is no plan for {', '.join(none)} {size}",) if none and frontier.points else (),
+        about=tuple(about),
         uncertified=f"not certified: how much better plans could be {sizes}",
         certified=f"certified: for every size {sizes} that has a plan, some point is within "
         f"{percent(frontier.certified_error)} of the best one",
@@ -117,6 +141,11 @@ class MixFrontierPage(FrontierPage):
     frontier: MixFrontier
     points: list[MixStep]
 
+    def __init__(self, instance: MixInstance, frontier: MixFrontier, results: Sequence[Result] = ()) -> None:
+        super().__init__(instance, frontier, results)
+        self.own = own_size(instance)
+        self.start = next((i for i, point in enumerate(self.points) if point.size <= self.own), self.start)
+
     def place(self, point: MixStep) -> Place:
         """Return requests/s and USD/h of a point, or progress and devices."""
         rates = [one.requests_per_s or 0.0 for one in self.instance.types]
@@ -125,19 +154,16 @@ class MixFrontierPage(FrontierPage):
     # The more is served or done, the better.
     trade = place
 
-    def today(self) -> float:
-        """Return what the requests of the instance cost; for jobs, any number of devices."""
-        own = 100 if self.instance.serves else self.frontier.most
-        return min((point.spent for point in self.points if point.size >= own), default=math.inf)
-
     def hover(self, point: MixStep) -> list[str]:
         """Return what is gained and spent, and the bound."""
         return [self.text(point), f"{words(self.frontier)[2]} {short(point.bound, 5)}"]
 
     def text(self, point: MixStep) -> str:
         """Return what is gained and spent as text."""
-        form = "{} requests/s for {} USD/h" if self.instance.serves else "a progress of {} jobs on {} devices"
-        return form.format(*(short(amount, 5) for amount in self.place(point)))
+        gained, spent = (short(amount, 5) for amount in self.place(point))
+        if self.instance.serves:
+            return f"{gained} requests/s ({point.size:,} %) for {spent} USD/h"
+        return f"a progress of {gained} jobs on {spent} devices"
 
     def _beside_cheapest(self, point: MixStep) -> str:
         more, price = (a / b for a, b in zip(self.place(point), self.place(self.points[-1]), strict=True))
@@ -163,7 +189,8 @@ class MixFrontierPage(FrontierPage):
 
     def context(self) -> Context:
         """Return the template's variables: what a bound says, and facts of the instance."""
-        return {"bound": words(self.frontier)[2], "about": instance_facts(self.instance)}
+        start = "as it is" if self.own in {point.size for point in self.points} else "the nearest"
+        return {"bound": words(self.frontier)[2], "about": instance_facts(self.instance), "as_it_is": start}
 
 
 FRONTIER = FrontierKind(

@@ -13,6 +13,7 @@ MIX = PlannerKind(
     page=mix_parts,
     template="plan_mix.html.j2",
     rows_of_plan="configurations",
+    demand="types",
     remarks=remarks,
     formats={
         "kubernetes": PlanFormat(kubernetes_lines, comment="# "),

@@ -85,7 +85,7 @@ class MixFrontier(AnyFrontier):
         for the load costs less than 1 − ε times the point's. For every number of devices some point has no
         more, and makes at least 1 − ε times the progress of any plan. As asked for, and as the bounds prove.
     points
-        From the most to the least.
+        From the most to the least. The size of the instance itself is one even if another is as good.
     others
         Sizes that are no points, because they have no plan, or another size is as good.
     """
@@ -138,6 +138,8 @@ def figures_of(result: Result) -> tuple[float, float]:
 class _Search(SizeSearch):
     """Search over loads or devices."""
 
+    most_sizes = 200  # as many as there are from 10 to 200 %
+
     def of_size(self, size: float) -> MixInstance:
         """Return the instance of a size."""
         return with_size(self.instance, abs(int(size)))
@@ -176,17 +178,17 @@ def find_frontier(
     """
     if most_usd is not None:
         raise OptionError("--most-usd is not for a mix; give the instance budget_usd_per_hour")
-    every = MOST if instance.serves else _all_devices(instance)
-    low = least
+    own, low = own_size(instance), least
     if low is None:
-        low = LEAST if instance.serves else -(-every // LEAST)
-    high = max(low, every) if most is None else most
+        low = LEAST if instance.serves else -(-own // LEAST)
+    high = max(low, MOST if instance.serves else own) if most is None else most
     if not 1 <= low <= high < math.inf or {low, high} != {int(low), int(high)}:
         what = "per cent of the requests" if instance.serves else "numbers of devices"
         raise OptionError(f"--from {low:g} --to {high:g}: give whole {what} from 1 on, the fewer first")
     least, most = int(low), int(high)
     sizes = grid_of(instance, least, most)
-    search = _Search(instance, sizes, options, error, Clock(options.time_limit_s))
+    also = [grid_of(instance, own, own).first] if least <= own <= most else []
+    search = _Search(instance, sizes, options, error, Clock(options.time_limit_s), also=also)
     search.run()
 
     points, others = (
@@ -200,8 +202,10 @@ def find_frontier(
     return MixFrontier(**facts, points=tuple(points), others=tuple(others))
 
 
-def _all_devices(instance: MixInstance) -> int:
-    """Return the devices that there are, or so many that every job has its own."""
+def own_size(instance: MixInstance) -> int:
+    """Return the size of the instance itself: 100 %, or all devices, but no more than all jobs can use."""
+    if instance.serves:
+        return 100
     alone = sum(one.count or 0 for one in instance.types) * max(
         (one.devices for one in instance.configurations), default=1
     )

@@ -11,7 +11,7 @@ from sample_pages import Page
 import clusterplan
 from clusterplan.planner.mix.frontier import FRONTIER, MixFrontierCheck, MixFrontierPage
 from clusterplan.planner.pareto import frontier_table
-from clusterplan.solvers.mix.frontier import MixFrontier
+from clusterplan.solvers.mix.frontier import MixFrontier, _Search
 
 REQUESTS = clusterplan.pareto(serving(), least=50, most=300)
 JOBS = clusterplan.pareto(sharing())
@@ -61,8 +61,7 @@ def test_the_table_says_which_loads_have_no_plan() -> None:
     table, lines = frontier_table(REQUESTS)
     heads = [column.title for column in table.columns]
     assert heads == ["% of the requests", "USD/h", "no plan costs less than", "gap"]
-    assert lines[0].startswith("there is no plan for 300, ")
-    assert lines[0].endswith("242 % of the requests")
+    assert lines[0] == "there is no plan for 242 % of the requests and more"
     assert lines[1].startswith("certified: for every size from 50 to 300 % of the requests that has a plan")
     assert [column.title for column in frontier_table(JOBS)[0].columns][1] == "progress, in jobs"
 
@@ -77,10 +76,31 @@ def test_the_page_shows_the_plan_of_each_point(instance: Any, frontier: MixFront
     assert FRONTIER.page is MixFrontierPage
 
 
-def test_the_page_begins_with_the_requests_as_they_are() -> None:
-    start = REQUESTS.points[MixFrontierPage(serving(), REQUESTS).start]
-    assert start.size >= 100 > REQUESTS.points[MixFrontierPage(serving(), REQUESTS).start + 1].size
-    assert MixFrontierPage(sharing(), JOBS).start == 0
+@pytest.mark.parametrize(
+    ("instance", "least", "most", "size", "name"),
+    [
+        (serving(), 50, 300, 100, "as it is"),
+        (serving(), 50, 90, 90, "the nearest"),
+        (sharing(), 2, 20, 14, "as it is"),
+    ],
+)
+def test_the_page_begins_with_what_there_is(
+    instance: Any, least: int, most: int, size: int, name: str
+) -> None:
+    """It is a point even if another one is as good."""
+    found = clusterplan.pareto(instance, least=least, most=most, error=0.0)
+    page = MixFrontierPage(instance, found)
+    assert (page.points[page.start].size, page.context()["as_it_is"]) == (size, name)
+    assert MixFrontierCheck(instance, found).verification().complete
+    turned = found.model_copy(update={"points": found.points[::-1]})
+    assert any("is not slower" in fault for fault in MixFrontierCheck(instance, turned).verification().faults)
+
+
+def test_a_search_that_its_number_of_sizes_ends_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Search, "most_sizes", 4)
+    found = clusterplan.pareto(serving(), least=50, most=300, error=0.0)
+    assert (found.status, found.limit) == ("partial", "node")
+    assert any("a narrower range or a larger error" in line for line in frontier_table(found)[1])
 
 
 def test_where_nothing_has_a_plan() -> None:

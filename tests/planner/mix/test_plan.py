@@ -111,6 +111,22 @@ def test_who_waits_in_a_scenario_is_said() -> None:
     assert "count=wide:1: left out no more: wide" in lines
 
 
+@pytest.mark.parametrize(
+    ("instance", "scenarios", "said"),
+    [
+        (sharing(), ["weight=a:9"], "; but its types are others."),
+        (
+            sharing(),
+            ["weight=*:2", "limit=v100:15"],
+            "The best scenario with the same types is limit=v100:15",
+        ),
+        (serving(), ["rate=chat:0", "price=l40s:1"], "The best scenario with the same types is price=l40s:1"),
+    ],
+)
+def test_other_weights_and_rates_do_not_compare(instance: Any, scenarios: list[str], said: str) -> None:
+    assert said in study(instance, scenarios).headline()
+
+
 def test_what_two_plans_have_different() -> None:
     found = changes(serving(), REPLICAS, REPLICAS[:1])
     assert found.headline() == "1 configuration stops, 1 stays"
