@@ -273,8 +273,8 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if worth <= 0:
             return None
         if not self.instance.serves:
-            more = f"one more {best} would raise the progress by at most about {worth:.3g}"
-            return f"{more}; 'what-if limit={best}:+1' tells it exactly"
+            gain = f"one more {best} would raise the progress by at most about {worth:.3g}"
+            return f"{gain}; 'what-if limit={best}:+1' tells it exactly"
         rates = {one.name: one.requests_per_s or 0.0 for one in self.instance.types}
         cost = math.fsum(rate * prices[name] for name, rate in rates.items())
         more = worth * math.fsum(rates.values()) / cost if cost else 0.0

@@ -175,6 +175,8 @@ def find_frontier(
     ------
     OptionError
         If a number is wrong, or a largest cost is given, which the instance says.
+    InstanceError
+        If the largest load needs more copies than a plan can state.
     """
     if most_usd is not None:
         raise OptionError("--most-usd is not for a mix; give the instance budget_usd_per_hour")
@@ -186,6 +188,8 @@ def find_frontier(
         what = "per cent of the requests" if instance.serves else "numbers of devices"
         raise OptionError(f"--from {low:g} --to {high:g}: give whole {what} from 1 on, the fewer first")
     least, most = int(low), int(high)
+    if instance.serves and most > own:
+        instance.replace(types=with_size(instance, most).document()["types"])  # not too many copies
     sizes = grid_of(instance, least, most)
     also = [grid_of(instance, own, own).first] if least <= own <= most else []
     search = _Search(instance, sizes, options, error, Clock(options.time_limit_s), also=also)

@@ -8,7 +8,7 @@ import pytest
 from mix_instances import serving, sharing
 
 import clusterplan
-from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.mix.frontier import MixFrontier, with_size
 
@@ -70,10 +70,11 @@ def test_where_all_must_run_few_devices_have_no_plan() -> None:
         (sharing(), {"least": 9, "most": 8}, "give whole numbers of devices from 1 on, the fewer first"),
         (serving(), {"most_usd": 9}, "give the instance budget_usd_per_hour"),
         (serving(), {"resource": "gpu"}, "a resource is for scheduling instances"),
+        (serving(), {"most": 1e12}, "would take 1,000,000,000 copies or more"),
     ],
 )
 def test_what_is_no_size_is_refused(instance: Any, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises((OptionError, InstanceError), match=said):
         clusterplan.pareto(instance, **options)
 
 
