@@ -273,8 +273,10 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         if worth <= 0:
             return None
         if not self.instance.serves:
-            gain = f"one more {best} would raise the progress by at most about {worth:.3g}"
-            return f"{gain}; 'what-if limit={best}:+1' tells it exactly"
+            return (
+                f"one more {best} would raise the progress by at most about {worth:.3g}, if groups could be "
+                f"had in parts; 'what-if limit={best}:+1' tells it for whole ones"
+            )
         rates = {one.name: one.requests_per_s or 0.0 for one in self.instance.types}
         cost = math.fsum(rate * prices[name] for name, rate in rates.items())
         more = worth * math.fsum(rates.values()) / cost if cost else 0.0
@@ -295,10 +297,10 @@ class MixFormulation(Formulation[MixInstance, Copies]):
         unknown = [name for name in missing if name not in given]
         excluded = [name for name in missing if name in given]
         reasons = [f"{name}: no configuration has it" for name in unknown]
-        reasons += [f"{name}: the limits leave no copy of any configuration that has it" for name in excluded]
+        limits = "the limits" if self.instance.serves else "the limits and counts"
+        reasons += [f"{name}: no configuration that has it keeps {limits}" for name in excluded]
         remedies = ["give configurations with " + ", ".join(map(repr, unknown))] if unknown else []
-        or_lower = "" if self.instance.serves else ", or lower least_progress"
-        remedies += [f"raise the limits{or_lower}"] if excluded else []
+        remedies += [f"raise {limits}"] if excluded else []
         return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
     def finish(self, plan: Plan) -> Sequence[Copies]:

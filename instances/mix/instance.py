@@ -207,6 +207,7 @@ class MixInstance(Instance):
         yield from repeated((one.name for one in self.configurations), "configurations")
         yield from self._complaints_of_sort()
         come = {one.name: one.requests_per_s or 0.0 for one in self.types}
+        limits = {each.name: each.limit for each in self.hardware}
         for index, one in enumerate(self.configurations):
             path = f"configurations[{index}]"
             if one.hardware not in hardware:
@@ -218,9 +219,9 @@ class MixInstance(Instance):
                 yield f"{path}.{field}", f"has no {name!r}; jobs and progress have the same types"
             # Exact quotients may need one copy more than those of floats.
             asked = (math.ceil(come.get(name, 0.0) / rate) + 1 for name, rate in one.requests_per_s.items())
-            if sum(asked) > MAX_COPIES:
+            if limits.get(one.hardware) is None and self.devices is None and sum(asked) > MAX_COPIES:
                 what = f"would take {MAX_COPIES:,} copies or more to serve all requests of its types; "
-                what += "check the units, or leave out types that it hardly serves"
+                what += "check the units, give a limit, or leave out types that it hardly serves"
                 yield f"{path}.requests_per_s", what
         for index, job in enumerate(self.types):
             if job.names is not None and len(job.names) != job.count:

@@ -80,10 +80,7 @@ def waiting(instance: MixInstance, plan: Plan) -> dict[str, int]:
 
 def left_out(instance: MixInstance, plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield pairs of a type of which jobs wait, and how many of them."""
-    counts = {one.name: one.count or 0 for one in instance.types}
-    return (
-        (name, f"{left:,} of {counts[name]:,} {name} wait") for name, left in waiting(instance, plan).items()
-    )
+    return ((name, f"{left:,} × {name}") for name, left in waiting(instance, plan).items())
 
 
 def as_data(instance: MixInstance, plan: Plan) -> Fields:
@@ -133,16 +130,17 @@ def remarks(instance: MixInstance, plan: Plan) -> Iterator[str]:
     """Yield lines on who waits, and on the limits of the data that a plan rests on."""
     wait, jobs = waiting(instance, plan), sum(one.count or 0 for one in instance.types)
     if wait:
-        names = listed([f"{left:,} × {name}" for name, left in wait.items()])
+        names = listed([text for _, text in left_out(instance, plan)])
         yield f"{sum(wait.values()):,} of {counted(jobs, 'job')} wait: {names}"
     if wait and not MixFormulation(instance).live:
-        yield "no group may run; look at the limits, and at least_progress, which is a share: 0.8 is 80 %"
+        yield (
+            "no group may run: each asks for more devices or jobs than there are, or is below "
+            "least_progress, which is a share: 0.8 is 80 %"
+        )
     if not instance.serves and plan:
         least = 100 * MixFormulation(instance).evaluate(plan)[1]
-        yield (
-            f"the least progress of a job that runs is {least:.0f} %; jobs with the most progress on a "
-            "device run first, unless others have a larger weight, or least_progress forbids it"
-        )
+        more = "; a larger weight lets others run, and least_progress leaves slow groups out" if wait else ""
+        yield f"the least progress of a job that runs is {least:.0f} %{more}"
     elif any(len(entry.requests_per_s or {}) > 1 for entry in plan):
         yield "copies that serve several types share their time; latency under mixed batches was not measured"
     if instance.assumptions:

@@ -19,7 +19,7 @@ from ...formulations.common.objective import TOLERANCE
 from ...formulations.mix.formulation import MixFormulation
 from ...formulations.mix.plan import Copies, Plan
 from ...instances.common.errors import OptionError
-from ...instances.mix.instance import Configuration, MixType
+from ...instances.mix.instance import MAX_COPIES, Configuration, MixType
 from ..backends.highs import Columns, branch_and_bound
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
@@ -176,7 +176,7 @@ class CheapestForEachType(_Rule):
             devices = [(_copies(each, asked) * each.devices, each) for each in able]
             if devices:
                 taken, best = min(devices, key=lambda pair: (pair[0] * price[pair[1].hardware], pair[0]))
-                counts[best.name] += taken // best.devices
+                counts[best.name] = min(counts[best.name] + taken // best.devices, MAX_COPIES)
                 rates[best.name] |= asked
         return [Copies(configuration=name, count=n, requests_per_s=rates[name]) for name, n in counts.items()]
 

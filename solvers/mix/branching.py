@@ -140,10 +140,10 @@ class BranchAndBound:
         relaxation = Relaxation(program, clock)
         first = relaxation.solve(low, free)
         self._first = replace(first, bound=program.bound(first.prices, low, program.most))
-        more = None if first.infeasible else relaxation.prices_of_more(low, free)
-        bound = -math.inf if more is None else program.bound(more, low, program.most)
-        if more is not None and bound >= self._first.bound - EQUAL * abs(self._first.bound):
-            self._first = replace(first, bound=bound, prices=more)
+        if not first.infeasible and (more := relaxation.prices_of_more(low, free)) is not None:
+            bound = program.bound(more, low, program.most)
+            if bound >= self._first.bound - EQUAL * abs(self._first.bound):
+                self._first = replace(first, bound=bound, prices=more)
         limited = replace(program, most=self._limited(program))
         self._inside = limited.most > 0
         self._inside[:1] = True  # HiGHS knows nothing of rows without any columns

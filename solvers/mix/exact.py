@@ -153,9 +153,13 @@ def certify(formulation: MixFormulation, outcome: Outcome, clock: Clock) -> None
 def diagnose(formulation: MixFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
     """Return which limits and demands are in the way together, by the prices of the relaxation."""
     program = formulation.program
-    relaxed = Relaxation(program).solve(np.zeros(len(program.cost)), program.most)
-    if known is not None or clock.expired or not relaxed.infeasible:
+    if known is not None or clock.expired:
         return known
+    relaxed = None
+    with suppress(BackendError):  # that there is no plan stays
+        relaxed = Relaxation(program).solve(np.zeros(len(program.cost)), program.most)
+    if relaxed is None or not relaxed.infeasible:
+        return None
     types = formulation.instance.types if formulation.instance.serves else ()
     units = {DEVICES: "devices", BUDGET: "USD/h"}
     asks = [f"serve {one.name}" for one in types]

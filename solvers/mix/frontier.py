@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from ...formulations.common.frontier import Sizes
 from ...instances.common.errors import OptionError
 from ...instances.common.fields import Many, Model, PositiveCount
-from ...instances.mix.instance import MixInstance
+from ...instances.mix.instance import MAX_COPIES, MixInstance
 from ..common.base import Clock
 from ..common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions
 from ..frontier import SizeSearch
@@ -184,9 +184,10 @@ def find_frontier(
     if low is None:
         low = LEAST if instance.serves else -(-own // LEAST)
     high = max(low, MOST if instance.serves else own) if most is None else most
-    if not 1 <= low <= high < math.inf or {low, high} != {int(low), int(high)}:
+    if not 1 <= low <= high <= MAX_COPIES or {low, high} != {int(low), int(high)}:
         what = "per cent of the requests" if instance.serves else "numbers of devices"
-        raise OptionError(f"--from {low:g} --to {high:g}: give whole {what} from 1 on, the fewer first")
+        what += f" from 1 to {MAX_COPIES:,}, the fewer first"
+        raise OptionError(f"--from {low:g} --to {high:g}: give whole {what}")
     least, most = int(low), int(high)
     if instance.serves and most > own:
         instance.replace(types=with_size(instance, most).document()["types"])  # not too many copies

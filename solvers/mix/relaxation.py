@@ -26,8 +26,8 @@ SETTINGS: Fields = {
 }
 TOLERANCES = (TOLERANCE, TOLERANCE, 1e-7, 1e-6)
 """Tolerances of the prices for a relaxation that HiGHS cannot solve; after the first without a basis."""
-ONE_MORE = 1e-6
-"""Part by which limits are raised for the prices of one more."""
+ONE_MORE, MOST_MORE = 1e-6, 1e-3
+"""Part by which limits are raised for the prices of one more; the most by which they are."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def _scales(program: MixProgram) -> Floats:
     """Return by how much x is multiplied in the model, so that no coefficient is beyond 1.
 
     Where one copy could serve a type many times over, x itself would be lost in the tolerances of HiGHS.
+    Beyond 10⁹ times HiGHS takes what a type needs of a copy for nothing.
     """
     return np.maximum(program.parts, 1.0)
 
@@ -140,8 +141,8 @@ class Relaxation:
         while one more is worth little. These are the latter. The relaxation keeps the raised limits.
         """
         for row, (_, _, limit, is_bought) in enumerate(self.program.rows):
-            if is_bought:
-                self._highs.changeRowBounds(row, -math.inf, limit + ONE_MORE * max(limit, 1.0))
+            more = min(ONE_MORE * max(limit, 1.0), MOST_MORE) if is_bought else 0.0
+            self._highs.changeRowBounds(row, -math.inf, limit + more)
         with suppress(BackendError):  # the prices that are known do as well
             return self._prices(self._highs) if self._run(self._highs, low, high) else None
         return None

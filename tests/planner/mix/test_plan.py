@@ -48,7 +48,7 @@ def test_named_jobs_are_handed_out_group_by_group() -> None:
     data = as_data(sharing(), PAIRS)
     assert [row.get("names") for row in data["configurations"]] == [[["a1"], ["a2"]], None]
     assert (data["waiting"], data["waiting_names"]) == ({"a": 1, "wide": 1}, {"a": ["a3"]})
-    assert dict(left_out(sharing(), PAIRS)) == {"a": "1 of 3 a wait", "wide": "1 of 2 wide wait"}
+    assert dict(left_out(sharing(), PAIRS)) == {"a": "1 × a", "wide": "1 × wide"}
     (row, _) = as_data(serving(), REPLICAS)["configurations"]
     assert (row["copies"], row["devices"], row["requests_per_s"]) == (3, 2, {"chat": 7.1, "long": 2})
     assert row["busy"] == pytest.approx((7.1 / 6.1 + 2 / 1.1) / 3)

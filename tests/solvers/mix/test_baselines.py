@@ -54,6 +54,14 @@ def test_rules_of_requests(name: str, value: float) -> None:
     assert clusterplan.solve(requests(), name).objectives[0].value == pytest.approx(value)
 
 
+def test_a_plan_has_no_more_copies_than_it_can_state() -> None:
+    """Two types whose copies are too many together: the rule says which requests are not served."""
+    built = Mix().add_requests("a", 8e8).add_requests("b", 8e8).add_hardware("g", 2.0, limit=10**9)
+    result = clusterplan.solve(built.add_replica("g", {"a": 1, "b": 1}).build(), CheapestForEachType.name)
+    assert result.plan is None
+    assert result.status == "unknown"
+
+
 @pytest.mark.parametrize("name", [*JOBS, *REQUESTS])
 def test_each_is_for_one_sort(name: str) -> None:
     """And says so."""

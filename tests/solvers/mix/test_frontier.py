@@ -9,6 +9,7 @@ from mix_instances import serving, sharing
 
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.mix.kind import Mix
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.mix.frontier import MixFrontier, with_size
 
@@ -65,17 +66,32 @@ def test_where_all_must_run_few_devices_have_no_plan() -> None:
 @pytest.mark.parametrize(
     ("instance", "options", "said"),
     [
-        (serving(), {"least": 0}, "give whole per cent of the requests from 1 on"),
+        (
+            serving(),
+            {"least": 0},
+            "give whole per cent of the requests from 1 to 1,000,000,000",
+        ),
         (serving(), {"least": 20.5}, "give whole per cent"),
-        (sharing(), {"least": 9, "most": 8}, "give whole numbers of devices from 1 on, the fewer first"),
+        (
+            sharing(),
+            {"least": 9, "most": 8},
+            "give whole numbers of devices from 1 to",
+        ),
         (serving(), {"most_usd": 9}, "give the instance budget_usd_per_hour"),
         (serving(), {"resource": "gpu"}, "a resource is for scheduling instances"),
-        (serving(), {"most": 1e12}, "would take 1,000,000,000 copies or more"),
+        (serving(), {"most": 1e12}, "give whole per cent"),
     ],
 )
 def test_what_is_no_size_is_refused(instance: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises((OptionError, InstanceError), match=said):
         clusterplan.pareto(instance, **options)
+
+
+def test_a_largest_load_beyond_what_plans_can_state_is_refused() -> None:
+    """Now 9·10⁸ copies, at 200 % too many."""
+    mix = Mix().add_requests("a", 9e8).add_hardware("g", 1.0).add_replica("g", {"a": 1})
+    with pytest.raises(InstanceError, match="would take 1,000,000,000 copies or more"):
+        clusterplan.pareto(mix.build())
 
 
 def test_a_stopped_search_keeps_what_it_has() -> None:
