@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Annotated
 
 from ...common.errors import refuse_faults
-from ...common.faults import suggestion_text, validated
-from ...common.fields import Checked, Complaint, Fields, Name, NonNegative, PositiveCount
+from ...common.faults import validated
+from ...common.fields import Checked, Complaint, Fields, Name, NonNegative, PositiveCount, unknown_names
 from ...files.reading import fail
 from ...mix.instance import MixInstance
 from ..importer import Importer, ImportOptions, Option
@@ -30,7 +30,7 @@ from ..traces.gavel import (
     named_count,
     read_table,
 )
-from ..traces.trace import TraceSource, named, rows_of
+from ..traces.trace import TraceSource, rows_of
 
 SENTENCES = (
     "Progress is the speed of a job over its speed alone on {reference}; a weight makes up for types that "
@@ -103,7 +103,8 @@ def import_pairs(options: PairsOptions) -> MixInstance:
     reference = options.reference or next(iter(options.gpus), "")
     rows = rows_of(options.pairs, PairRow)
     alone = _alone(rows, reference, options.gpus)
-    _refuse_unknown(options.jobs, {name for row in rows.values() for name, _ in row.speeds}, "jobs")
+    known = sorted({name for row in rows.values() for name, _ in row.speeds})
+    refuse_faults("options", unknown_names(options.jobs, known, "jobs", "type"))
     what = f"has no row alone on {reference!r}, the reference, with a speed above 0"
     refuse_faults("options", ((f"jobs.{name}", what) for name in options.jobs if name not in alone))
     types: list[Fields] = [{"name": name, "count": count} for name, count in options.jobs.items()]
@@ -144,16 +145,6 @@ def _rows(table: Fields, source: str) -> Iterator[tuple[str, PairRow]]:
                     yield place, validated(PairRow, fields, f"{source}: {place}")
 
 
-def _refuse_unknown(names: Iterable[str], known: set[str], path: str) -> None:
-    """Raise an `InstanceError` with a fault for each name that no row of the table has."""
-    there = f"there are: {named(sorted(known))}"
-    rest = sorted({*names} - known)
-    what = "has no rows in the table; "
-    refuse_faults(
-        "options", ((f"{path}.{name}", what + suggestion_text(name, known) + there) for name in rest)
-    )
-
-
 def _alone(rows: Mapping[str, PairRow], reference: str, gpus: Iterable[str]) -> dict[str, float]:
     """Return the speed of each type alone on the GPU of reference, where it is above 0.
 
@@ -162,7 +153,8 @@ def _alone(rows: Mapping[str, PairRow], reference: str, gpus: Iterable[str]) -> 
     InstanceError
         If that GPU, or another of the cluster, has no row.
     """
-    _refuse_unknown((*gpus, reference), {row.gpu for row in rows.values()}, "GPUs")
+    known, asked = sorted({row.gpu for row in rows.values()}), dict.fromkeys((*gpus, reference))
+    refuse_faults("options", unknown_names(asked, known, "GPUs", "GPU"))
     alone = (row for row in rows.values() if row.b is None and row.gpu == reference)
     return {row.a: row.a_speed for row in alone if row.a_speed > 0}
 

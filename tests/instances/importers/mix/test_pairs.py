@@ -60,7 +60,7 @@ def test_progress_is_relative_to_alone_on_the_reference(tmp_path: Path) -> None:
         (
             ROWS,
             {"gpus": {"new": 1, "x": 2}},
-            "options: GPUs.x: has no rows in the table; there are: new, old",
+            "options: GPUs.x: unknown GPU 'x'; the GPUs are: new, old",
         ),
         (f"{ROWS}gpt,new,6,bert,4\n", {}, "pairs.csv: line 9: has bert + gpt on new again"),
         (f"{ROWS}gpt,old,6,bert,\n", {}, "pairs.csv: line 9: b_speed: is missing; give b and b_speed"),
@@ -68,9 +68,9 @@ def test_progress_is_relative_to_alone_on_the_reference(tmp_path: Path) -> None:
         (
             ROWS,
             {"jobs": {"gtp": 1}},
-            "jobs.gtp: has no rows in the table; did you mean 'gpt'? there are: bert, gpt, vgg",
+            "jobs.gtp: unknown type 'gtp'; the types are: bert, gpt, vgg",
         ),
-        (ROWS, {"reference": "x"}, "options: GPUs.x: has no rows in the table; there are: new, old"),
+        (ROWS, {"reference": "x"}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: new, old"),
         ("a,gpu\nbert,new\n", {}, "pairs.csv: line 1: has no column a_speed"),
     ],
 )
@@ -124,8 +124,8 @@ def test_gavels_single_gpu_jobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("speeds", "options", "says"),
     [
-        (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs.x: has no rows in the table; there are: k80, v100"),
-        (SPEEDS, {"reference": "x"}, "options: GPUs.x: has no rows in the table; there are: k80, v100"),
+        (SPEEDS, {"capacity": {"x": 1}}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: k80, v100"),
+        (SPEEDS, {"reference": "x"}, "options: GPUs.x: unknown GPU 'x'; the GPUs are: k80, v100"),
         (
             {"v100": {"('A', 1)": {"null": 4, "('A', 1)": [2]}}},
             {},
